@@ -19,7 +19,6 @@ import threading
 
 # What the suite looks for in a log, by what the server's log says.
 PHRASES = [
-    (r"Address already in use", "Failed listening on port"),
     (r"offset \d+: expected a command that this server knows, found '(\w+)'",
      r"Unknown command '\1' reading the append only file"),
     (r"\.aof: offset \d+: expected a command:", "Bad file format reading the append only file"),
@@ -35,18 +34,16 @@ PHRASES = [
     (r"manifest: .*empty", "Found an empty AOF manifest"),
     (r"expected the checksum", "Wrong RDB checksum: CRC error"),
     (r"left out empty=(\d+)", r"empty keys skipped: \1"),
-    (r"SHUTDOWN ABORT: the server runs on", "Shutdown manually aborted"),
     (r"SHUTDOWN: the server stops", "Redis is now ready to exit, bye bye"),
     (r"(\d+) of (\d+) replicas have everything",
      r"\1 of \2 replicas are in sync\n# Redis is now ready to exit, bye bye"),
     (r"a replica has not got everything", "Lagging replica"),
-    (r"FAILOVER: the time is over", "time out exceeded, failing over."),
     (r"FAILOVER was given up: .* does not take over", "Failover target rejected psync request"),
     (r"nothing has come for repl-timeout", "Timeout connecting to the MASTER..."),
-    (r"the stream goes on where it was", "Successful partial resynchronization with master."),
-    (r"the full copy has ended", "MASTER <-> REPLICA sync: Finished with success"),
+    (r"Successful partial resynchronization with primary", "Successful partial resynchronization with master."),
+    (r"PRIMARY <-> REPLICA sync: Finished", "MASTER <-> REPLICA sync: Finished with success"),
     (r"a full copy begins replicas=", "Background RDB transfer started by pid"),
-    (r"a full copy begins id=", "MASTER <-> REPLICA sync: Loading DB in memory"),
+    (r"Full resync from primary: a full copy begins id=", "MASTER <-> REPLICA sync: Loading DB in memory"),
     (r"the link to the primary has ended: the snapshot was not loaded", "Internal error in RDB"),
     (r"a full copy ends: the replicas have gone",
      "Diskless rdb transfer, last replica dropped, killing fork child"),
@@ -58,8 +55,6 @@ PHRASES = [
      r"Replica generated a reply to command '\1', disconnecting it: \n"
      "# == CRITICAL == This master is sending an error to its replica: \n"
      "# Replica can't interact with the keyspace"),
-    (r"its offset is not a number",
-     "Replica asks for synchronization but with a wrong offset"),
     (r"a snapshot could not be saved", "Error trying to save the DB, can't exit"),
     (r"pantala: .*\.rdb: byte \d+", "Terminating server after rdb file reading failure."),
 ]

@@ -151,6 +151,8 @@ fn run(launch: Launch) -> Result<(), String> {
     let file = launch.config_file.map(std::path::PathBuf::from);
     let registry = registry().renamed(&launch.renames)?;
     let mut running = start::start_with(launch.settings, file, registry)?;
+    // Words of Redis and Valkey: their harness waits for them, once the ports are open.
+    tracing::info!("PID: {pid}. Server initialized");
     signals::stop_on_signals(running.shared())?;
     crash::begin(running.shared())?;
     let _stack = SignalStack::take();

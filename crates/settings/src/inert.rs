@@ -102,6 +102,9 @@ pub(crate) const ROWS: &[Row] = &[
     start("disable-thp", Bool, "yes", Memory).doc("Ask the kernel for no huge pages."),
     live("dual-channel-replication-enabled", Bool, "no", Replication)
         .doc("Send a full sync over a connection of its own."),
+    start("enable-debug-assert", Bool, "no", Process)
+        .hidden()
+        .doc("Let DEBUG ASSERT fail. There is no such subcommand here."),
     start("enable-module-command", PERMISSION, "no", Security)
         .doc("Who may load modules. There are none here."),
     live("extended-redis-compatibility", Bool, "no", Process).doc("Pretend more to be Redis."),
@@ -111,6 +114,14 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("I/O threads. Here every worker does its own I/O: see threads."),
     live("jemalloc-bg-thread", Bool, "yes", Memory)
         .doc("Let the allocator give memory back from a thread of its own."),
+    live(
+        "loading-process-events-interval-bytes",
+        Int(1024, i32::MAX as i64),
+        "2097152",
+        Persistence,
+    )
+    .hidden()
+    .doc("Bytes loaded between looks at clients, which are always served here."),
     live("locale-collate", Text, "", Commands).doc("Locale by which SORT ALPHA compares."),
     live("max-new-connections-per-cycle", Int(1, 1_000), "10", Network)
         .doc("Connections accepted in one turn of the loop."),
@@ -157,6 +168,9 @@ pub(crate) const ROWS: &[Row] = &[
     live("tls-dh-params-file", Text, "", Tls).doc("File of Diffie-Hellman parameters."),
     live("tls-session-cache-size", COUNT, "20480", Tls).doc("Sessions that are cached."),
     start("unixsocketgroup", Text, "", Network).refused().doc("Group of the Unix socket."),
+    live("use-exit-on-panic", Bool, "no", Process)
+        .hidden()
+        .doc("End without a core file when the server panics."),
     live("active-expire-effort", Int(1, 10), "1", Memory)
         .doc("How hard the sweep for expired keys works."),
     live("lfu-log-factor", COUNT, "10", Memory).doc(

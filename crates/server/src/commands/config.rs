@@ -148,7 +148,10 @@ pub(super) fn apply(
         react(shared, &now, *reaction).map_err(|why| {
             let is_to_blame = |name: &str| find(name).is_some_and(|row| row.on_change == *reaction);
             let blamed = old.iter().map(|(name, _)| *name).find(|name| is_to_blame(name));
-            failed(blamed.unwrap_or_default(), &why)
+            match blamed {
+                Some("bind") => failed("bind", FAILED_TO_BIND),
+                _ => failed(blamed.unwrap_or_default(), &why),
+            }
         })
     });
     if done.is_err() {
@@ -235,6 +238,8 @@ fn apply_tls(shared: &Shared) -> Result<(), String> {
     applied.map_err(|trouble| format!("Unable to update TLS configuration: {trouble}"))
 }
 
+const FAILED_TO_BIND: &str = "Failed to bind to specified addresses.";
+
 /// Listens where these settings say. A first port with TLS needs certificates.
 fn listen_anew(shared: &Shared, now: &Settings) -> Result<(), String> {
     if now.tls_port != 0 && shared.tls.acceptor().is_none() {
@@ -242,7 +247,10 @@ fn listen_anew(shared: &Shared, now: &Settings) -> Result<(), String> {
     }
     let mut listening = shared.listening.lock().unwrap_or_else(PoisonError::into_inner);
     let followed = listening.follow(now, &shared.workers);
-    followed.map_err(|trouble| format!("Unable to listen on this port: {trouble}"))
+    followed.map_err(|trouble| {
+        tracing::warn!("CONFIG SET: cannot listen anew: {trouble}");
+        "Unable to listen on this port. Check server logs.".to_owned()
+    })
 }
 
 /// Files can be written where they are to be from now on.

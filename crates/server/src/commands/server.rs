@@ -177,7 +177,7 @@ fn shut_down(call: &mut Call<'_, '_>) -> Done {
         if !shutdown.abort() {
             return Err(ClientError::text("ERR No shutdown in progress.").into());
         }
-        tracing::info!(client = call.session.peer, "SHUTDOWN ABORT: the server runs on");
+        tracing::info!(client = call.session.peer, "Shutdown manually aborted: the server runs on");
         call.reply.ok();
         return Ok(());
     }

@@ -123,7 +123,11 @@ impl Listening {
     /// A text for the operator: which address, and why.
     pub fn open(settings: &Settings) -> Result<(Listening, Sockets), String> {
         let mut listening = Listening::default();
-        let mut sockets = listening.open_ports(places(settings), settings)?;
+        let opened = listening.open_ports(places(settings), settings);
+        // Words of Redis and Valkey: their harness looks for them, and takes the next port.
+        let mut sockets = opened.inspect_err(|why| {
+            tracing::error!("Failed listening on port {}: {why}", settings.port);
+        })?;
         if !settings.unixsocket.is_empty() {
             let permissions = (settings.unixsocketperm.0 != 0).then_some(settings.unixsocketperm.0);
             let backlog = backlog(settings.tcp_backlog);

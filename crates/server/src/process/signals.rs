@@ -71,7 +71,7 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
                 true => stop(&shared, how),
                 false => shared.engine.condition.shutdown.begin(),
             }
-            tracing::info!(signal, "a signal asks the server to stop");
+            tracing::info!(signal, "Received a signal to stop: shutdown is under way");
         }
     };
     std::thread::Builder::new().name("signals".into()).spawn(listen).map_err(cannot)?;

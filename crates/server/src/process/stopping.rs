@@ -277,7 +277,7 @@ fn wait_for_replicas(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Tak
 
 /// Saves with all changes of data held back.
 fn save(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Taken<'_>) -> Result<(), RunsOn> {
-    tracing::info!("saving a snapshot before the server stops");
+    tracing::info!("Saving the final RDB snapshot before the server stops");
     shared.supervisor.tell(News::Saving);
     taken.hold_writes();
     if shared.saves.cancel_and_wait() {

@@ -277,7 +277,7 @@ fn wait_for_replica(shared: &Shared, wanted: &Wanted, end: u64) -> Result<Arc<Re
         let passed = following.now().duration_since(began);
         let is_late = wanted.timeout.is_some_and(|timeout| passed >= timeout);
         if is_late && wanted.is_forced {
-            tracing::warn!("FAILOVER: the time is over, the replica is taken as it is");
+            tracing::warn!("FAILOVER time out exceeded, failing over.");
             let target = all.iter().find(is_wanted);
             return target.cloned().ok_or_else(|| "the replica has gone".into());
         }

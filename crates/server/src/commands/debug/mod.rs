@@ -3,14 +3,15 @@
 //! The row stands outside the gate: nothing here may hold up FLUSHALL or, later, the cut of a
 //! snapshot. Every part takes one partition at a time, for one key or a small batch.
 //!
-//! Not here: POPULATE (`populate`), DIGEST (`digest`), RELOAD (`reload`), JMAP (`jmap`), what is
-//! turned off or on (`switches`).
+//! Not here: POPULATE (`populate`), DIGEST (`digest`), RELOAD (`reload`), JMAP (`jmap`), tables
+//! (`tables`), what is turned off or on (`switches`).
 
 mod digest;
 mod jmap;
 mod populate;
 mod reload;
 mod switches;
+mod tables;
 
 use std::time::Duration;
 
@@ -58,14 +59,18 @@ const fn form(
 
 const ANY: usize = usize::MAX;
 
-const FORMS: [Form; 22] = [
+const FORMS: [Form; 26] = [
     form("CLIENT-ENFORCE-REPLY-LIST", (1, 1), fine, "(0 | 1)", "Accepted, without effect."),
     form("CHANGE-REPL-ID", (0, 0), change_history, "", "Gives the history of the data another id."),
     form("DIGEST", (0, 0), digest::digest, "", "What all data comes down to."),
     form("DIGEST-VALUE", (1, ANY), digest::of_values, "key [key ...]", "The same for values."),
+    form("DICT-RESIZING", (1, 1), fine, "(0 | 1)", "Accepted, without effect."),
     form("ERROR", (1, 1), fail, "text", "Answers this error."),
     form("HELP", (0, 0), help, "", "Tells what the subcommands do."),
+    form("HTSTATS", (1, 1), tables::of_database, "db:int", "Entries of a database's tables."),
+    form("HTSTATS-KEY", (1, 1), tables::of_key, "key", "Entries of a collection's table."),
     form("JMAP", (0, 1), jmap::jmap, "[count:int]", "A report on memory, by type and size."),
+    form("LISTPACK", (1, 1), tables::packed, "key", "Logs how many entries a packed value has."),
     form("LOADAOF", (0, 0), reload::load_steps, "", "Forgets everything, and loads the file."),
     form("LOG", (1, 1), log, "text", "Writes a line to the log."),
     form("OBJECT", (1, 2), object, "key [FAST]", "How a value is kept."),

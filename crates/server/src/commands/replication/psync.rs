@@ -60,9 +60,12 @@ fn psync(call: &mut Call<'_, '_>) -> Done {
     }
     // Who takes over has waited for that on the lane.
     let replica = begin(call, takes_over)?;
-    tracing::info!(replica = primary::name(&replica), "a replica asks for synchronization");
+    tracing::info!(replica = primary::name(&replica), "Replica asks for synchronization");
     let Some(number) = parse_i64(call.args[2]) else {
-        tracing::warn!(replica = primary::name(&replica), "its offset is not a number");
+        tracing::warn!(
+            replica = primary::name(&replica),
+            "Replica asks for synchronization but with a wrong offset"
+        );
         return Err(error::NOT_INTEGER.into());
     };
     let counts = &shared.replication.primary.counts;

@@ -138,7 +138,7 @@ fn run(shared: &Shared, save: &Save) -> Result<(), Unsaved> {
         Ok(bytes) => {
             let keys = save.progress().written;
             let took_ms = monotonic_us().saturating_sub(save.began_us) / 1000;
-            tracing::info!(keys, bytes, took_ms, "a snapshot was saved");
+            tracing::info!(keys, bytes, took_ms, "DB saved on disk");
             (Ok(()), Ended::Well)
         }
         Err(_) if save.is_cancelled() => {

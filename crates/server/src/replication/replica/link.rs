@@ -177,7 +177,7 @@ impl<'l> Link<'l> {
             }
             Answer::FullCopy(id, position) => {
                 set_phase(shared, number, LinkPhase::Sync);
-                tracing::info!(%id, position, "a full copy begins");
+                tracing::info!(%id, position, "Full resync from primary: a full copy begins");
                 let copy = FullCopy { shared, number, id, position, failure: Mutex::default() };
                 // Where parts fail the next copy comes over the link alone.
                 self.is_plain = !parts.is_empty();
@@ -185,7 +185,7 @@ impl<'l> Link<'l> {
                 self.is_plain = false;
                 self.applier.select(db);
                 self.on_disk = OnDisk::default();
-                tracing::info!(position, "the full copy has ended");
+                tracing::info!(position, "PRIMARY <-> REPLICA sync: Finished with success");
             }
         }
         self.cutter = Cutter::default();
@@ -218,7 +218,7 @@ impl<'l> Link<'l> {
             return false;
         }
         let History { id: known, end, .. } = replication.stream.history();
-        tracing::info!(position = end, "the stream goes on where it was");
+        tracing::info!(position = end, "Successful partial resynchronization with primary");
         if id != known {
             replication.stream.rename(id);
             super::drop_replicas(self.shared);

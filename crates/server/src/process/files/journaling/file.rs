@@ -229,7 +229,9 @@ impl File {
         }
         let finished = self.writer.finish_rewrite(rewrite);
         match &finished {
-            Ok(()) => tracing::info!("the append-only file was rewritten"),
+            Ok(()) => {
+                tracing::info!("Background AOF rewrite finished successfully");
+            }
             Err(fault) => tracing::error!("the append-only file could not be rewritten: {fault}"),
         }
         self.shared.appending.set_kept(self.writer.is_kept());

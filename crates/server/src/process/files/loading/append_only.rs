@@ -54,7 +54,7 @@ pub fn load_steps(shared: &Shared, layout: &Layout, manifest: &Manifest) -> Resu
         steps = loaded.steps,
         bytes = loaded.bytes,
         took_ms,
-        "loaded the append-only file"
+        "DB loaded from append only file"
     );
     Ok(())
 }

@@ -89,7 +89,7 @@ pub(crate) fn load_at(
     let Inserted { loaded, expired, empty, of_modules } = inserted;
     let took_ms = monotonic_us().saturating_sub(began_us) / 1000;
     let path = path.display();
-    tracing::info!(keys = loaded, expired, took_ms, "loaded {path}");
+    tracing::info!(keys = loaded, expired, took_ms, "DB loaded from disk: {path}");
     if empty + of_modules > 0 {
         tracing::warn!(empty, of_modules, "some keys of {path} were left out");
     }
@@ -173,7 +173,7 @@ pub fn load_copy(
     shared.loading.set_last(inserted);
     shared.saves.loaded(shared.changes());
     let took_ms = monotonic_us().saturating_sub(began_us) / 1000;
-    tracing::info!(keys = inserted.loaded, took_ms, "loaded the primary's snapshot");
+    tracing::info!(keys = inserted.loaded, took_ms, "DB loaded from the primary");
     Ok(LoadedCopy { libraries, db: shared.loading.stream_db() })
 }
 
