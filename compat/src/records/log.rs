@@ -87,7 +87,7 @@ impl Log {
             let path = entry.map_err(trouble)?.path();
             if path.extension().is_some_and(|extension| extension == "manifest") {
                 let text = std::fs::read_to_string(&path).map_err(trouble)?;
-                let last = text.lines().rfind(|line| line.ends_with("type i"));
+                let last = text.lines().rfind(|line| line.contains(" type i"));
                 let name = last.and_then(|line| line.split(' ').nth(1));
                 return match name {
                     Some(name) => Ok(self.folder.join(name)),

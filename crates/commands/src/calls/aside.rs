@@ -56,7 +56,7 @@ fn told_aside<'a, 'b>(args: &'a [&'b [u8]]) -> Option<&'a [&'b [u8]]> {
         [name, ack, whose, command @ ..] if is_word(name, "REPLCONF") => {
             let is_ours = is_word(ack, "ACK") && *whose == OURS[2];
             let command = match command {
-                [filler, command @ ..] if filler.is_empty() => command,
+                [b"", command @ ..] => command,
                 command => command,
             };
             (is_ours && !command.is_empty()).then_some(command)
