@@ -280,8 +280,8 @@ mod tests {
         assert!(reader.fate.is_killed() && !writer.fate.is_killed());
         assert!(!reader.fate.write(), "too late");
         assert!(writer.fate.write() && !writer.fate.kill());
-        let cut = now.cut_long(0);
-        assert_eq!(cut.iter().map(|(_, had_written)| *had_written).collect::<Vec<_>>(), [true]);
+        let cut: Vec<bool> = now.cut_long(0).iter().map(|(_, had_written)| *had_written).collect();
+        assert_eq!(cut, [true, false], "the writer and the function: the reader is killed already");
         assert!(writer.fate.is_killed() && !writer.fate.write());
         assert!(now.has_held_up(0, HOLDS_UP_US) && !now.has_held_up(1, HOLDS_UP_US));
         now.leave(&writer);
