@@ -55,6 +55,7 @@ _pantala_flags="
 --http_hosts=
 --import-mode=
 --io_engine=
+--journal-ring-dir=
 --journald_enabled=
 --keys_output_limit=
 --landlock=
@@ -239,6 +240,9 @@ _pantala() {
             ;;
         --io_engine)
             mapfile -t COMPREPLY < <(compgen -W "auto uring epoll" -- "$word")
+            ;;
+        --journal-ring-dir)
+            mapfile -t COMPREPLY < <(compgen -d -- "$word")
             ;;
         --journald_enabled)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")

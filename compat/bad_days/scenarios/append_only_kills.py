@@ -20,6 +20,8 @@ WRITERS = 4
 # What a killed process may cost where nobody waits for the disk: what was answered in its last
 # moments. Many times of what it is, for the machine may be busy.
 UNWRITTEN_S = 1.0
+# Acknowledged writes outlive the process.
+RINGS = ("--journal-ring-dir", "auto")
 # A client that writes through several connections in turn.
 TURN_CONNECTIONS, TURN_KEYS = 8, 64
 
@@ -146,11 +148,11 @@ def rewrite_until_gone(server):
         pass
 
 
-def kill_again_and_again(trial, policy, rounds):
+def kill_again_and_again(trial, policy, rounds, *flags):
     seed = random.SystemRandom().randrange(1 << 32)
     trial.note(f"seed {seed}")
     chance = random.Random(seed)
-    server = trial.new_server(*ON, "--appendfsync", policy)
+    server = trial.new_server(*ON, "--appendfsync", policy, *flags)
     writers = [Writer(server, index, 0) for index in range(WRITERS)]
     try:
         server.start()
@@ -171,7 +173,7 @@ def kill_again_and_again(trial, policy, rounds):
             with server.client() as client:
                 settle(client)
                 for writer in writers:
-                    writer.look(client, killed_at, policy == "always")
+                    writer.look(client, killed_at, policy == "always" or RINGS[0] in flags)
                 if turn % 8 == 7:
                     client.want(b"OK", "FLUSHALL")
                     for writer in writers:
@@ -202,6 +204,12 @@ def kill_while_appending_always(trial):
 def kill_while_appending_everysec(trial):
     """kill -9, again and again: with `everysec` at most the last moments are missing."""
     kill_again_and_again(trial, "everysec", 150 if trial.is_long else 9)
+
+
+@scenario(watched=False, started=False)
+def kill_with_rings(trial):
+    """With a ring of each thread in memory that outlives the process nothing is missing."""
+    kill_again_and_again(trial, "everysec", 200 if trial.is_long else 9, *RINGS)
 
 
 @scenario(watched=False, started=False)

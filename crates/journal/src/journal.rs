@@ -22,6 +22,7 @@ use crate::chunk::Chunk;
 use crate::order::{Bound, Floor};
 use crate::primitives::{Mutex, relock};
 use crate::recorder::Recorder;
+use crate::rings::{Ring, Rings};
 use crate::stamp::{Stamp, ticks};
 
 /// An outbox keeps emptied chunks with so much room in all: as many as are handed over between two
@@ -47,6 +48,8 @@ struct Given {
     /// What the spare ones take.
     spare_bytes: usize,
     last: Stamp,
+    /// Where it lies as well, as long as that is wanted.
+    ring: Option<Ring>,
 }
 
 impl Outbox {
@@ -62,6 +65,9 @@ impl Outbox {
         let reused = empty.room();
         given.spare_bytes -= reused;
         let chunk = finished(empty);
+        if let Some(ring) = &mut given.ring {
+            ring.put(&chunk);
+        }
         let (bytes, room) = (chunk.bytes.len(), chunk.room());
         given.chunks.push(chunk);
         given.last = last;
@@ -70,6 +76,12 @@ impl Outbox {
 
     pub fn last(&self) -> Stamp {
         relock(&self.given).last
+    }
+
+    /// From now on it has a ring among these, or none.
+    fn set_ring(&self, rings: Option<&Arc<Rings>>) {
+        let mut given = relock(&self.given);
+        given.ring = rings.map(|rings| Ring::new(rings, self.thread, given.last));
     }
 
     /// Takes everything, in order, and leaves an empty list in its place.
@@ -160,6 +172,7 @@ struct Outboxes {
     all: Vec<Arc<Outbox>>,
     /// Those whose threads have ended.
     free: Vec<Arc<Outbox>>,
+    rings: Option<Arc<Rings>>,
 }
 
 impl Default for Journal {
@@ -195,10 +208,18 @@ impl Journal {
         let mut outboxes = relock(&self.outboxes);
         let outbox = outboxes.free.pop().unwrap_or_else(|| {
             let outbox = Arc::new(Outbox::new(outboxes.all.len()));
+            outbox.set_ring(outboxes.rings.as_ref());
             outboxes.all.push(Arc::clone(&outbox));
             outbox
         });
         Recorder::new(Arc::clone(self), outbox)
+    }
+
+    /// From now on what threads hand over lies in these rings as well, or in none.
+    pub fn keep_in(&self, rings: Option<Arc<Rings>>) {
+        let mut outboxes = relock(&self.outboxes);
+        outboxes.rings = rings;
+        outboxes.all.iter().for_each(|outbox| outbox.set_ring(outboxes.rings.as_ref()));
     }
 
     pub(crate) fn leave(&self, outbox: &Arc<Outbox>) {

@@ -21,6 +21,7 @@
 //! | `recorder` | what one thread records |
 //! | `chunk` | finished steps of one thread, on their way |
 //! | `merger` | all threads' steps as one stream |
+//! | `rings` | what was recorded, where it outlives the process |
 //! | `resp` | commands as bytes |
 //!
 //! Invariants
@@ -43,6 +44,7 @@ mod primitives;
 mod reader;
 mod recorder;
 pub mod resp;
+mod rings;
 mod stamp;
 
 pub use chunk::{Audience, Chunk, Frame, Piece};
@@ -50,4 +52,5 @@ pub use journal::{Buffers, Cut, Journal};
 pub use merger::{Merger, Run};
 pub use reader::{Item, Reader};
 pub use recorder::Recorder;
+pub use rings::{Area, Confirmed, HEAD_WORDS, Identity, MOST_RINGS, RING_WORDS, Remains, Rings};
 pub use stamp::{MOST_THREADS, Stamp};

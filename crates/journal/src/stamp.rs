@@ -54,6 +54,15 @@ impl Stamp {
         Stamp(time << THREAD_BITS)
     }
 
+    /// What is kept of it outside of this process.
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Stamp {
+        Stamp(bits)
+    }
+
     /// The time.
     #[inline]
     pub fn time(self) -> u64 {

@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 #[cfg(not(system_allocator))]
 mod jemalloc;
+mod shared;
 #[cfg(not(system_allocator))]
 mod slabs;
 #[cfg(system_allocator)]
@@ -37,6 +38,7 @@ use jemalloc as source;
 #[cfg(system_allocator)]
 use system as source;
 
+pub use shared::SharedWords;
 #[cfg(not(system_allocator))]
 pub use slabs::SparseSlabs;
 pub use source::{purge, report};

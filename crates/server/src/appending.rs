@@ -6,10 +6,10 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use pantala_journal::{Journal, Stamp};
+use pantala_journal::{Journal, Rings, Stamp};
 use pantala_persistence::aof::{Part, Rewrite, Writer};
 use pantala_persistence::snapshot::Form;
 
@@ -136,6 +136,8 @@ struct State {
     has_no_more: bool,
     /// Who waits for a rewrite to begin, and at which cut.
     expected: Option<Expected>,
+    /// Where what is not in the file yet outlives the process.
+    rings: Option<Arc<Rings>>,
     /// Who waits for the stream's position at which cut.
     positions: Vec<(u64, Sender<u64>)>,
 }
@@ -201,6 +203,16 @@ impl Appending {
         }
         drop(state);
         journal.wake_reader();
+    }
+
+    /// What is not in the file yet outlives the process in these rings, or in none.
+    pub fn set_rings(&self, rings: Option<Arc<Rings>>) {
+        self.state().rings = rings;
+    }
+
+    /// See [`Appending::set_rings`].
+    pub fn rings(&self) -> Option<Arc<Rings>> {
+        self.state().rings.clone()
     }
 
     /// Whether there is an append-only file.

@@ -242,6 +242,10 @@ settings! {
     appendfilename: String = start(
         "appendfilename", Kind::Checked(shapes::file_name, "a file's name"), "appendonly.aof",
         Persistence);
+    /// Where acknowledged writes outlive the process until they are in the append-only file; auto:
+    /// in /dev/shm, else beside that file. Empty means nowhere.
+    journal_ring_dir: String = start("journal-ring-dir", Kind::Text, "", Persistence)
+        .beyond_redis();
     /// Growth in percent at which the append-only file is rewritten; 0 means never.
     auto_aof_rewrite_percentage: u32 = live(
         "auto-aof-rewrite-percentage", COUNT, "100", Persistence);
@@ -333,9 +337,8 @@ settings! {
     /// Whether a replica loads a full copy straight from the socket, and what becomes of its data.
     repl_diskless_load: DisklessLoad = live(
         "repl-diskless-load", Kind::Word(DisklessLoad::WORDS), "disabled", Replication);
-    /// What a command does that fails here though a primary has sent it, or a file has it:
-    /// `panic-on-replicas` ends the link to the primary until REPLICAOF is said again, `panic` the
-    /// start from an append-only file too.
+    /// What an error of a repeated command does: `panic-on-replicas` ends the link until REPLICAOF,
+    /// `panic` the start from an append-only file, too.
     propagation_error_behavior: PropagationErrors = live(
         "propagation-error-behavior", Kind::Word(PropagationErrors::WORDS), "ignore", Replication);
     /// Seconds between pings to replicas.
@@ -557,9 +560,8 @@ settings! {
     core_dumps: bool = start("core_dumps", Kind::Bool, "no", Process).beyond_redis();
     /// File that holds the process id while the server runs; empty means none.
     pidfile: String = start("pidfile", Kind::Text, "", Process);
-    /// Seed of the hash function of keys, so that servers with the same one list keys in the same
-    /// order; when empty it is drawn at random. Keep it secret: with it somebody could choose keys
-    /// that collide.
+    /// Seed of the hash of keys: servers with the same one list keys in one order; empty means a
+    /// random one. Keep it secret: it tells which keys collide.
     hash_seed: String = start("hash-seed", Kind::Text, "", Process);
     /// Service manager that is told when the server is ready and when it stops; auto: whichever has
     /// set its variables.

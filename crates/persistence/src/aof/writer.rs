@@ -603,6 +603,12 @@ impl Writer {
         self.increment.as_ref().is_some_and(|increment| increment.is_named)
     }
 
+    /// The increment that counts, and how much is in it.
+    pub fn position(&self) -> Option<(u64, u64)> {
+        let increment = self.increment.as_ref().filter(|increment| increment.is_named);
+        increment.map(|increment| (increment.part.seq, increment.bytes))
+    }
+
     /// What has failed, and is not mended yet: clients' writes are to be refused.
     pub fn fault(&self) -> Option<&str> {
         match &self.closed {

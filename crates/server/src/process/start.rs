@@ -238,6 +238,7 @@ impl Running {
             }
             ToLoad::Steps(manifest) => {
                 let Some(manifest) = manifest else { return journaling::begin(shared, None) };
+                journaling::take_over(shared, &manifest)?;
                 load_with_history(shared, || {
                     loading::load_steps(shared, &journaling::layout(&settings), &manifest)?;
                     journaling::begin(shared, Some(manifest))

@@ -2,7 +2,7 @@
 //!
 //! | | what is left |
 //! |---|---|
-//! | write, make, rename, remove | beneath `dir` |
+//! | write, make, rename, remove | beneath `dir`, and `journal-ring-dir` if that is a directory |
 //! | write, make a file | beside `logfile` |
 //! | remove | beside the Unix socket, for its end |
 //! | read | beneath `dir`; beside the configuration file, `aclfile` and files of TLS; [`READ`] |
@@ -70,6 +70,7 @@ fn confine(settings: &Settings, file: Option<&Path>) -> Result<RulesetStatus, Ru
     let sockets = parent(&settings.unixsocket);
     // Begun anew when it was moved away.
     let logs = parent(&settings.logfile);
+    let rings = Some(&settings.journal_ring_dir).filter(|dir| Path::new(dir).is_dir());
     let confined = Ruleset::default()
         .handle_access(all)?
         .handle_access(AccessNet::BindTcp)?
@@ -79,6 +80,7 @@ fn confine(settings: &Settings, file: Option<&Path>) -> Result<RulesetStatus, Ru
         .add_rules(path_beneath_rules(sockets, AccessFs::RemoveFile))?
         .add_rules(path_beneath_rules(logs, AccessFs::WriteFile | AccessFs::MakeReg))?
         .add_rules(path_beneath_rules([&settings.dir], all))?
+        .add_rules(path_beneath_rules(rings, all))?
         .restrict_self()?;
     Ok(confined.ruleset)
 }

@@ -6,11 +6,12 @@ use std::thread::Builder;
 
 use pantala_base::clock::{monotonic_us, unix_us};
 use pantala_engine::condition::states::States;
-use pantala_journal::{Cut, Run, Stamp};
+use pantala_journal::{Confirmed, Cut, Rings, Run, Stamp};
 use pantala_persistence::aof::{Fault, GrowthRules, Rewrite, SyncDone, SyncJob, Writer};
 use pantala_settings::Settings;
 use pantala_settings::field::AppendSync;
 
+use super::rings::RingFile;
 use crate::appending::{Order, Rewritten, Sizes};
 use crate::process::files::rewriting;
 use crate::replication::moment::Place;
@@ -69,6 +70,7 @@ pub(super) struct File {
     was_kept: bool,
     /// A rewrite has ended but for the removal of what it stands for.
     has_history: bool,
+    rings: Option<(RingFile, Arc<Rings>)>,
 }
 
 impl File {
@@ -78,6 +80,7 @@ impl File {
     /// The system has no thread.
     pub fn open(shared: Arc<Shared>, writer: Writer) -> Result<File, String> {
         let syncing = Syncing::start(&shared)?;
+        let rings = begin_rings(&shared);
         Ok(File {
             shared,
             writer,
@@ -88,6 +91,7 @@ impl File {
             is_unwanted: false,
             was_kept: false,
             has_history: false,
+            rings,
         })
     }
 
@@ -120,6 +124,16 @@ impl File {
     pub fn end_round(&mut self, until: Stamp) {
         self.flush();
         self.written = until;
+        self.confirm(until);
+    }
+
+    /// All that was recorded before is in the file.
+    fn confirm(&self, upto: Stamp) {
+        if let Some((_, rings)) = &self.rings
+            && let Some((increment, bytes)) = self.writer.position()
+        {
+            rings.confirm(Confirmed { increment, bytes, upto });
+        }
     }
 
     fn flush(&mut self) {
@@ -138,8 +152,10 @@ impl File {
     /// Here a rewrite begins: what follows goes to a new file.
     pub fn cut(&mut self, cut: Cut) {
         self.flush();
+        self.confirm(cut.stamp);
         let kind = rewriting::kind_of(self.shared.appending.expected_form(cut.number));
         let begun = self.writer.begin_rewrite(kind);
+        self.confirm(cut.stamp);
         if let Err(fault) = &begun {
             tracing::error!("the append-only file can not be rewritten: {fault}");
             if self.writer.fault().is_some() {
@@ -216,8 +232,20 @@ impl File {
             Ok(()) => {}
             Err(fault) => report(&self.shared, &fault),
         }
+        self.end_rings();
         if std::mem::take(&mut self.has_history) {
             self.shared.appending.rewrite_ended(true, monotonic_us());
+        }
+    }
+
+    /// Nothing more is recorded for this file.
+    fn end_rings(&mut self) {
+        self.shared.engine.journal.keep_in(None);
+        self.shared.appending.set_rings(None);
+        let Some((file, _)) = self.rings.take() else { return };
+        if !self.is_unwanted && self.writer.fault().is_some() {
+            // The file lacks what is there.
+            file.leave();
         }
     }
 
@@ -365,6 +393,28 @@ impl File {
             durable_offset: self.writer.durable(),
         });
     }
+}
+
+/// From now on what is recorded outlives the process, if there is a place for it.
+fn begin_rings(shared: &Shared) -> Option<(RingFile, Arc<Rings>)> {
+    let settings = shared.engine.settings.current();
+    let begun = RingFile::create(&settings, &super::layout(&settings)).and_then(|file| {
+        let with_rings = |file: RingFile| {
+            let rings = file.rings().map_err(|error| error.to_string())?;
+            Ok((file, Arc::new(rings)))
+        };
+        file.map(with_rings).transpose()
+    });
+    let rings = begun.unwrap_or_else(|error| {
+        tracing::warn!(
+            "what is acknowledged and not yet written is lost if the process is killed: {error} \
+             (journal-ring-dir)"
+        );
+        None
+    });
+    shared.engine.journal.keep_in(rings.as_ref().map(|(_, rings)| Arc::clone(rings)));
+    shared.appending.set_rings(rings.as_ref().map(|(_, rings)| Arc::clone(rings)));
+    rings
 }
 
 /// The disk has failed.

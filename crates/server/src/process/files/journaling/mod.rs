@@ -15,7 +15,9 @@
 //!    until a rewrite that began after it has ended.
 //! 3. What waits is bounded: while too much has not been written, changes wait
 //!    (`Journal::is_full`).
-//! 4. The thread begins with the first who wants it, and ends with the server.
+//! 4. What the file does not have yet lies in rings that outlive the process (`rings`), from before
+//!    its answer leaves until it was confirmed to be in the file.
+//! 5. The thread begins with the first who wants it, and ends with the server.
 //!
 //! Not here: the snapshot (`saving`), what is loaded at the start (`loading`). Tests:
 //! `tests/append_only.rs`.
@@ -24,6 +26,7 @@ mod awaited;
 mod feed;
 mod file;
 mod keeper;
+mod rings;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -76,6 +79,16 @@ pub(crate) fn by_hand(shared: &Arc<Shared>) -> Result<Keeper, String> {
 /// Where the files are, by the settings.
 pub fn layout(settings: &Settings) -> Layout {
     Layout::new(Path::new(&settings.dir), &settings.appenddirname, &settings.appendfilename)
+}
+
+/// Adds to the files that `manifest` names what a killed process had acknowledged and not written;
+/// before they are loaded.
+///
+/// # Errors
+/// A text for the operator.
+pub fn take_over(shared: &Shared, manifest: &Manifest) -> Result<(), String> {
+    let settings = shared.engine.settings.current();
+    rings::take_over(&settings, &layout(&settings), manifest)
 }
 
 /// Begins to keep the journal after what `manifest` names was loaded, or with nothing; recording is

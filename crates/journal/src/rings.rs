@@ -1,0 +1,572 @@
+//! What was recorded, where it outlives the process: a ring of each thread, in memory that is a
+//! file's (`Area`).
+//!
+//! A recorder hands its steps to the reader, and copies them into its ring before the answers of
+//! its turn leave. When the reader's bytes are in the append-only file it *confirms* that: all
+//! before this stamp is in so many bytes of that file. What is behind that in the rings is not
+//! needed any more. When the process dies, whoever begins the next one finds what was confirmed, and
+//! in the rings the rest.
+//!
+//! ```text
+//! head:  magic version identity.. | slot slot | missed (of threads without a ring)
+//! ring:  head tail missed         | entry entry entry ...                  (words, going around)
+//! entry: words | pieces, bytes | stamp, end, database and flags of each piece | bytes
+//! slot:  number | increment | its bytes | stamp | sum
+//! ```
+//!
+//! Invariants
+//! 1. An entry is stored before `head` tells of it; `tail` has gone on before an entry's place is
+//!    used again. A thread that is killed has done its stores up to some point of its program, so
+//!    what stands between `tail` and `head` is whole.
+//! 2. `tail` goes only over what was confirmed. What is confirmed stands in one slot while the other
+//!    is being written.
+//! 3. A thread that finds no room in its ring tells in `missed` the first and the last stamp of what
+//!    it has left out, before its answers leave. What is taken over ends before the first that is
+//!    missing, so it is a part of the journal from its beginning.
+//! 4. What is read is not trusted: a length that can not be ends the reading.
+//!
+//! Not here: where the file lies, and what is done with what a dead process has left (the server).
+//! Tests: at the foot.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::chunk::{Audience, Chunk, Frame, Piece};
+use crate::merger::Merger;
+use crate::stamp::Stamp;
+
+/// Words that outlive the process.
+pub type Area = Box<dyn AsRef<[AtomicU64]> + Send + Sync>;
+
+/// Words of the head.
+pub const HEAD_WORDS: usize = 512;
+/// Words of a ring: 1 MB, what a busy thread records in some 25 ms.
+pub const RING_WORDS: usize = 128 << 10;
+/// So many threads have a ring.
+pub const MOST_RINGS: usize = 64;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"PantRing");
+const VERSION: u64 = 1;
+
+// Words of the head.
+const IDENTITY_AT: usize = 2;
+const SLOTS_AT: usize = 16;
+const SLOT_WORDS: usize = 8;
+const LOOSE_AT: usize = 40;
+// Words of a ring, before its entries.
+const HEAD_AT: usize = 0;
+const TAIL_AT: usize = 1;
+const MISSED_AT: usize = 2;
+const ENTRIES_AT: usize = 8;
+// Words of an entry, and of each of its pieces.
+const ENTRY_WORDS: usize = 2;
+const PIECE_WORDS: usize = 3;
+
+/// Whose rings they are: of which run of which machine, for which files.
+pub type Identity = [u64; 4];
+
+/// Everything before a stamp is in so many bytes of an increment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Confirmed {
+    /// The increment's number.
+    pub increment: u64,
+    /// How much of it.
+    pub bytes: u64,
+    /// The stamp.
+    pub upto: Stamp,
+}
+
+/// See the module.
+pub struct Rings {
+    head: Area,
+    /// A place for the ring of this number.
+    place: Box<dyn Fn(usize) -> Option<Area> + Send + Sync>,
+    /// How many slots were written.
+    slots: Mutex<u64>,
+    /// What is confirmed, once it stands in a slot.
+    confirmed: AtomicU64,
+    /// What threads without a ring have left out.
+    loose: Mutex<()>,
+    missed: AtomicUsize,
+    placed: AtomicUsize,
+}
+
+impl fmt::Debug for Rings {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Rings").field("missed", &self.missed).finish_non_exhaustive()
+    }
+}
+
+impl Rings {
+    /// With an area of [`HEAD_WORDS`] zeroes, and whoever gives one of [`RING_WORDS`] zeroes for the
+    /// ring of a number.
+    pub fn new(
+        head: Area,
+        identity: Identity,
+        place: Box<dyn Fn(usize) -> Option<Area> + Send + Sync>,
+    ) -> Rings {
+        let words = (*head).as_ref();
+        for (at, word) in (IDENTITY_AT..).zip(identity) {
+            words[at].store(word, Ordering::Relaxed);
+        }
+        words[1].store(VERSION, Ordering::Relaxed);
+        words[0].store(MAGIC, Ordering::Release);
+        Rings {
+            head,
+            place,
+            slots: Mutex::new(0),
+            confirmed: AtomicU64::new(0),
+            loose: Mutex::new(()),
+            missed: AtomicUsize::new(0),
+            placed: AtomicUsize::new(0),
+        }
+    }
+
+    /// All that was recorded before a stamp is in the append-only file.
+    pub fn confirm(&self, now: Confirmed) {
+        let mut number = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        *number += 1;
+        let words = (*self.head).as_ref();
+        let at = SLOTS_AT + (*number % 2) as usize * SLOT_WORDS;
+        let slot = [*number, now.increment, now.bytes, now.upto.bits()];
+        words[at + slot.len()].store(0, Ordering::Release);
+        compiler_fence(Ordering::SeqCst);
+        for (at, word) in (at..).zip(slot) {
+            words[at].store(word, Ordering::Relaxed);
+        }
+        words[at + slot.len()].store(sum(&slot), Ordering::Release);
+        compiler_fence(Ordering::SeqCst);
+        self.confirmed.store(now.upto.bits(), Ordering::Release);
+    }
+
+    fn confirmed(&self) -> Stamp {
+        Stamp::from_bits(self.confirmed.load(Ordering::Acquire))
+    }
+
+    /// Memory that rings take.
+    pub fn bytes(&self) -> usize {
+        (HEAD_WORDS + self.placed.load(Ordering::Relaxed) * RING_WORDS) * size_of::<u64>()
+    }
+
+    /// How often a thread has found no room: what it recorded then is as safe as the file alone.
+    pub fn missed(&self) -> usize {
+        self.missed.load(Ordering::Relaxed)
+    }
+}
+
+/// The ring of one thread.
+pub(crate) struct Ring {
+    rings: Arc<Rings>,
+    area: Option<Area>,
+    head: u64,
+    tail: u64,
+    /// Where entries end that are in the ring, and their last stamps.
+    entries: VecDeque<(u64, Stamp)>,
+}
+
+impl fmt::Debug for Ring {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Ring").field("head", &self.head).finish_non_exhaustive()
+    }
+}
+
+impl Ring {
+    /// Of this thread, which has recorded up to `last` before.
+    pub fn new(rings: &Arc<Rings>, thread: usize, last: Stamp) -> Ring {
+        let area = if thread < MOST_RINGS { (rings.place)(thread) } else { None };
+        rings.placed.fetch_add(usize::from(area.is_some()), Ordering::Relaxed);
+        let (rings, entries) = (Arc::clone(rings), VecDeque::new());
+        let mut ring = Ring { rings, area, head: 0, tail: 0, entries };
+        if last > Stamp::default() {
+            ring.leave_out(Stamp::default(), last);
+        }
+        ring
+    }
+
+    /// Steps that are handed over.
+    pub fn put(&mut self, chunk: &Chunk) {
+        let (Some(first), Some(last)) = (chunk.pieces.first(), chunk.pieces.last()) else { return };
+        let (first, last) = (first.stamp, last.stamp);
+        let count = ENTRY_WORDS + PIECE_WORDS * chunk.pieces.len() + chunk.bytes.len().div_ceil(8);
+        if self.make_room(count) {
+            self.store(chunk, count, last);
+        } else {
+            self.rings.missed.fetch_add(1, Ordering::Relaxed);
+            self.leave_out(first, last);
+        }
+    }
+
+    /// Lets go of what is confirmed, and tells whether there is room for so many words.
+    fn make_room(&mut self, count: usize) -> bool {
+        let Some(area) = &self.area else { return false };
+        let words = (**area).as_ref();
+        let room = (words.len() - ENTRIES_AT) as u64;
+        let (confirmed, before) = (self.rings.confirmed(), self.tail);
+        while let Some((end, _)) = self.entries.front().filter(|(_, last)| *last < confirmed) {
+            self.tail = *end;
+            self.entries.pop_front();
+        }
+        if self.tail != before {
+            words[TAIL_AT].store(self.tail, Ordering::Release);
+            compiler_fence(Ordering::SeqCst);
+        }
+        self.head + count as u64 - self.tail <= room
+    }
+
+    fn store(&mut self, chunk: &Chunk, count: usize, last: Stamp) {
+        let Some(area) = &self.area else { return };
+        let words = (**area).as_ref();
+        let mut entry = Words { words: &words[ENTRIES_AT..], at: 0 };
+        entry.at = (self.head % entry.words.len() as u64) as usize;
+        entry.push(count as u64);
+        entry.push(chunk.pieces.len() as u64 | (chunk.bytes.len() as u64) << 32);
+        for piece in &chunk.pieces {
+            entry.push(piece.stamp.bits());
+            entry.push(piece.end as u64);
+            entry.push(u64::from(piece.db) | flags(piece) << 32);
+        }
+        entry.push_bytes(&chunk.bytes);
+        self.head += count as u64;
+        self.entries.push_back((self.head, last));
+        words[HEAD_AT].store(self.head, Ordering::Release);
+    }
+
+    /// These steps are not in the ring.
+    #[cold]
+    fn leave_out(&mut self, first: Stamp, last: Stamp) {
+        let confirmed = self.rings.confirmed();
+        let Some(area) = &self.area else {
+            let _one = self.rings.loose.lock().unwrap_or_else(PoisonError::into_inner);
+            return miss(&(*self.rings.head).as_ref()[LOOSE_AT..], (first, last), confirmed);
+        };
+        miss(&(**area).as_ref()[MISSED_AT..], (first, last), confirmed);
+    }
+}
+
+/// Widens what is missing; what was missing and is confirmed is missing no more.
+fn miss(words: &[AtomicU64], (first, last): (Stamp, Stamp), confirmed: Stamp) {
+    let [from, upto, ..] = words else { return };
+    let before = Stamp::from_bits(upto.load(Ordering::Relaxed));
+    if before < confirmed || before == Stamp::default() {
+        // Nothing is missing for this moment: the last one that was is confirmed.
+        from.store(first.bits(), Ordering::Release);
+    } else {
+        from.fetch_min(first.bits(), Ordering::Release);
+    }
+    compiler_fence(Ordering::SeqCst);
+    upto.store(last.max(before).bits(), Ordering::Release);
+}
+
+/// Where words are stored, going around.
+struct Words<'r> {
+    words: &'r [AtomicU64],
+    at: usize,
+}
+
+impl Words<'_> {
+    fn push(&mut self, word: u64) {
+        self.words[self.at].store(word, Ordering::Relaxed);
+        self.at = if self.at + 1 == self.words.len() { 0 } else { self.at + 1 };
+    }
+
+    fn push_bytes(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let (before, after) = words.split_at(words.len().min(self.words.len() - self.at));
+        for part in [before, after] {
+            let places = &self.words[self.at..self.at + part.len()];
+            for (place, word) in places.iter().zip(part) {
+                place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+            }
+            self.at = (self.at + part.len()) % self.words.len();
+        }
+        if !rest.is_empty() {
+            let mut word = [0; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            self.push(u64::from_ne_bytes(word));
+        }
+    }
+}
+
+fn sum(slot: &[u64]) -> u64 {
+    slot.iter().fold(MAGIC, |sum, word| sum.rotate_left(7) ^ word)
+}
+
+fn flags(piece: &Piece) -> u64 {
+    let Frame { begins, ends, is_inside } = piece.frame;
+    let bits = [begins, ends, is_inside, piece.audience == Audience::Replicas];
+    bits.iter().rev().fold(0, |all, &bit| all << 1 | u64::from(bit))
+}
+
+/// What a dead process has left.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Remains {
+    /// What is in the file.
+    pub confirmed: Confirmed,
+    /// What comes after it: commands, framed and with their databases.
+    pub commands: Vec<u8>,
+    /// There was more, but not all of it.
+    pub is_cut: bool,
+}
+
+impl Remains {
+    /// Reads a file of rings. `None`: it is none of this identity, or nothing was confirmed, so that
+    /// it has nothing to add.
+    pub fn read(bytes: &[u8], identity: &Identity) -> Option<Remains> {
+        let words: Vec<u64> =
+            bytes.as_chunks::<8>().0.iter().map(|w| u64::from_ne_bytes(*w)).collect();
+        let (head, rings) = words.split_at_checked(HEAD_WORDS)?;
+        let is_ours = head[..2] == [MAGIC, VERSION] && head[IDENTITY_AT..][..4] == *identity;
+        let slots = (0..2).map(|slot| &head[SLOTS_AT + slot * SLOT_WORDS..][..5]);
+        let whole = slots.filter(|slot| slot[0] != 0 && slot[4] == sum(&slot[..4]));
+        let slot = whole.max_by_key(|slot| slot[0]).filter(|_| is_ours)?;
+        let upto = Stamp::from_bits(slot[3]);
+        let confirmed = Confirmed { increment: slot[1], bytes: slot[2], upto };
+        let (mut merger, mut until) = (Merger::default(), Stamp::LAST);
+        until = until.min(missing_from(&head[LOOSE_AT..], upto));
+        for (thread, ring) in rings.chunks_exact(RING_WORDS).enumerate() {
+            until = until.min(missing_from(&ring[MISSED_AT..], upto));
+            let is_whole = read_ring(ring, upto, &mut |chunk| merger.add(thread, chunk));
+            if !is_whole {
+                return None;
+            }
+        }
+        let mut commands = Vec::new();
+        merger.take(until, &mut |run| {
+            if run.audience == Audience::All {
+                commands.extend_from_slice(run.bytes);
+            }
+        });
+        Some(Remains { confirmed, commands, is_cut: until != Stamp::LAST })
+    }
+}
+
+/// The first stamp that is missing of those that are not confirmed.
+fn missing_from(words: &[u64], confirmed: Stamp) -> Stamp {
+    let (from, upto) = (Stamp::from_bits(words[0]), Stamp::from_bits(words[1]));
+    if upto < confirmed || upto == Stamp::default() { Stamp::LAST } else { from }
+}
+
+/// Reads the entries of a ring that are not confirmed, in order; false: it is damaged.
+fn read_ring(ring: &[u64], confirmed: Stamp, found: &mut dyn FnMut(Chunk)) -> bool {
+    let (head, mut at, entries) = (ring[HEAD_AT], ring[TAIL_AT], &ring[ENTRIES_AT..]);
+    if head.checked_sub(at).is_none_or(|used| used > entries.len() as u64) {
+        return false;
+    }
+    while at < head {
+        let word = |offset: u64| entries[((at + offset) % entries.len() as u64) as usize];
+        let (count, lengths) = (word(0), word(1));
+        let (pieces, len) = (lengths & u64::from(u32::MAX), lengths >> 32);
+        let wanted = ENTRY_WORDS as u64 + PIECE_WORDS as u64 * pieces + len.div_ceil(8);
+        if count != wanted || count > head - at {
+            return false;
+        }
+        let first = ENTRY_WORDS as u64 + PIECE_WORDS as u64 * pieces;
+        let bytes = (first..count).flat_map(|offset| word(offset).to_ne_bytes());
+        let bytes: Vec<u8> = bytes.take(len as usize).collect();
+        let pieces = (0..pieces).map(|piece| ENTRY_WORDS as u64 + PIECE_WORDS as u64 * piece);
+        let pieces = pieces.map(|at| read_piece([word(at), word(at + 1), word(at + 2)]));
+        let Some(chunk) = later_part(&bytes, pieces, confirmed) else { return false };
+        found(chunk);
+        at += count;
+    }
+    true
+}
+
+fn read_piece([stamp, end, rest]: [u64; 3]) -> Piece {
+    let has = |bit: u64| rest >> (32 + bit) & 1 == 1;
+    Piece {
+        stamp: Stamp::from_bits(stamp),
+        end: end as usize,
+        db: rest as u32,
+        audience: if has(3) { Audience::Replicas } else { Audience::All },
+        frame: Frame { begins: has(0), ends: has(1), is_inside: has(2) },
+        lasts: false,
+    }
+}
+
+/// The pieces that are not confirmed; `None`: they are not what was stored.
+fn later_part(
+    bytes: &[u8],
+    pieces: impl Iterator<Item = Piece>,
+    confirmed: Stamp,
+) -> Option<Chunk> {
+    let (mut chunk, mut begin) = (Chunk::default(), 0);
+    for piece in pieces {
+        let part = bytes.get(begin..piece.end)?;
+        begin = piece.end;
+        if piece.stamp >= confirmed {
+            chunk.bytes.extend_from_slice(part);
+            chunk.pieces.push(Piece { end: chunk.bytes.len(), ..piece });
+        }
+    }
+    (begin == bytes.len()).then_some(chunk)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{Item, Journal, Reader, Recorder};
+
+    const IDENTITY: Identity = [1, 2, 3, 4];
+
+    /// Areas that outlive what is under test, as those of a file do.
+    #[derive(Clone)]
+    struct Kept(Arc<Vec<Arc<Vec<AtomicU64>>>>);
+
+    struct Part(Arc<Vec<AtomicU64>>);
+
+    impl AsRef<[AtomicU64]> for Part {
+        fn as_ref(&self) -> &[AtomicU64] {
+            &self.0
+        }
+    }
+
+    impl Kept {
+        fn new(rings: usize) -> Kept {
+            let area = |count| Arc::new((0..count).map(|_| AtomicU64::new(0)).collect());
+            let all = std::iter::once(HEAD_WORDS).chain(std::iter::repeat_n(RING_WORDS, rings));
+            Kept(Arc::new(all.map(area).collect()))
+        }
+
+        fn rings(&self) -> Arc<Rings> {
+            let part = |one: &Arc<Vec<AtomicU64>>| -> Area { Box::new(Part(Arc::clone(one))) };
+            let all = self.clone();
+            let place = move |number: usize| all.0.get(number + 1).map(part);
+            Arc::new(Rings::new(part(&self.0[0]), IDENTITY, Box::new(place)))
+        }
+
+        fn bytes(&self) -> Vec<u8> {
+            let words = self.0.iter().flat_map(|area| area.iter());
+            words.flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect()
+        }
+
+        /// What is left if the process dies now, in words, and whether that is not all.
+        fn left(&self) -> Option<(String, bool)> {
+            let remains = Remains::read(&self.bytes(), &IDENTITY)?;
+            Some((words(&remains.commands), remains.is_cut))
+        }
+    }
+
+    fn words(bytes: &[u8]) -> String {
+        let text = String::from_utf8_lossy(bytes);
+        let words = text.split("\r\n").filter(|word| !word.starts_with(['*', '$']));
+        words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn step(recorder: &Recorder, seen: Stamp, commands: &[&str]) -> Stamp {
+        commands.iter().for_each(|word| recorder.record(0, &[word.as_bytes()]));
+        let stamp = recorder.end_step(seen);
+        recorder.hand_over();
+        stamp
+    }
+
+    fn confirm(rings: &Rings, upto: Stamp) {
+        rings.confirm(Confirmed { increment: 1, bytes: 10, upto });
+    }
+
+    #[test]
+    fn what_was_handed_over_and_not_confirmed_is_left() {
+        let (kept, journal) = (Kept::new(2), Arc::new(Journal::with_clock(|| 0)));
+        let (one, rings) = (journal.join(), kept.rings());
+        journal.keep_in(Some(Arc::clone(&rings)));
+        let two = journal.join();
+        let a = step(&one, Stamp::first_of(5), &["a"]);
+        assert_eq!(kept.left(), None, "nothing is confirmed");
+        let b = step(&two, a, &["b", "c"]);
+        step(&one, b, &["d"]);
+        two.record_for_replicas(0, &[b"p"]);
+        two.end_step(Stamp::first_of(9));
+        two.hand_over();
+        confirm(&rings, a);
+        let all = ("SELECT 0 a MULTI b c EXEC d".to_owned(), false);
+        assert_eq!(kept.left(), Some(all));
+        confirm(&rings, b);
+        assert_eq!(kept.left(), Some(("MULTI SELECT 0 b c EXEC d".to_owned(), false)));
+        confirm(&rings, Stamp::first_of(20));
+        assert_eq!(kept.left(), Some((String::new(), false)));
+        assert_eq!(rings.missed(), 0);
+    }
+
+    #[test]
+    fn a_ring_goes_around_and_tells_what_it_has_no_room_for() {
+        let (kept, journal) = (Kept::new(2), Arc::new(Journal::with_clock(|| 0)));
+        let (rings, long) = (kept.rings(), "x".repeat(300 << 10));
+        journal.keep_in(Some(Arc::clone(&rings)));
+        let (one, two) = (journal.join(), journal.join());
+        let mut reader = Reader::new(Arc::clone(&journal), 0);
+        for round in 1..20 {
+            let seen = Stamp::first_of(round * 10);
+            let last = step(&one, step(&one, seen, &[&long]), &["y"]);
+            let left = Remains::read(&kept.bytes(), &IDENTITY);
+            let found = left.is_none_or(|left| words(&left.commands).ends_with("x y"));
+            assert!(found && rings.missed() == 0, "round {round}");
+            confirm(&rings, Stamp::first_of(last.time() + 1));
+        }
+        let mut last = Stamp::first_of(1000);
+        for number in 0..5 {
+            last = step(&one, last, &[&long]);
+            last = step(&two, Stamp::first_of(last.time() + 1), &[&number.to_string()]);
+        }
+        assert!(rings.missed() > 0);
+        let (left, is_cut) = kept.left().expect("something was confirmed");
+        assert!(
+            is_cut && left.ends_with("x 2") && !left.contains("x 3"),
+            "a part to its beginning"
+        );
+        // What was missing is confirmed: all that comes after it counts again.
+        confirm(&rings, Stamp::first_of(last.time() + 1));
+        step(&one, Stamp::first_of(last.time() + 2), &["z"]);
+        assert_eq!(kept.left(), Some(("SELECT 0 z".to_owned(), false)));
+        reader.take_all(&mut |_: Item<'_>| {});
+    }
+
+    #[test]
+    fn what_has_no_ring_is_missing_until_it_is_confirmed() {
+        let (kept, journal) = (Kept::new(1), Arc::new(Journal::with_clock(|| 0)));
+        let (one, two) = (journal.join(), journal.join());
+        let before = step(&one, Stamp::first_of(5), &["before"]);
+        let rings = kept.rings();
+        journal.keep_in(Some(Arc::clone(&rings)));
+        confirm(&rings, before);
+        let a = step(&one, before, &["a"]);
+        assert_eq!(kept.left(), Some((String::new(), true)), "not without what came before");
+        confirm(&rings, Stamp::first_of(before.time() + 1));
+        let a = step(&one, Stamp::first_of(a.time() + 1), &["b"]);
+        let lost = step(&two, a, &["lost"]);
+        step(&one, lost, &["c"]);
+        assert_eq!(kept.left(), Some(("SELECT 0 b".to_owned(), true)));
+        confirm(&rings, Stamp::first_of(lost.time() + 1));
+        step(&one, Stamp::first_of(lost.time() + 1), &["d"]);
+        assert_eq!(kept.left(), Some(("SELECT 0 c d".to_owned(), false)), "c met what was lost");
+    }
+
+    #[test]
+    fn what_is_torn_damaged_or_of_others_is_not_read() {
+        let (kept, journal) = (Kept::new(1), Arc::new(Journal::with_clock(|| 0)));
+        let rings = kept.rings();
+        journal.keep_in(Some(Arc::clone(&rings)));
+        let one = journal.join();
+        confirm(&rings, Stamp::first_of(1));
+        step(&one, Stamp::first_of(5), &["a"]);
+        let good = kept.bytes();
+        assert_eq!(Remains::read(&good, &[1, 2, 3, 5]), None);
+        assert_eq!(Remains::read(&good[..100], &IDENTITY), None);
+        // Killed while it wrote the second slot: the first one holds.
+        let mut torn = good.clone();
+        let slot = (SLOTS_AT + SLOT_WORDS - SLOT_WORDS) * 8;
+        torn[slot..slot + 8].copy_from_slice(&9u64.to_ne_bytes());
+        assert_eq!(Remains::read(&torn, &IDENTITY), Remains::read(&good, &IDENTITY));
+        // An entry that `head` does not tell of is not there.
+        let mut early = good.clone();
+        early[HEAD_WORDS * 8..][..8].fill(0);
+        assert_eq!(words(&Remains::read(&early, &IDENTITY).expect("read").commands), "");
+        // No byte that is another one lets it read what is not there, or panic.
+        for at in 0..HEAD_WORDS * 8 + 200 {
+            let mut other = good.clone();
+            other[at] ^= 0x41;
+            let _whatever = Remains::read(&other, &IDENTITY);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Words of a file that is mapped shared: what was stored there is in the file, whatever becomes of
+//! the process; only the machine's end takes it away.
+//!
+//! Invariants
+//! 1. The bytes are reserved in the file before they are mapped, so that a store finds its page
+//!    also where the file system is full. Nobody may make the file shorter.
+//! 2. `pointer` and `count` are a mapping of this value alone, aligned to a page, until it is
+//!    dropped. All access is by atomics, so others may map the same bytes.
+
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+/// See the module.
+#[derive(Debug)]
+pub struct SharedWords {
+    pointer: NonNull<AtomicU64>,
+    count: usize,
+}
+
+// SAFETY: it is a slice of atomics that it owns (2).
+unsafe impl Send for SharedWords {}
+// SAFETY: as above.
+unsafe impl Sync for SharedWords {}
+
+impl SharedWords {
+    /// Maps so many words of a file that begin at this byte, both of them whole pages.
+    ///
+    /// # Errors
+    /// The file system has no room for them, or can not reserve or map them.
+    pub fn map(file: &File, offset: u64, count: usize) -> io::Result<SharedWords> {
+        let (fd, bytes) = (file.as_raw_fd(), count * size_of::<u64>());
+        let wrong = |_| io::Error::from(io::ErrorKind::InvalidInput);
+        let (at, len) = (libc::off_t::try_from(offset).map_err(wrong)?, bytes.cast_signed());
+        loop {
+            // SAFETY: takes three integers.
+            match unsafe { libc::posix_fallocate(fd, at, len as libc::off_t) } {
+                0 => break,
+                libc::EINTR => {}
+                error => return Err(io::Error::from_raw_os_error(error)),
+            }
+        }
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at an address that the kernel chooses; nothing else changes.
+        let mapped =
+            unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, at) };
+        if mapped == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let pointer = NonNull::new(mapped.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(SharedWords { pointer, count })
+    }
+}
+
+impl Deref for SharedWords {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        // SAFETY: as many words as were mapped, which live as long as `self` (1, 2).
+        unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.count) }
+    }
+}
+
+impl AsRef<[AtomicU64]> for SharedWords {
+    fn as_ref(&self) -> &[AtomicU64] {
+        self
+    }
+}
+
+impl Drop for SharedWords {
+    fn drop(&mut self) {
+        let bytes = self.count * size_of::<u64>();
+        // SAFETY: the mapping is this value's, and nobody borrows from it any more (2).
+        let _unmapped = unsafe { libc::munmap(self.pointer.as_ptr().cast(), bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_in_the_file() {
+        let path = std::env::temp_dir().join(format!("shared-words-{}", std::process::id()));
+        let mut options = File::options();
+        let file = options.read(true).write(true).create_new(true).open(&path).expect("a file");
+        let first = SharedWords::map(&file, 0, 512).expect("mapped");
+        let second = SharedWords::map(&file, 64 << 10, 1024).expect("mapped");
+        first[1].store(0x0102_0304, Ordering::Relaxed);
+        second[1023].store(u64::MAX, Ordering::Relaxed);
+        assert_eq!((first.len(), second.len()), (512, 1024));
+        drop((first, second));
+        let bytes = std::fs::read(&path).expect("a file");
+        assert_eq!(bytes.len(), (64 << 10) + 8 * 1024);
+        assert_eq!(bytes[8..16], 0x0102_0304_u64.to_ne_bytes());
+        assert!(bytes.ends_with(&[0xff; 8]));
+        std::fs::remove_file(path).expect("it is there");
+    }
+}
