@@ -4,8 +4,8 @@
 //! A recorder hands its steps to the reader, and copies them into its ring before the answers of
 //! its turn leave. When the reader's bytes are in the append-only file it *confirms* that: all
 //! before this stamp is in so many bytes of that file. What is behind that in the rings is not
-//! needed any more. When the process dies, whoever begins the next one finds what was confirmed, and
-//! in the rings the rest.
+//! needed any more. When the process dies, whoever begins the next one finds what was confirmed,
+//! and in the rings the rest.
 //!
 //! ```text
 //! head:  magic version identity.. | slot slot | missed (of threads without a ring)
@@ -18,11 +18,11 @@
 //! 1. An entry is stored before `head` tells of it; `tail` has gone on before an entry's place is
 //!    used again. A thread that is killed has done its stores up to some point of its program, so
 //!    what stands between `tail` and `head` is whole.
-//! 2. `tail` goes only over what was confirmed. What is confirmed stands in one slot while the other
-//!    is being written.
-//! 3. A thread that finds no room in its ring tells in `missed` the first and the last stamp of what
-//!    it has left out, before its answers leave. What is taken over ends before the first that is
-//!    missing, so it is a part of the journal from its beginning.
+//! 2. `tail` goes only over what was confirmed. What is confirmed stands in one slot while the
+//!    other is being written.
+//! 3. A thread that finds no room in its ring tells in `missed` the first and the last stamp of
+//!    what it has left out, before its answers leave. What is taken over ends before the first that
+//!    is missing, so it is a part of the journal from its beginning.
 //! 4. What is read is not trusted: a length that can not be ends the reading.
 //!
 //! Not here: where the file lies, and what is done with what a dead process has left (the server).
@@ -100,8 +100,8 @@ impl fmt::Debug for Rings {
 }
 
 impl Rings {
-    /// With an area of [`HEAD_WORDS`] zeroes, and whoever gives one of [`RING_WORDS`] zeroes for the
-    /// ring of a number.
+    /// With an area of [`HEAD_WORDS`] zeroes, and whoever gives one of [`RING_WORDS`] zeroes for
+    /// the ring of a number.
     pub fn new(
         head: Area,
         identity: Identity,
@@ -311,8 +311,8 @@ pub struct Remains {
 }
 
 impl Remains {
-    /// Reads a file of rings. `None`: it is none of this identity, or nothing was confirmed, so that
-    /// it has nothing to add.
+    /// Reads a file of rings. `None`: it is none of this identity, or nothing was confirmed, so
+    /// that it has nothing to add.
     pub fn read(bytes: &[u8], identity: &Identity) -> Option<Remains> {
         let words: Vec<u64> =
             bytes.as_chunks::<8>().0.iter().map(|w| u64::from_ne_bytes(*w)).collect();

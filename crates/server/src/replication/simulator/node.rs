@@ -425,7 +425,8 @@ impl Node {
         loop {
             match turn.run(&mut session, found, &args, &mut output, &target) {
                 Verdict::Finished => return items(&output),
-                // A walker of a copy, or the thread that frees a flushed database, has it for a moment.
+                // A walker of a copy, or the thread that frees a flushed database, has it for a
+                // moment.
                 Verdict::Parked(Park::Partition(_)) => std::thread::yield_now(),
                 _ => panic!("a read waits for nothing else"),
             }

@@ -1,5 +1,5 @@
-//! The file of rings: what was recorded and acknowledged, where it outlives the process, and what is
-//! done at the start with what a dead one has left there.
+//! The file of rings: what was recorded and acknowledged, where it outlives the process, and what
+//! is done at the start with what a dead one has left there.
 //!
 //! ```text
 //! begin:  create, lock ; every thread that records has a ring           (pantala_journal::Rings)
@@ -8,16 +8,16 @@
 //! stop:   remove
 //! ```
 //!
-//! It lies where `journal-ring-dir` says; with `auto` in a file system in memory, if there is one, so
-//! that no store waits for a disk. It is of use to the next process on the same machine only: another boot,
-//! or other append-only files of the same name, and it is removed.
+//! It lies where `journal-ring-dir` says; with `auto` in a file system in memory, if there is one,
+//! so that no store waits for a disk. It is of use to the next process on the same machine only:
+//! another boot, or other append-only files of the same name, and it is removed.
 //!
 //! Invariants
 //! 1. A file that a living process holds is never touched: each holds a lock on its own.
-//! 2. The taking over may end at any moment and is begun anew at the next start: the increment is cut
-//!    to what was confirmed first, and the file of rings is removed last.
-//! 3. Nothing is cut from the increment but a command that is torn, and what is written again. So what
-//!    another process has appended there since stays.
+//! 2. The taking over may end at any moment and is begun anew at the next start: the increment is
+//!    cut to what was confirmed first, and the file of rings is removed last.
+//! 3. Nothing is cut from the increment but a command that is torn, and what is written again. So
+//!    what another process has appended there since stays.
 //! 4. Nothing depends on it: without one the journal is as safe as the append-only file.
 //!
 //! Not here: what is in the rings (`pantala_journal::rings`). Tests: at the foot;
@@ -217,8 +217,8 @@ fn add(layout: &Layout, manifest: &Manifest, remains: &Remains) -> io::Result<()
     Ok(())
 }
 
-/// Whether what was written is the beginning of these commands, but for a last one that is torn, for
-/// SELECT, which depends on what stood before, and for annotations.
+/// Whether what was written is the beginning of these commands, but for a last one that is torn,
+/// for SELECT, which depends on what stood before, and for annotations.
 fn begins_with(mut commands: &[u8], mut written: &[u8]) -> bool {
     loop {
         if written.first() == Some(&b'#') {
