@@ -202,7 +202,10 @@ impl Engine {
     /// Those of them that are on their way to files or replicas: the journal, what a snapshot has
     /// copied, what a slow replica has still to get.
     pub fn unwritten_bytes(&self) -> u64 {
-        let buffers = self.stats.tallies.sum(|tally| tally.replica_bytes.get());
+        let buffers = self
+            .stats
+            .tallies
+            .sum(|tally| tally.replica_bytes.get() + tally.replica_spare_bytes.get());
         let unsent = self.condition.memory.unsent() + buffers;
         self.journal.held_bytes() + self.space.unwritten_bytes() + unsent
     }

@@ -82,7 +82,12 @@ impl MemoryGuard {
         self.unsent.store(bytes, Ordering::Relaxed);
     }
 
-    /// See [`MemoryGuard::set_unsent`].
+    /// So much more is about to wait for replicas; the next [`MemoryGuard::set_unsent`] is exact.
+    pub fn add_unsent(&self, bytes: u64) {
+        self.unsent.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The bytes that wait for replicas.
     pub fn unsent(&self) -> u64 {
         self.unsent.load(Ordering::Relaxed)
     }

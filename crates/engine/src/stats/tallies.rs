@@ -82,6 +82,8 @@ counts! {
         client_bytes: Level,
         /// Of these, what connections of replicas and their buffers take.
         replica_bytes: Level,
+        /// Bytes of the buffer that is kept for the next piece of a replica, beside `client_bytes`.
+        replica_spare_bytes: Level,
         /// The most commands that one turn of the loop has run,
         most_in_turn: Level,
         /// and how long the longest ran commands, in microseconds.

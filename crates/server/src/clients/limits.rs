@@ -20,6 +20,10 @@ use crate::worker::Worker;
 use crate::worker::connection::{Connection, Life};
 use crate::workers::inbox::Message;
 
+/// A replica's output grows so much at most while it is served: what may lie in it and one piece,
+/// in twice the room.
+const MOST_GROWTH_BYTES: usize = 1 << 20;
+
 impl Worker {
     /// A connection takes `now` bytes instead of `before`.
     #[inline]
@@ -31,6 +35,13 @@ impl Worker {
         }
     }
 
+    /// Before replicas are served: nothing is evicted for a buffer that grows and is counted only
+    /// after it.
+    pub(crate) fn expect_replicas_to_grow(&mut self) {
+        let most = self.lists.spare.large_bytes() + MOST_GROWTH_BYTES;
+        self.tally.replica_spare_bytes.set(most as u64);
+    }
+
     /// What the replicas of this worker take now, of all that is counted.
     pub(crate) fn count_replicas(&mut self) {
         let counted = |index: &u32| {
@@ -39,6 +50,7 @@ impl Worker {
         };
         let bytes: u64 = self.lists.replicas.iter().map(counted).sum();
         self.tally.replica_bytes.set(bytes);
+        self.tally.replica_spare_bytes.set(self.lists.spare.large_bytes() as u64);
     }
 
     #[cold]

@@ -67,11 +67,11 @@ impl Worker {
     /// A replica goes to another worker, or ends.
     pub(super) fn depart_as_replica(&mut self, index: u32) {
         self.lists.replicas.retain(|one| *one != index);
-        self.count_replicas();
         if self.lists.replicas.is_empty() {
             let unused = self.lists.spare.take_large();
             self.keep_buffer(unused);
         }
+        self.count_replicas();
     }
 
     /// There is more for replicas.

@@ -77,6 +77,9 @@ impl Worker {
     /// Goes through the connections this turn has touched.
     pub(crate) fn flush(&mut self, ops: &mut Ops<'_>) {
         let mut touched = take(&mut self.lists.touched);
+        if !self.lists.replicas.is_empty() {
+            self.expect_replicas_to_grow();
+        }
         for index in touched.drain(..) {
             self.flush_one(index, ops);
         }
@@ -164,6 +167,10 @@ impl Worker {
             let receipt = if is_awaited { Receipt::Prompt } else { Receipt::Lazy };
             ops.send(token, output, receipt);
             self.keep_buffer(spent);
+            if follows {
+                // A large buffer went from what is spare to the connection.
+                self.recount(index);
+            }
         } else if is_last {
             return self.drop_connection(token, ops);
         }

@@ -61,6 +61,11 @@ impl SpareBuffers {
         std::mem::take(&mut self.large)
     }
 
+    /// Bytes of the one of replicas.
+    pub fn large_bytes(&self) -> usize {
+        self.large.capacity()
+    }
+
     /// Keeps the one of replicas; what is not kept comes back.
     pub fn keep_large(&mut self, mut buffer: Vec<u8>) -> Option<Vec<u8>> {
         if buffer.capacity() > LARGE_BYTES || buffer.capacity() <= self.large.capacity() {

@@ -68,7 +68,7 @@ impl Feed {
         }
         if bytes.len() >= DIRECT_BYTES {
             self.flush();
-            self.shared.replication.stream.append(bytes);
+            self.append(bytes);
             return;
         }
         self.out.extend_from_slice(bytes);
@@ -79,9 +79,15 @@ impl Feed {
 
     fn flush(&mut self) {
         if !self.out.is_empty() {
-            self.shared.replication.stream.append(&self.out);
+            self.append(&self.out);
             self.out.clear();
         }
+    }
+
+    /// The journal has the same bytes until the round is over: both copies are counted until then.
+    fn append(&self, bytes: &[u8]) {
+        self.shared.engine.condition.memory.add_unsent(bytes.len() as u64);
+        self.shared.replication.stream.append(bytes);
     }
 
     /// Whether the cut was meant for replicas: what follows goes to them.
