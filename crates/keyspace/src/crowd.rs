@@ -18,7 +18,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 use crate::partition::Watch;
 
-/// See the module.
+/// A sorted set of very many keys that one command watches together, shared by all partitions
+/// concerned.
 pub struct Crowd {
     db: DbIndex,
     /// Hashes and places in the command, by partition and ascending in each.

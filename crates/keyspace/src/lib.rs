@@ -130,7 +130,7 @@ pub struct Config {
     pub lane_slots: usize,
 }
 
-/// See the module.
+/// The data of a server: all partitions of all databases, with their locks, sizes and waiters.
 pub struct Keyspace {
     seed: HashSeed,
     partitions: Box<[PartitionLock<Partition, Ticket>]>,
@@ -404,7 +404,7 @@ impl Keyspace {
         self.wait_while(busy, &is_aborted, &|| is_aborted() || is_crowded())
     }
 
-    /// The same with others in hand.
+    /// Like [`Keyspace::wait_for`], for a caller that holds other partitions meanwhile.
     ///
     /// # Errors
     /// It has been held for too long.

@@ -18,7 +18,8 @@ use crate::crowd::{Crowd, Crowds};
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 use crate::snapshot::Saving;
 
-/// See the module.
+/// One lock stripe of the keyspace: its tables, one a database, and what goes with their keys.
+/// Accessed only with its lock held.
 #[derive(Default)]
 pub struct Partition {
     pub(crate) databases: Databases,

@@ -59,7 +59,7 @@ impl Asking {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PinWait(u64);
 
-/// See the module.
+/// All pinned keys of the keyspace, and the commands that are parked until one is unpinned.
 #[derive(Debug, Default)]
 pub(crate) struct AllPins {
     /// Keys that are pinned: to look at it costs the others little.

@@ -46,7 +46,8 @@ fn lock_incrementally(space: &Keyspace, tally: &Tally, from: usize, to: usize) -
     way
 }
 
-/// The same with both known, taking all or none.
+/// Moves one unit between two accounts that are known in advance, with a plan that locks all or
+/// none.
 fn know(space: &Keyspace, tally: &Tally, from: usize, to: usize) {
     let plan = LockPlan::of([account(space, from).1, account(space, to).1]);
     let mut locked = space.lock_waiting(&plan, scope(space, tally, DB, NOW));

@@ -66,7 +66,8 @@ pub struct Scope<'k> {
     pub recorder: Option<&'k Recorder>,
 }
 
-/// See the module. Dropping it frees the partitions.
+/// The partitions that one command holds, and the only way to the keys in them. Dropping it unlocks
+/// the partitions.
 pub struct Locked<'k> {
     pub(crate) held: AllHeld<'k>,
     pub(crate) scope: Scope<'k>,
@@ -268,7 +269,8 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// The same for a command of a group, which has used only the partition it was turned to.
+    /// Like [`Locked::end_step`], for a command of a group, which has used only the partition at
+    /// `at`.
     #[inline]
     pub fn end_grouped_step(&mut self) {
         if let Some(recorder) = self.scope.recorder
@@ -421,7 +423,7 @@ impl<'k> Locked<'k> {
         self.watch_in(self.scope.db, key, watch);
     }
 
-    /// The same for a key of another database.
+    /// Like [`Locked::watch`], for a key of any database.
     pub fn watch_in(&mut self, db: DbIndex, key: Key<'_>, watch: &Arc<Watch>) {
         // What has expired is gone now, and no change later.
         let is_hidden = self.peek_in(db, key).is_hidden();

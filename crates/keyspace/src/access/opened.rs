@@ -74,7 +74,7 @@ impl Drop for Suspended {
     }
 }
 
-/// See the module.
+/// One key that a command has opened: its value, if any, and the ways to change it.
 pub struct Opened<'l, 'k> {
     changes: Changes<'l, 'k>,
     key: Key<'l>,
@@ -490,7 +490,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.announce(NEW);
     }
 
-    /// The same for what is loaded: nobody is told that it is new.
+    /// Like [`Opened::put`], for data that is loaded: no `new` event is published.
     pub fn put_unheard(&mut self, record: OwnedRecord<Object>) {
         debug_assert!(self.place.is_none(), "the handler removes what is there first");
         let (key, deadline) = (self.key, record.deadline());

@@ -171,7 +171,8 @@ impl Sweeper {
         self.round_recorded(space, now, tally, None).removed
     }
 
-    /// The same; what is removed is recorded there.
+    /// Like [`Sweeper::round`]; what is removed is recorded with `recorder`, and what was found is
+    /// returned.
     pub fn round_recorded(
         &mut self,
         space: &Keyspace,
@@ -333,7 +334,7 @@ impl Keyspace {
         Some(result)
     }
 
-    /// The same with the partition at hand, which is free after.
+    /// Runs a step with a partition that is held already, and frees the partition.
     pub(crate) fn step_with<R>(
         &self,
         mut held: Held<'_>,

@@ -16,7 +16,8 @@ use std::collections::HashMap;
 use pantala_base::UnixMs;
 use pantala_table::is_expired;
 
-/// See the module.
+/// The keys of one database in one partition whose elements have deadlines, each with its earliest
+/// one.
 #[derive(Default)]
 pub(crate) struct Timed {
     earliest: HashMap<Box<[u8]>, UnixMs>,

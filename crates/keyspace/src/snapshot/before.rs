@@ -26,7 +26,8 @@ pub(crate) enum Manner {
     Remove,
 }
 
-/// See the module.
+/// A partition whose snapshot is not complete: what is still to be saved, and the hooks that
+/// commands call before they change a record.
 pub(crate) struct Saving {
     shared: Arc<Shared>,
     id: PartitionId,

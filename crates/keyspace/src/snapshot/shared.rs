@@ -50,7 +50,8 @@ pub struct SnapshotProgress {
     pub unasked: u64,
 }
 
-/// See the module.
+/// The state of one snapshot that its threads and the commands share: jobs, waiting clients,
+/// progress and the target.
 pub(crate) struct Shared {
     target: Target,
     unwritten: UnwrittenBytes,

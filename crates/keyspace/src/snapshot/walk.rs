@@ -161,7 +161,8 @@ impl Snapshot {
         self.work_and_rest(space, &mut || {})
     }
 
-    /// The same; `rest` is called after each portion, with nothing held, and may sleep.
+    /// Like [`Snapshot::work`]; `rest` is called after each portion, with no partition held, and
+    /// may sleep.
     pub fn work_and_rest(&self, space: &Keyspace, rest: &mut dyn FnMut()) -> Outcome {
         loop {
             let news = self.shared.jobs().news;

@@ -346,7 +346,8 @@ impl<'k> Locked<'k> {
         self.flush_and(only, true)
     }
 
-    /// The same for all databases, where the keys are to come back: who waits for one waits on.
+    /// Like [`Locked::flush`] of all databases, for keys that are about to come back: clients
+    /// blocked on a key are not woken.
     ///
     /// # Errors
     /// Somebody is inside and does not end.
