@@ -83,7 +83,7 @@ impl Fixture {
         self.call_with(&args, run)
     }
 
-    /// The same with words of any bytes.
+    /// Like [`Fixture::call`], for words of any bytes.
     pub fn call_with<R>(
         &self,
         args: &[&[u8]],

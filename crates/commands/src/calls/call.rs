@@ -198,7 +198,7 @@ pub trait Server: Send + Sync {
     fn registry(&self) -> &Registry;
 }
 
-/// See the module.
+/// One command being run: all that its handler is given.
 pub struct Call<'c, 'k> {
     /// The arguments; the first is the command's name.
     pub args: &'c [&'c [u8]],

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::error::ClientError;
 
-/// See the module.
+/// Work on another machine that a command waits for while it is parked.
 pub trait Errand: Debug + Send + Sync {
     /// Begins, and does not wait. Dropping `way_back` is the end of it.
     fn begin(self: Arc<Self>, way_back: WayBack);

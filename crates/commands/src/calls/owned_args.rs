@@ -3,7 +3,8 @@
 
 use pantala_protocol::whole_request;
 
-/// See the module.
+/// The arguments of a command, owned: copied into two allocations, or left in the request that they
+/// came with.
 #[derive(Clone, Debug)]
 pub struct OwnedArgs(Held);
 

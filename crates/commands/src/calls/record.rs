@@ -68,15 +68,15 @@ impl Call<'_, '_> {
         self.record_as_in(self.keys.scope().db, args);
     }
 
-    /// The same in another database.
+    /// Records what the command did as the command in `args`, in the database `db`.
     pub fn record_as_in(&self, db: DbIndex, args: &[&[u8]]) {
         if let Some(recorder) = self.keys.scope().recorder {
             recorder.record(db.0, args);
         }
     }
 
-    /// The same for a command about this key that Redis 7.0 does not know: those that do not know
-    /// it do nothing.
+    /// Records the command in `args`, which concerns `key` and which Redis 7.0 does not have, so
+    /// that servers that do not have it ignore it.
     #[inline(never)]
     pub(crate) fn record_aside(&self, known: Known, key: &[u8], args: &[&[u8]]) {
         if let Some(recorder) = self.keys.scope().recorder {

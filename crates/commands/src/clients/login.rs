@@ -44,13 +44,13 @@ impl Limits {
         self.0 & limit.0 != 0
     }
 
-    /// The same with or without one of them.
+    /// This set with `limit` added (`holds`) or removed.
     pub fn with(self, limit: Limits, holds: bool) -> Limits {
         if holds { Limits(self.0 | limit.0) } else { Limits(self.0 & !limit.0) }
     }
 }
 
-/// See the module.
+/// The user that a client has logged in as, and whether it has authenticated.
 #[derive(Clone, Debug, Default)]
 pub struct Login {
     /// Whose rules hold; nobody's for what the server does by itself.

@@ -118,8 +118,8 @@ pub struct Subscriptions {
     pub bytes: usize,
 }
 
-/// See the module. Cloned to the slow lane with a command and copied back after it: so what may be
-/// large is shared, not copied.
+/// The state of one connection between two commands. It is cloned to the slow lane with a command
+/// and copied back afterwards, so whatever may be large in it is shared, not copied.
 #[derive(Clone, Debug)]
 pub struct Session {
     /// The client's number, for CLIENT ID; never used twice.

@@ -228,7 +228,7 @@ pub enum Program {
     Function,
 }
 
-/// One row. See the module.
+/// One row of the command table: name, handler, keys, flags and documentation of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
     /// The name, in upper case; for a subcommand its own word only.

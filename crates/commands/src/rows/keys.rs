@@ -265,7 +265,7 @@ pub fn key_positions(command: &Command, args: &[&[u8]]) -> Option<SmallVec<[usiz
     by_spec(command, args)
 }
 
-/// The same with what is done with each.
+/// Like [`key_positions`], with what the command does with each key.
 pub fn key_accesses(command: &Command, args: &[&[u8]]) -> Option<KeyAccesses> {
     let mut accesses: KeyAccesses = by_spec(command, args)?;
     if let Some(flags_of) = command.flags_of {

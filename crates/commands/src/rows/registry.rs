@@ -47,7 +47,7 @@ const FOR_RECORDS: &str = "mc.flags";
 /// So much of a name is compared at once.
 const HEAD_BYTES: usize = 8;
 
-/// See the module.
+/// The command table: all rows, and the index that finds them by name.
 pub struct Registry {
     rows: Vec<&'static Command>,
     /// For each row: which command's rules hold for it.
@@ -98,7 +98,7 @@ impl Registry {
         registry
     }
 
-    /// The same with other names for some commands.
+    /// The registry with other names for some commands (`rename-command`).
     ///
     /// # Errors
     /// A text for the operator. It tells no new name: that may be meant as a secret.
@@ -214,7 +214,8 @@ impl Registry {
         self.resolve_in(self.find(args.first()?)?, args)
     }
 
-    /// The same for what the journal has recorded: as a client called it, or by its own name.
+    /// Like [`Registry::resolve`], for a command from the journal, which may also go by the row's
+    /// own name.
     pub fn resolve_recorded(&self, args: &[&[u8]]) -> Option<CommandRef> {
         let name = args.first()?;
         let found = self.find(name).or_else(|| self.find_own(name));

@@ -17,7 +17,7 @@ pub(super) const DEL: Command = Command::write("DEL", remove, Group::Generic)
     .syntax("key [key ...]")
     .summary("Removes keys.");
 
-/// The same as DEL: what takes long to free is freed in the background in any case.
+/// UNLINK does what DEL does: large values are freed in the background in either case.
 pub(super) const UNLINK: Command = Command::write("UNLINK", remove, Group::Generic)
     .replaces()
     .arity(-2)

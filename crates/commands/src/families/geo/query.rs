@@ -49,7 +49,7 @@ pub(super) enum Order {
     Descending,
 }
 
-/// See the module.
+/// The options of a search of the GEO family, parsed.
 #[derive(Debug, Default)]
 pub(super) struct Query {
     pub with_distance: bool,

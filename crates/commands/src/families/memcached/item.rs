@@ -239,7 +239,7 @@ pub(super) enum Change {
     Put(Expiry),
     /// It would have been gone at once, and so is what was there.
     Removed,
-    /// The same, and nothing was there.
+    /// It would have expired at once, and nothing was there.
     Nothing,
     Appended,
     /// With what it begins now, these are value and flags.

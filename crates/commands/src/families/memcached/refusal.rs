@@ -36,7 +36,8 @@ pub fn push_refusal(protocol: Protocol, args: &[&[u8]], error: &ClientError, out
     }
 }
 
-/// The same in numbers: the error's text is the body where memcached has no word for it.
+/// Writes the error in Memcached's binary protocol: the error's text becomes the body where
+/// memcached has no status of its own.
 pub fn push_binary_refusal(args: &[&[u8]], error: &ClientError, out: &mut Vec<u8>) {
     let Some(asked) = args.get(2).and_then(|parts| Parts::asked(parts)) else { return };
     let failure = match error.code() {

@@ -4,7 +4,7 @@
 //! hash. `#` is the element itself. A pattern without a star names nothing. Like the reference,
 //! star and arrow are looked for up to the first zero byte.
 
-/// See the module.
+/// A pattern of SORT's BY or GET, parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pattern<'a> {
     before: &'a [u8],

@@ -13,7 +13,7 @@ use crate::calls::call::{Call, Done, Stop};
 use crate::error;
 use crate::long_work::incremental::{Budget, Gathered};
 
-/// See the module.
+/// Many texts in one buffer: the elements that SORT sorts, or looked-up values.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     bytes: Vec<u8>,

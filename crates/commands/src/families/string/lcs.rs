@@ -176,7 +176,7 @@ fn length(left: &[u8], right: &[u8]) -> u32 {
     above[right.len()]
 }
 
-/// See the module. Lengths fit 32 bits: strings have fewer than 4 GiB.
+/// The table of lengths, row by row. Lengths fit 32 bits: strings are shorter than 4 GiB.
 struct Table {
     columns: usize,
     cells: Vec<u32>,

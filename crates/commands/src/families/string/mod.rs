@@ -176,7 +176,7 @@ enum Put {
     Set,
     /// Its deadline had passed already.
     Removed,
-    /// The same, and it was not there.
+    /// Its deadline had passed already, and the key was not there.
     Nothing,
 }
 

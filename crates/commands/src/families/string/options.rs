@@ -61,7 +61,7 @@ pub(super) enum Time<'a> {
     At(TimeForm, &'a [u8]),
 }
 
-/// See the module.
+/// The options of SET, parsed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SetOptions<'a> {
     pub condition: Condition<'a>,
