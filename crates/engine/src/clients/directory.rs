@@ -59,7 +59,7 @@ pub enum Way {
     Gone,
 }
 
-/// See the module.
+/// Where each client is: at a worker, or in transit between two.
 #[derive(Default)]
 pub struct Directory {
     stripes: [Mutex<HashMap<ClientId, Whereabouts>>; STRIPES],

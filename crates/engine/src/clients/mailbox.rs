@@ -114,7 +114,7 @@ pub trait WorkerSet: Send + Sync {
     /// Puts a message into a worker's mailbox and wakes it; whether there is such a worker.
     fn post(&self, worker: usize, message: Message) -> bool;
 
-    /// The same for all workers.
+    /// Puts a message into every worker's mailbox and wakes the workers.
     fn post_all(&self, message: &dyn Fn() -> Message);
 
     /// Wakes a worker, if it sleeps.

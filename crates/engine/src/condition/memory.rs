@@ -36,7 +36,7 @@ thread_local! {
     static TAKEN: Cell<i64> = const { Cell::new(0) };
 }
 
-/// See the module.
+/// How much memory is used and how much may be, in bytes, by `maxmemory` and by the cgroup.
 pub struct MemoryGuard {
     cgroup_limit: Option<u64>,
     /// What the cgroup lets `used` be, by the last look: 0 above the limit, all while far from it.

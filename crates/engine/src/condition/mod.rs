@@ -37,7 +37,7 @@ use shutdown::Shutdown;
 use states::{LastingStates, States};
 use switches::Switches;
 
-/// See the module.
+/// The condition of the server: loading, paused, full, stopping. Read by every turn without a lock.
 #[derive(Default)]
 pub struct Condition {
     /// States that begin and end by themselves.

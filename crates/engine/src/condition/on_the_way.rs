@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What was told counts after one to two of these.
 const PERIOD_US: u64 = 20_000;
 
-/// See the module. Threads that tell at the border of two periods may count a little into the
-/// wrong one.
+/// Bytes told to clients in the current and the last period. Threads that add at the border of two
+/// periods may count a little into the wrong one.
 #[derive(Debug, Default)]
 pub struct OnTheWay {
     period: AtomicU64,

@@ -16,7 +16,7 @@ pub enum Target {
     There(Arc<str>),
 }
 
-/// See the module.
+/// The address that clients with CLIENT CAPA REDIRECT are sent to.
 #[derive(Debug, Default)]
 pub struct Redirection(Mutex<Target>);
 

@@ -27,7 +27,7 @@ impl ParserLimits {
     }
 }
 
-/// See the module.
+/// The settings in force with the limits derived from them; made anew when a setting changes.
 pub struct Limited {
     /// For the parser.
     pub parser: ParserLimits,

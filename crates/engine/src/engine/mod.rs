@@ -40,7 +40,8 @@ use crate::tracking::trackers::{Trackers, most_keys};
 use crate::waiting::blocked::BlockedCount;
 use settings_cell::SettingsCell;
 
-/// See the module.
+/// Everything that runs commands, without threads and sockets: data, command table, settings,
+/// users, journal, scripts, statistics.
 pub struct Engine {
     /// The data.
     pub space: Keyspace,

@@ -38,7 +38,8 @@ use crate::stats::tallies::ThreadTally;
 /// So many refusals wait. More are told at once, and come twice if they are put back after all.
 const HELD_REFUSALS: usize = 128;
 
-/// See the module.
+/// What a transaction or script has done so far that can still be put back: counts, log entries,
+/// effects and the session before it.
 pub(crate) struct Attempt<'r> {
     engine: &'r Engine,
     tally: &'r ThreadTally,
@@ -113,7 +114,8 @@ impl<'r> Attempt<'r> {
         }
     }
 
-    /// The same for a command that a script of this client has run, timed or not.
+    /// Notes for the logs a command that a script of this client has run; `took_us` is `None` if it
+    /// was not timed.
     #[inline]
     pub fn note_inside(
         &mut self,

@@ -61,8 +61,8 @@ impl<'r> Turn<'r> {
         self.call(session, request, ready, locked, output)
     }
 
-    /// The same for a client that tracks keys: those it reads are remembered, and it may not want
-    /// to hear of its own changes.
+    /// Invokes a command for a client with CLIENT TRACKING on: the keys that it reads are
+    /// remembered, and with NOLOOP it is not told of its own changes.
     #[cold]
     fn invoke_tracked(
         &self,

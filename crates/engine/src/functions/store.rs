@@ -15,7 +15,8 @@ use crate::scripts::known::Known;
 /// What is kept for a function: itself, and how it went so far.
 pub type Kept = Arc<Known>;
 
-/// See the module.
+/// The libraries of functions in force, and their version. Threads keep a copy and exchange it when
+/// the version changes.
 #[derive(Default)]
 pub struct Functions {
     current: Mutex<Arc<Libraries<Kept>>>,

@@ -82,7 +82,7 @@ pub(super) enum Task {
 /// Starts one more thread, for this slot of the gate; whether it could.
 pub type StartThread = Box<dyn Fn(usize) -> bool + Send + Sync>;
 
-/// See the module.
+/// The slow lane: its queues of jobs, the jobs set aside, and how many threads may run.
 #[derive(Default)]
 pub struct Lane {
     queue: Mutex<Queue>,

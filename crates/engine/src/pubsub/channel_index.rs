@@ -29,7 +29,8 @@ pub struct Stripe {
 #[repr(align(64))]
 struct Cell(RwLock<Stripe>);
 
-/// See the module.
+/// For each channel or pattern, the workers that have subscribers and how many; cut into stripes
+/// with a lock each.
 pub struct ChannelIndex {
     stripes: Box<[Cell]>,
     count: AtomicUsize,

@@ -17,7 +17,7 @@ pub trait Key: Eq {
     fn hash(&self) -> u64;
 }
 
-/// See the module.
+/// A map that is quick to iterate: rows in one vector, with a hash index once there are many.
 pub struct IndexedList<K, V> {
     rows: Vec<(K, V)>,
     index: Option<Box<HashTable<u32>>>,

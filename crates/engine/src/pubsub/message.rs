@@ -81,7 +81,7 @@ impl Message {
         Message { frame, kind, hash, channel, moment, is_lost: false, patterns: None }
     }
 
-    /// The same for another worker, to whose subscribers these patterns matter.
+    /// A copy of the message for another worker, with the patterns that have subscribers there.
     pub fn with(&self, patterns: Option<Box<[(Name, u64)]>>) -> Self {
         Message { frame: self.frame.clone(), patterns, ..*self }
     }

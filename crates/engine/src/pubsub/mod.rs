@@ -106,7 +106,8 @@ impl WakeSet {
     }
 }
 
-/// See the module.
+/// All subscriptions of the server: the indexes of channels, patterns and shard channels, and the
+/// subscribers at each worker.
 pub struct PubSub {
     seed: HashSeed,
     indexes: [ChannelIndex; 3],

@@ -28,7 +28,7 @@ const RELIEVED_BYTES: usize = 4 << 20;
 /// messages are lost, and the connections they were meant for are closed.
 const FULL_BYTES: usize = 64 << 20;
 
-/// See the module.
+/// The subscribers at one worker, and the queue of messages for them.
 #[derive(Default)]
 pub struct WorkerSubscribers {
     message: SegQueue<Message>,

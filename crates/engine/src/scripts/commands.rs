@@ -27,7 +27,7 @@ pub const fn runs(name: &'static str, program: Program) -> Command {
     row(name, program).flags(Flags::MAY_REPLICATE).keys(KEYS)
 }
 
-/// The same for a program that only reads.
+/// Like [`runs`], for a script or function that only reads.
 pub const fn runs_read_only(name: &'static str, program: Program) -> Command {
     row(name, program).flags(Flags::READONLY).keys(READ_KEYS).since("7.0.0")
 }

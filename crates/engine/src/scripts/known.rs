@@ -33,7 +33,8 @@ const VAIN_RUNS: u32 = 3;
 /// run on a worker, however quick it is once compiled.
 pub const MOST_WORKER_TEXT_BYTES: usize = 64 << 10;
 
-/// See the module. Its history is written only when it changes, so that workers share the line.
+/// A script or function that the server knows. Its history is written only when it changes, so that
+/// workers share the cache line.
 #[derive(Debug)]
 pub struct Known {
     /// What it is.

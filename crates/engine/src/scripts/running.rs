@@ -95,7 +95,7 @@ pub enum KillError {
     HaveWritten,
 }
 
-/// See the module.
+/// The scripts that run at this moment and have done so for a while.
 #[derive(Debug, Default)]
 pub struct RunningNow {
     all: Mutex<Vec<Arc<Running>>>,

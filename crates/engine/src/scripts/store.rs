@@ -49,7 +49,7 @@ struct Store {
     evicted: u64,
 }
 
-/// See the module.
+/// The scripts that EVALSHA finds, the memory limit of the interpreters, and their memory counters.
 #[derive(Default)]
 pub struct Scripts {
     store: RwLock<Store>,

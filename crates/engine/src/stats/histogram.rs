@@ -34,7 +34,7 @@ const BUCKETS: usize = 1 + OCTAVES * PARTS;
 
 type Buckets = [Count; BUCKETS];
 
-/// See the module.
+/// A histogram of durations in nanoseconds. One thread counts, any thread may read.
 #[derive(Default)]
 pub struct Histogram(OnceLock<Box<Buckets>>);
 

@@ -79,7 +79,8 @@ impl Chore {
     }
 }
 
-/// See the module.
+/// The latency spikes of LATENCY: for each event the newest ones, above a threshold in
+/// milliseconds.
 #[derive(Default)]
 pub struct LatencyMonitor {
     /// In milliseconds; 0: nothing is recorded.

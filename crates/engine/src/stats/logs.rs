@@ -156,7 +156,7 @@ impl Log {
     }
 }
 
-/// See the module.
+/// The three logs of COMMANDLOG: slow commands, large requests, large replies.
 pub struct Logs {
     slow: Log,
     large_request: Log,

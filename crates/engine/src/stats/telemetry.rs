@@ -25,7 +25,7 @@ use crate::execute::finish::Ended;
 /// Entries that wait for the exporter.
 const MOST: usize = 4_096;
 
-/// See the module.
+/// Sampled commands that wait to be exported as spans, and the counters of the export.
 #[derive(Default)]
 pub struct Telemetry {
     entries: Mutex<Vec<Entry>>,

@@ -61,7 +61,7 @@ impl Everybody {
     }
 }
 
-/// See the module.
+/// All clients that track keys (CLIENT TRACKING), and their prefixes.
 #[derive(Default)]
 pub struct Trackers {
     everybody: RwLock<Everybody>,

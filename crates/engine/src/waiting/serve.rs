@@ -145,8 +145,9 @@ impl Turn<'_> {
         locked.set_scope(before);
     }
 
-    /// The same as `serve_one`. Should the waiter's command panic, whoever changed the key does not
-    /// pay for it: it runs again by itself, where a panic is answered.
+    /// Like `serve_one`, and catches a panic of the waiter's command, so that it does not hit the
+    /// command that changed the key: the waiter's command then runs again by itself, where a panic
+    /// is answered.
     fn serve_safely(
         &self,
         locked: &mut Locked<'_>,

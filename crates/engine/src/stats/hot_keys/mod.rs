@@ -105,7 +105,7 @@ struct Session {
     ended: Option<UnixMs>,
 }
 
-/// See the module.
+/// The session of HOTKEYS that runs, or the last one; shared by all threads.
 #[derive(Default)]
 pub struct HotKeys {
     plan: AtomicU64,

@@ -21,7 +21,7 @@ const CAPACITY: usize = 1024;
 /// A longer key is not kept: it counts as a part of the whole only.
 pub const MOST_KEY_BYTES: usize = 1024;
 
-/// See the module.
+/// The heaviest keys of a stream of (key, weight) pairs, estimated in bounded memory.
 #[derive(Default)]
 pub struct Sketch {
     kept: HashMap<Box<[u8]>, Weight>,
