@@ -70,7 +70,7 @@ const KINDS: &[Kind] = &[
     },
 ];
 
-/// The same of Memcached's text protocol; a `get` of many keys counts as one command.
+/// Commands of Memcached's text protocol; a `get` of many keys counts as one command.
 const KINDS_OF_MEMCACHED: &[Kind] = &[
     Kind { name: "mc_get", value_bytes: 100, command: |n, _| format!("get {}\r\n", key(n)) },
     Kind {

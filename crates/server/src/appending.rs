@@ -114,7 +114,7 @@ pub struct Rewrites {
     ended_us: u64,
 }
 
-/// See the module.
+/// The state of the append-only file and its rewrites, shared by all threads.
 #[derive(Default)]
 pub struct Appending {
     state: Mutex<State>,

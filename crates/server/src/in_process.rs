@@ -39,7 +39,8 @@ impl InProcess {
         InProcess::observed(settings, None)
     }
 
-    /// The same, with somebody else who is told of what happens to keys.
+    /// Like [`InProcess::new`], with `change_sink` told of every change of a key in place of the
+    /// clients.
     ///
     /// # Errors
     /// The system has no descriptors left.
@@ -128,7 +129,7 @@ impl InProcess {
         self.exchange_as(0, request, reply);
     }
 
-    /// The same for the client with this index.
+    /// Like [`InProcess::exchange`], for the client with this index.
     pub(crate) fn exchange_as(&mut self, index: u32, request: &[u8], reply: &mut Vec<u8>) {
         self.worker.refresh();
         // What waited may have what it waited for.

@@ -17,7 +17,7 @@ use pantala_engine::condition::states::States;
 use pantala_keyspace::snapshot::{Snapshot, SnapshotProgress};
 use pantala_persistence::snapshot::History;
 
-/// See the module.
+/// The snapshot that is being written, and the history of those before.
 pub struct Saves {
     state: Mutex<State>,
     changed: Condvar,

@@ -28,7 +28,7 @@ use crate::tls::Tls;
 use crate::worker::balance::Loads;
 use crate::workers::Workers;
 
-/// See the module.
+/// What all threads of the server share.
 pub struct Shared {
     /// What runs commands.
     pub engine: Arc<Engine>,

@@ -18,7 +18,7 @@ use pantala_settings::Settings;
 use pantala_settings::field::TlsClients;
 use pantala_tls::{Acceptor, ClientCertificates, Connector, Options};
 
-/// See the module.
+/// The certificates in force, the files they came from, and the counters of handshakes.
 #[derive(Default)]
 pub struct Tls {
     acceptor: RwLock<Option<Arc<Acceptor>>>,

@@ -44,7 +44,7 @@ fn server(at: &Directory, more: &[&str]) -> Running {
     running
 }
 
-/// The same, but for the loading.
+/// Starts a server in the directory, with these settings too, without loading anything.
 fn try_server(at: &Directory, more: &[&str]) -> Result<Running, String> {
     let (dir, socket) = (at.0.display().to_string(), at.socket().display().to_string());
     let mut args = vec!["--dir", &dir, "--unixsocket", &socket, "--port", "0", "--save", ""];

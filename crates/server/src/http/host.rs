@@ -26,7 +26,7 @@ const LIB_NAME: &[u8] = b"console";
 /// Nothing that is written would last.
 const UNKEPT: States = States::UNKEPT.and(States::UNSAVED).and(States::UNWRITTEN);
 
-/// See the module.
+/// The server behind the HTTP pages: implements [`Host`] on [`Shared`].
 pub struct Server(pub Arc<Shared>);
 
 impl Host for Server {

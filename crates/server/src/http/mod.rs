@@ -45,7 +45,7 @@ const HEALTH: &[u8] = b"GET /healthz ";
 /// and are told.
 const SERVES: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n";
 
-/// See the module.
+/// The HTTP service, while there is one, and how many connections speak HTTP.
 #[derive(Default)]
 pub struct Http {
     service: RwLock<Option<Arc<Service>>>,

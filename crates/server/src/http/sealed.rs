@@ -17,7 +17,7 @@ const PIECE_BYTES: usize = 16 << 10;
 /// Read at a time.
 const READ_BYTES: usize = 16 << 10;
 
-/// See the module.
+/// A TLS connection that was handed over by a worker, as an asynchronous stream of plain bytes.
 pub struct Sealed {
     socket: TcpStream,
     session: TlsSession,

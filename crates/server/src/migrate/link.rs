@@ -39,7 +39,7 @@ impl Fault {
     }
 }
 
-/// See the module.
+/// A connection of MIGRATE to another server.
 #[derive(Debug)]
 pub struct Link {
     stream: TcpStream,

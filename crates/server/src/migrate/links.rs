@@ -13,7 +13,8 @@ const KEPT: Duration = Duration::from_secs(10);
 /// Somebody looks for those so often, while there are any.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// Idle connections to other servers, kept for the next MIGRATE: at most `MOST_LINKS`, each for
+/// `KEPT`.
 #[derive(Debug, Default)]
 pub struct Links {
     state: Mutex<State>,

@@ -33,7 +33,7 @@ pub enum ListenerKind {
     MemcachedTls,
     /// RESP, or HTTP, at the port for administration.
     Admin,
-    /// The same over TLS.
+    /// RESP over TLS, or HTTPS, at the port for administration.
     AdminTls,
 }
 

@@ -92,7 +92,7 @@ pub fn start(settings: Settings, file: Option<std::path::PathBuf>) -> Result<Run
     start_with(settings, file, crate::commands::registry())
 }
 
-/// The same with a command table of the caller's: with other names, or more commands.
+/// Like [`start`], with a command table of the caller's: with other names, or more commands.
 ///
 /// # Errors
 /// A text for the operator.
@@ -278,7 +278,8 @@ impl Running {
         self.shared.supervisor.ready();
     }
 
-    /// The same, for the process that is nothing but the server: it ends in time, whoever does not.
+    /// Like [`Running::wait`], for a process that is nothing but the server: the process ends in
+    /// time, even if a thread does not.
     pub fn wait_and_end(self) {
         let (ended, until_ended) = channel();
         let shared = Arc::clone(&self.shared);

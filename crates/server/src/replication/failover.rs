@@ -67,7 +67,7 @@ pub struct Wanted {
     pub is_forced: bool,
 }
 
-/// See the module.
+/// The FAILOVER under way, if any.
 #[derive(Default)]
 pub struct Failover {
     state: Mutex<State>,

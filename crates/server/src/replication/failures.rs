@@ -16,7 +16,7 @@ const TOLD_EACH_US: u64 = 1_000_000;
 /// Longer texts are not kept whole.
 const MOST_BYTES: usize = 512;
 
-/// See the module.
+/// The commands of other servers that have failed here: how many, and the last one.
 #[derive(Debug, Default)]
 pub struct Failures {
     count: AtomicU64,

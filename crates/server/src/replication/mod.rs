@@ -34,7 +34,7 @@ use crate::workers::inbox::Message;
 /// So long a client that asks where the stream is waits for it at most.
 const CATCH_UP_MOST: Duration = Duration::from_millis(100);
 
-/// See the module.
+/// The state of replication: the stream, this server as a primary, and as a replica.
 #[derive(Default)]
 pub struct Replication {
     /// The last bytes of the stream.

@@ -64,7 +64,7 @@ impl Place {
     }
 }
 
-/// See the module.
+/// The moment of a snapshot that is being taken, and its place in the stream once that is known.
 pub struct Moment<'m> {
     shared: &'m Shared,
     /// Held until it is over: the role stays, and no step is half applied.
@@ -88,7 +88,8 @@ impl<'m> Moment<'m> {
         Moment { is_for_replicas: true, ..Moment::for_file(shared) }
     }
 
-    /// The same for a file: it says its place if there is a history.
+    /// Before the moment of a snapshot in a file: the file says its place if there is a history. On
+    /// a thread that may wait, outside the gate.
     pub fn for_file(shared: &'m Shared) -> Moment<'m> {
         let applying = &shared.replication.following.applying;
         let between_steps = Some(applying.lock().unwrap_or_else(PoisonError::into_inner));

@@ -18,7 +18,7 @@ use crate::worker::connection::{Connection, Life, Next};
 use crate::workers::inbox::Message;
 
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
-/// The same for a client of Memcached's protocols, in words of its own.
+/// The refusal beyond `maxclients` for a client of Memcached's protocols, in memcached's own words.
 const TOO_MANY_OPEN: &[u8] = b"ERROR Too many open connections\r\n";
 /// Word for word what Valkey says: clients know it by its text.
 const PROTECTED: &[u8] = b"\

@@ -84,7 +84,7 @@ pub struct Input {
     pub done: usize,
     /// Where the parser of RESP stands.
     pub parser: RequestParser,
-    /// The same of Memcached's protocols.
+    /// The parser of Memcached's protocols, on connections that speak them.
     pub memcached: Option<Box<Reader>>,
     /// Reading is paused because there is so much.
     pub is_paused: bool,
@@ -172,7 +172,8 @@ pub struct Counts {
     pub last_command: Option<u16>,
 }
 
-/// See the module.
+/// One connection: its socket's token, session, input, output and what it waits for. Owned by its
+/// worker.
 pub struct Connection {
     /// Its name in the reactor.
     pub token: Token,

@@ -65,7 +65,7 @@ const CHORE_INTERVAL: Duration = Duration::from_secs(1);
 /// How soon an idle worker tries again to forget tracked keys that are too many.
 const TRACKED_INTERVAL: Duration = Duration::from_millis(1);
 
-/// See the module.
+/// One worker with its reactor, as its thread runs it.
 pub struct WorkerThread {
     reactor: Reactor,
     worker: Worker,
@@ -128,7 +128,7 @@ pub struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) index: usize,
     pub(crate) inbox: Arc<Inbox>,
-    /// The same, as the engine knows it.
+    /// The inbox as the engine knows it.
     pub(crate) mailbox: Arc<dyn Mailbox>,
     pub(crate) tally: Arc<ThreadTally>,
     /// Where its commands are recorded; with the turn while one runs.

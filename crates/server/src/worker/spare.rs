@@ -17,7 +17,7 @@ const PART_OF_LIMIT: u64 = 128;
 /// Up to this size that of a replica is kept.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// See the module.
+/// The spare buffers of one worker.
 #[derive(Default)]
 pub struct SpareBuffers {
     buffers: Vec<Vec<u8>>,

@@ -32,7 +32,7 @@ struct Place {
     tally: Mutex<Option<Arc<ThreadTally>>>,
 }
 
-/// See the module.
+/// All workers of the server, by index: their inboxes, states and loads.
 pub struct Workers {
     places: Box<[Place]>,
     /// How many connections there are, and may be.

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// See the module.
+/// The count of connections and of the descriptors they take, with their limits.
 pub struct Room {
     /// Connections, those on their way between two workers too.
     clients: AtomicUsize,

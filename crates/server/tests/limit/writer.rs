@@ -68,7 +68,7 @@ pub struct Command {
     pub grows: bool,
 }
 
-/// See the module.
+/// A generator of random commands, and the most memory that each key can have been given.
 pub struct Writer {
     chance: Rng,
     /// The most that each key can have been given.

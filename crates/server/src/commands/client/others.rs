@@ -72,8 +72,8 @@ fn ask<T>(shared: &Shared, message: impl Fn(Sender<T>) -> Message) -> Vec<T> {
     answers
 }
 
-/// The same, and again while a client that was on its way between two workers may have been missed:
-/// `more` takes the answers of a round, and tells whether others are wanted.
+/// Like [`ask`], and asks again while a client in transit between two workers may have been missed.
+/// `more` takes one worker's answer; false from it: no further round is wanted.
 fn ask_all<T>(
     shared: &Shared,
     message: impl Fn(Sender<T>) -> Message,

@@ -25,7 +25,7 @@ const LACKS: ClientError =
 const OTHER_HISTORY: ClientError =
     ClientError::text("ERR PSYNC FAILOVER replid must match my replid.");
 
-/// See the module.
+/// The errand of PSYNC ... FAILOVER: this replica becomes a primary.
 struct TakeOver(Arc<Shared>);
 
 impl std::fmt::Debug for TakeOver {

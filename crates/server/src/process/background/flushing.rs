@@ -23,7 +23,7 @@ use crate::shared::Shared;
 /// While clients are paused it is looked again so often whether they still are.
 const PAUSE_LOOK: Duration = Duration::from_millis(20);
 
-/// See the module.
+/// The flush that Memcached's `flush_all` with a delay has asked for, if any.
 #[derive(Default)]
 pub struct DelayedFlush {
     state: Mutex<State>,

@@ -16,7 +16,7 @@ use pantala_settings::Settings;
 
 use crate::process::control;
 
-/// See the module.
+/// The place where the settings have files lie: a disk and a directory on it.
 pub struct Place {
     /// What is done with files there.
     pub disk: Box<dyn Disk>,
@@ -32,7 +32,7 @@ pub fn of(settings: &Settings) -> Result<Place, String> {
     for_file(settings, "")
 }
 
-/// The same, to write a file that is called `name` in the end.
+/// The place that the settings mean, to write the file that is called `name` in the end.
 ///
 /// # Errors
 /// A text for the operator.

@@ -44,8 +44,9 @@ pub fn begin(shared: &Arc<Shared>) -> Result<(), NoRewrite> {
     Ok(())
 }
 
-/// The same where [`begin_rewrite`](crate::appending::Appending::begin_rewrite) has been asked;
-/// whether there is a thread for it. Without one it has failed.
+/// Starts the thread of a rewrite that
+/// [`begin_rewrite`](crate::appending::Appending::begin_rewrite) has admitted; whether it could be
+/// started. If not, the rewrite has failed.
 pub fn go_on(shared: &Arc<Shared>) -> bool {
     let of_thread = Arc::clone(shared);
     let life = move || {

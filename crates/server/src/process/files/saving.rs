@@ -92,7 +92,8 @@ pub fn save(shared: &Shared) -> Result<(), Unsaved> {
     run(shared, &save)
 }
 
-/// The same for the server's stop, once nobody else may begin one.
+/// Writes the snapshot of a server that stops, once no other snapshot can begin. Otherwise like
+/// [`save`].
 ///
 /// # Errors
 /// See [`save`].
@@ -102,7 +103,7 @@ pub fn save_before_stop(shared: &Shared) -> Result<(), Unsaved> {
     run(shared, &save)
 }
 
-/// The same on a thread of its own; whether it was begun.
+/// Writes a snapshot on a thread of its own, as BGSAVE does; returns once the thread has started.
 ///
 /// # Errors
 /// Another one is being written, or the system has no thread.
@@ -211,7 +212,7 @@ fn write_file(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
     write_to(shared, save, place.disk, plan(&settings, &place.directory, &name))
 }
 
-/// The same on this disk, as planned.
+/// Writes the file on this disk, as planned; returns its size in bytes.
 pub(crate) fn write_to(
     shared: &Shared,
     save: &Save,
@@ -274,9 +275,9 @@ pub fn write_snapshot(
     })
 }
 
-/// The same where `write` takes the pieces out of the queue, all of them or until something fails,
-/// and is given what `begin` has prepared after the cut. However long that takes, walkers walk
-/// meanwhile: a command waits for them that changes a large value.
+/// Like [`write_snapshot`], with a `write` of the caller's. It takes the pieces out of the queue,
+/// all of them or until something fails, and is given what `begin` has prepared after the cut. The
+/// walkers go on however long it takes; a command that changes a large value waits for them.
 ///
 /// # Errors
 /// Not all was written.

@@ -196,7 +196,7 @@ fn one_line(text: &str) -> String {
     escaped(text, |_| false)
 }
 
-/// The same, with a backslash before these.
+/// Without control characters, and with a backslash before the characters that `is_marked` selects.
 fn escaped(text: &str, is_marked: impl Fn(char) -> bool) -> String {
     let mut line = String::with_capacity(text.len());
     for char in text.chars() {

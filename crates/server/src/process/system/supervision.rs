@@ -73,7 +73,7 @@ impl News {
     }
 }
 
-/// See the module.
+/// The service manager that started the process, and the socket to it.
 pub struct Supervisor {
     by: Supervised,
     socket: Option<UnixDatagram>,

@@ -37,7 +37,7 @@ pub struct Part {
     pub queue: Arc<CopyQueue>,
 }
 
-/// See the module.
+/// The connections that one replica has opened beside its link, for a copy in parts.
 #[derive(Debug)]
 pub struct Joined {
     token: ReplicationId,

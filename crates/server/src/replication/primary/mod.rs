@@ -98,7 +98,7 @@ impl Counts {
     }
 }
 
-/// See the module.
+/// This server's side as a primary: counters, the keeper's waker, the full copy being made.
 #[derive(Default)]
 pub struct Primary {
     /// What is counted.
@@ -110,8 +110,8 @@ pub struct Primary {
     copied: Condvar,
     /// Held while it is looked whether enough follow: who has looked last tells last.
     counting: Mutex<()>,
-    /// The same for what waits in memory. Taken before the locks of what is measured, and with none
-    /// of these held.
+    /// Held while the memory that waits for replicas is measured, so that the newest measurement is
+    /// the one stored. Taken before the locks of what is measured, and with none of them held.
     measuring: Mutex<()>,
 }
 

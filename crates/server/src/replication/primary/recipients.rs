@@ -69,7 +69,7 @@ impl Recipient {
     }
 }
 
-/// See the module.
+/// The replicas that get one full copy together.
 pub struct Recipients {
     /// All of them.
     pub list: Vec<Recipient>,

@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// A long piece is cut: others may be quicker.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// See the module.
+/// A [`Disk`] whose one file goes to all replicas that get a full copy.
 pub struct Sink {
     /// The server.
     pub shared: Arc<Shared>,

@@ -92,7 +92,7 @@ impl LinkPhase {
     }
 }
 
-/// See the module.
+/// This server's side as a replica: the link in force, and the locks under which the role changes.
 #[derive(Default)]
 pub struct Following {
     /// Held by whoever changes the role.
@@ -347,8 +347,8 @@ pub fn follow(shared: &Arc<Shared>, primary: &Primary) -> Result<bool, String> {
     follow_now(shared, primary, &|| {}).map(|()| true)
 }
 
-/// The same for a primary that hands its role over to this replica: `wait` is called when nothing
-/// is added to the stream any more.
+/// Follows a primary that hands its role over to this replica. `wait` is called once nothing is
+/// added to the stream any more.
 ///
 /// # Errors
 /// A text for the operator.

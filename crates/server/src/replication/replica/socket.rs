@@ -132,7 +132,7 @@ impl Network for Tcp {
     }
 }
 
-/// See the module.
+/// The connection to the primary, with what was read ahead and the time it may be silent.
 pub struct Socket {
     network: Arc<dyn Network>,
     wire: Box<dyn Wire>,
@@ -189,7 +189,8 @@ impl Socket {
         Ok(count > 0)
     }
 
-    /// The same into this room, where nothing lies unused; how many bytes came.
+    /// Reads into `room` and returns how many bytes came; 0 if none came within a read's timeout.
+    /// Only while no input lies unused.
     ///
     /// # Errors
     /// As [`Socket::fill`].

@@ -7,7 +7,7 @@ use pantala_base::clock::monotonic_us;
 use super::{LinkPhase, Primary};
 use crate::shared::Shared;
 
-/// See the module.
+/// The figures of a replica's link, for INFO and ROLE.
 #[derive(Clone, Debug)]
 pub struct Told {
     /// Whom it follows.

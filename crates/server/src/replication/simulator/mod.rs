@@ -83,9 +83,9 @@ use self::world::{More, Outcome, World};
 
 /// So many seeds are tried each time.
 const SEEDS: Range<u64> = 0..100;
-/// The same with FAILOVER among the acts.
+/// The seeds tried with FAILOVER among the acts.
 const SWAP_SEEDS: Range<u64> = 0..50;
-/// The same where answers to it are lost, too.
+/// The seeds tried with FAILOVER among the acts, and answers to it that are lost.
 const LOST_SEEDS: Range<u64> = 0..30;
 const ACTS: usize = 250;
 /// So many rounds it may take until all are equal.

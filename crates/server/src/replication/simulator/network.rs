@@ -23,7 +23,7 @@ const MOST_WORK: Duration = Duration::from_secs(120);
 /// How often it is looked whether a thread has ended.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// See the module.
+/// The simulated network of one node, shared by its threads and the scheduler.
 pub(super) struct Hub {
     state: Mutex<State>,
     changed: Condvar,
@@ -66,7 +66,7 @@ struct Connection {
     number: usize,
 }
 
-/// The same, for whoever ends it.
+/// The handle that ends a connection.
 struct Ender {
     hub: Arc<Hub>,
     number: usize,

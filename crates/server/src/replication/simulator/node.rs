@@ -46,7 +46,7 @@ const LISTS: [&str; 2] = ["l0", "w"];
 /// Longer nothing takes.
 const MOST_WORK: Duration = Duration::from_secs(120);
 
-/// See the module.
+/// One server of the simulation, with the threads it has begun.
 pub(super) struct Node {
     pub server: InProcess,
     pub hub: Arc<Hub>,

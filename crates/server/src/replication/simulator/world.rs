@@ -99,11 +99,11 @@ pub(super) enum More {
     Nothing,
     /// FAILOVER.
     Failovers,
-    /// The same, and connections end as a replica has taken over and is about to say so.
+    /// FAILOVER, and connections that break as a replica has taken over and is about to say so.
     LostAnswers,
 }
 
-/// See the module.
+/// The simulated world: all nodes, the connections between them, and what clients have been told.
 pub(super) struct World {
     pub rng: Rng,
     pub places: Vec<Place>,

@@ -8,7 +8,7 @@ use super::front_end::{Ahead, FrontEnd, group_hash};
 use super::window::{Item, Progress};
 use crate::worker::connection::Connection;
 
-/// See the module.
+/// The front end of RESP.
 pub struct Resp;
 
 impl FrontEnd for Resp {

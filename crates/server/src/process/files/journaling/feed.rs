@@ -20,7 +20,7 @@ const GATHERED_BYTES: usize = 64 << 10;
 /// How often it is looked whether a ping is due, while somebody follows.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// See the module.
+/// What appends the journal's steps to the stream of replicas, and calls the workers to send it.
 pub(super) struct Feed {
     shared: Arc<Shared>,
     /// Somebody takes what is recorded.

@@ -54,7 +54,8 @@ impl Syncing {
     }
 }
 
-/// See the module.
+/// The append-only file as the journal's thread writes it: the open writer, and the thread that
+/// syncs for it.
 pub(super) struct File {
     shared: Arc<Shared>,
     writer: Writer,

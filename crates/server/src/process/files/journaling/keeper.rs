@@ -20,12 +20,12 @@ use crate::workers::inbox::Message;
 /// Between two rounds that had something to write: what comes meanwhile is written together, and
 /// nobody has to wake the thread.
 const NAP: Duration = Duration::from_millis(2);
-/// The same while somebody waits for replicas.
+/// Between two rounds while a client waits for replicas (WAIT).
 const SHORT_NAP: Duration = Duration::from_micros(200);
 /// How often a file that is not synced, or cannot be written, is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// See the module.
+/// The journal's thread: its reader, the orders it gets, the append-only file and the stream.
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
     reader: Reader,

@@ -62,7 +62,7 @@ fn start(shared: &Arc<Shared>) -> Result<(), String> {
     })
 }
 
-/// The same without a thread: whoever called this takes its turns.
+/// The journal's keeper without a thread: the caller runs its rounds.
 ///
 /// # Errors
 /// There is a thread.

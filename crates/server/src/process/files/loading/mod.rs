@@ -71,7 +71,7 @@ pub fn load(shared: &Shared, path: &Path, replaces: bool) -> Result<(), String> 
     load_at(shared, &*place.disk, path, replaces)
 }
 
-/// The same from this disk.
+/// Like [`load`], from this disk.
 ///
 /// # Errors
 /// A text for the operator.

@@ -26,7 +26,7 @@ const NOT_GROUPED: Flags = Flags::LANE.and(Flags::BLOCKING);
 /// A command's arguments.
 pub type Args<'c> = SmallVec<[&'c [u8]; 8]>;
 
-/// See the module.
+/// Steps of the stream that are applied together, and what was found out of each.
 pub struct Batch {
     /// Its whole steps.
     pub cutter: Cutter,

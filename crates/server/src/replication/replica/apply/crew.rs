@@ -72,7 +72,7 @@ impl Drop for Member {
     }
 }
 
-/// See the module.
+/// The threads that apply a link's stream beside the link's own thread.
 pub struct Crew {
     shared: Arc<Shared>,
     /// So many are to be.

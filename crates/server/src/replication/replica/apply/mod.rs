@@ -37,7 +37,7 @@ use crate::shared::Shared;
 /// A shorter run is not worth a second thread: to wake one takes as long as a hundred commands.
 const SHORTEST_RUN: usize = 512;
 
-/// See the module.
+/// What applies the stream of one link: its own runner, and the crew.
 pub struct Applier {
     shared: Arc<Shared>,
     /// The link's own.

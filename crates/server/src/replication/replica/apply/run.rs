@@ -48,7 +48,8 @@ const TURN_STEPS: usize = 128;
 const QUICK_LOOKS: u32 = 32;
 const SLOW_LOOK: Duration = Duration::from_micros(100);
 
-/// See the module.
+/// What one thread needs to run steps of the stream: slot of the gate, tally, recorder, limits,
+/// sessions.
 pub struct Runner {
     shared: Arc<Shared>,
     /// Its slot of the gate.

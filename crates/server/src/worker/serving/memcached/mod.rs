@@ -43,11 +43,11 @@ pub struct Reader {
     lines: Vec<Cut>,
     /// Bytes of data that are thrown away as they come.
     skipped: usize,
-    /// The same, once the last command that was parsed has run.
+    /// Bytes of data to throw away once the last command that was parsed has run.
     skipped_then: usize,
 }
 
-/// See the module.
+/// The front end of Memcached's protocols.
 pub struct Memcached;
 
 impl FrontEnd for Memcached {

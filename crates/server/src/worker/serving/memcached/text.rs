@@ -14,7 +14,7 @@ use super::{Cut, meta};
 
 /// The longest line that asks for keys.
 const LINE_BYTES: usize = 16 << 20;
-/// The same, and the largest item, of a client that has yet to give its password.
+/// The longest line, and the largest item, of a client that has yet to authenticate.
 const UNAUTHENTICATED_BYTES: usize = 16 << 10;
 
 /// A `get` of which some keys have been parsed.
