@@ -1,5 +1,5 @@
-//! As much of the ELF format (64 bits, little endian) as tells how a binary was linked: its type,
-//! its segments, its dynamic section, the names it imports.
+//! A reader of the ELF format (64 bits, little endian), as far as needed to tell how a binary was
+//! linked: type, segments, dynamic section, imported names.
 //!
 //! Invariants
 //! 1. Every read is checked against the file's length: a file that lies gives an error.
@@ -15,9 +15,9 @@ const PT_DYNAMIC: u32 = 2;
 pub const PT_GNU_STACK: u32 = 0x6474_e551;
 /// What is read-only once the loader is done.
 pub const PT_GNU_RELRO: u32 = 0x6474_e552;
-/// Permissions of a segment.
+/// Flag of a segment: may be executed.
 pub const EXECUTABLE: u32 = 1;
-/// The same.
+/// Flag of a segment: may be written.
 pub const WRITABLE: u32 = 2;
 const DT_STRTAB: u64 = 5;
 const DT_STRSZ: u64 = 10;
@@ -39,7 +39,7 @@ pub struct Segment {
     file_bytes: u64,
 }
 
-/// See the module.
+/// The headers of a binary that were read.
 pub struct Elf {
     pub kind: u16,
     pub segments: Vec<Segment>,

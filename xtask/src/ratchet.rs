@@ -61,7 +61,8 @@ impl Ratchet {
         self.0.get(&(rule.into(), path.into())).copied().unwrap_or(0)
     }
 
-    /// The same with every number lowered to what was found; what is clean goes.
+    /// This ratchet with every number lowered to what was found; entries without findings are
+    /// removed.
     pub fn tightened(&self, found: &BTreeMap<(String, String), usize>) -> Self {
         let lowered = self.0.iter().map(|(place, &count)| {
             (place.clone(), count.min(found.get(place).copied().unwrap_or(0)))

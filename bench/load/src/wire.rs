@@ -68,7 +68,7 @@ impl Writer {
         }
     }
 
-    /// The same, whose SETs have a deadline after so many seconds, if not 0.
+    /// This writer, with a deadline of `ttl_s` seconds on every SET; 0: none.
     #[must_use]
     pub fn with_ttl(mut self, ttl_s: u64) -> Writer {
         let (key_bytes, value_bytes) = (self.keys.key_bytes, self.keys.value_bytes);

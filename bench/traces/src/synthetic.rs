@@ -3,7 +3,7 @@
 //! | name | what |
 //! |---|---|
 //! | `zipf` | a Zipf choice among all keys |
-//! | `shift` | the same, but who stands at a rank changes, once in a quarter of the trace |
+//! | `shift` | as `zipf`, but each key's rank changes four times in a trace |
 //! | `scan` | `zipf`, and a fifth of the requests reads keys in order, not again for long |
 //! | `loop` | all keys in order, again and again |
 //! | `mixed` | `zipf`; lengths from an eighth to eight times, a third with short deadlines |
@@ -26,15 +26,16 @@ const DEADLINES_MS: [u32; 6] = [0, 0, 0, 0, 5_000, 30_000];
 /// What is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// See the module.
+    /// Keys by a Zipf distribution over all keys.
     Zipf,
-    /// See the module.
+    /// As [`Pattern::Zipf`], but each key's rank changes once in a quarter of the trace.
     Shift,
-    /// See the module.
+    /// As [`Pattern::Zipf`], with a fifth of the requests reading keys in order.
     Scan,
-    /// See the module.
+    /// All keys in order, again and again.
     Loop,
-    /// See the module.
+    /// As [`Pattern::Zipf`], with values of different lengths and short deadlines on a third of
+    /// them.
     Mixed,
 }
 

@@ -162,8 +162,8 @@ fn difference(sides: &mut [Side; 2], script: &[Sent], resp: Resp) -> Result<Opti
     }))
 }
 
-/// The same, if it shows twice: a server that once forgets to wake a client, or a machine that
-/// stands still, makes a difference that nobody can look at.
+/// The first difference that shows in two runs. Nobody can investigate a difference that a server
+/// makes by failing once to wake a client, or a machine by standing still.
 fn again(
     sides: &mut [Side; 2],
     script: &[Sent],

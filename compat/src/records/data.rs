@@ -109,7 +109,8 @@ impl Reader {
         Ok(told)
     }
 
-    /// The same for members of sets, in tens of seconds: there is no more exact question.
+    /// Deadlines of a set's members, rounded to tens of seconds: no command tells them more
+    /// exactly.
     fn seconds(&mut self, key: &[u8], members: &Value) -> Result<String, Fault> {
         let Value::Array(members) = members else { return Ok(String::new()) };
         let mut told = Vec::new();

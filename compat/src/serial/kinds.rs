@@ -12,7 +12,7 @@ pub const ZSETS: usize = 2;
 pub const STREAMS: usize = 2;
 /// How long a command waits, in seconds.
 const TIMEOUT: &str = "0.005";
-/// The same in milliseconds.
+/// How long a command waits, in milliseconds.
 const PATIENCE_MS: &str = "5";
 
 const NO_SUCH_KEY: &str = "ERR no such key";

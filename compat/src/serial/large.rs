@@ -66,7 +66,7 @@ pub enum LargeAct {
     StoreSorted(How, Vec<usize>),
     /// `SMISMEMBER` of one of the base and of all others
     Read(usize),
-    /// The same of the sorted set that was stored
+    /// `ZMSCORE` of the sorted set that was stored
     ReadStored,
 }
 

@@ -41,7 +41,7 @@ impl Acl {
         Arc::clone(&self.users.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The same, with what tells that there are others by now.
+    /// The users in force, with the version that tells whether they have been replaced since.
     pub fn in_force(&self) -> InForce {
         let version = self.version();
         InForce { users: self.users(), version }

@@ -1,5 +1,5 @@
-//! Users by name, in parts: the next set shares all parts with the one before but those that have
-//! changed. So it is made in a time that hardly grows with the users.
+//! Users by name, in parts: after a change the new map shares all unchanged parts with the old one,
+//! so the cost of a change hardly grows with the number of users.
 //!
 //! Tests: at the foot.
 
@@ -13,7 +13,7 @@ const PARTS: usize = 256;
 
 type Part = BTreeMap<Box<[u8]>, Arc<User>>;
 
-/// See the module.
+/// An immutable map from names to users, in parts that the next version can share.
 #[derive(Clone, Debug)]
 pub(crate) struct ByName {
     parts: Box<[Arc<Part>]>,

@@ -1,9 +1,9 @@
-//! ACL LOG: what was refused, and the counts that INFO shows.
+//! ACL LOG: which accesses were denied, and the counts that INFO shows.
 //!
 //! 1. A refusal like one of the [`SCANNED`] newest entries, less than [`GROUPED_MS`] after it, is
 //!    counted there; the entry moves to the front and keeps its number.
-//! 2. There are never more entries than were asked for last, and none keeps more than
-//!    [`TEXT_BYTES`] of what a client has sent: a key may be as long as a value.
+//! 2. The log never holds more entries than the limit of the last call, and no entry keeps more
+//!    than [`TEXT_BYTES`] of what a client has sent: a key may be as long as a value.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -145,7 +145,7 @@ struct Entries {
     next_id: u64,
 }
 
-/// See the module.
+/// The entries of ACL LOG and the counts of denied accesses, shared by all threads.
 #[derive(Default)]
 pub struct Log {
     counts: [AtomicU64; Reason::ALL.len()],

@@ -21,7 +21,7 @@ impl UserId {
     }
 }
 
-/// See the module. It never changes.
+/// A user: name, passwords and selectors. Immutable: a change makes a new `User`.
 #[derive(Clone, Debug)]
 pub struct User {
     id: UserId,
@@ -48,12 +48,12 @@ impl User {
         }
     }
 
-    /// Which user it is, through all its changes.
+    /// The user's id, which changes of its rules leave as it is.
     pub fn id(&self) -> UserId {
         self.id
     }
 
-    /// The same rules as another user that went before.
+    /// This user's rules with the id of the user that it replaces.
     pub(crate) fn with_id(mut self, id: UserId) -> User {
         self.id = id;
         self

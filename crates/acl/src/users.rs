@@ -13,7 +13,7 @@ use crate::user::User;
 /// The name of the user that a connection begins as.
 pub const DEFAULT_NAME: &[u8] = b"default";
 
-/// See the module. It never changes: what changes a user makes another set.
+/// All users at one moment. Immutable: a change of a user makes a new `Users`.
 #[derive(Clone, Debug)]
 pub struct Users {
     catalogue: Arc<Catalogue>,
@@ -22,7 +22,7 @@ pub struct Users {
 }
 
 impl Users {
-    /// Only the default user, who may do everything.
+    /// Only the default user, with all permissions.
     pub fn new(catalogue: Arc<Catalogue>) -> Users {
         let mut default = User::new(DEFAULT_NAME, &catalogue, DefaultChannels::All);
         for rule in [&b"+@all"[..], b"~*", b"&*", b"on", b"nopass"] {

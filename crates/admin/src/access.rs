@@ -93,10 +93,10 @@ impl Asker {
         Some(Asker { login, may_write: peer.needs_no_login })
     }
 
-    /// The same, or the answer to who is nobody.
+    /// As [`Asker::of`], with an error for a caller that is not authenticated.
     ///
     /// # Errors
-    /// Nobody is known.
+    /// The caller is not authenticated.
     pub fn needed(admin: &Admin, peer: &Peer, headers: &HeaderMap) -> Result<Asker, Refusal> {
         Asker::of(admin, peer, headers).ok_or_else(|| Refusal::unknown("log in first"))
     }
@@ -115,10 +115,10 @@ impl Asker {
         self.login.user().is_none_or(|user| user.may_run(permission, None))
     }
 
-    /// The same, or a refusal that names the command.
+    /// As [`Asker::may_run`], with an error that names the command.
     ///
     /// # Errors
-    /// Its user may not.
+    /// The user may not run the command.
     pub fn must_run(&self, engine: &Engine, name: &str) -> Result<(), Refusal> {
         if self.may_run(engine, name) {
             return Ok(());

@@ -50,12 +50,12 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// An answer of JSON.
+/// An answer with a JSON value.
 pub(crate) fn json_answer(value: &Value) -> Response {
     json_text(value.to_string())
 }
 
-/// The same of text that is JSON already.
+/// An answer with a text that is JSON already.
 pub(crate) fn json_text(text: String) -> Response {
     let mut response = Response::new(Body::from(text));
     let kind = HeaderValue::from_static("application/json");

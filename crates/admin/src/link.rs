@@ -1,4 +1,4 @@
-//! A client of the server, spoken for by HTTP: RESP over one end of a pair of sockets.
+//! A client of the server on behalf of an HTTP request: RESP over one end of a socket pair.
 //!
 //! ```text
 //! Request --ask--> commands in order --> worker
@@ -6,12 +6,12 @@
 //! ```
 //!
 //! Invariants
-//! 1. Replies come in the order of the commands, so that a queue tells whose each is. What would
-//!    break that is not asked (`access::NEVER`).
-//! 2. A request that names a database runs there or not at all, and it is known whether it is one
-//!    of a transaction: those after a SELECT, MULTI, EXEC or DISCARD wait until that is answered.
+//! 1. Replies come in the order of the commands, so a queue tells which request each belongs to.
+//!    Commands that would break that are refused (`access::NEVER`).
+//! 2. A request that names a database runs there or not at all, and it is known whether it is part
+//!    of a transaction: requests after a SELECT, MULTI, EXEC or DISCARD wait for its reply.
 //! 3. SUBSCRIBE and its kin are answered by messages alone, or by an error: a PING behind them
-//!    tells which. Within MULTI they are queued as all are.
+//!    tells which. Within MULTI they are queued like any command.
 //! 4. What is said without being asked to is called as clients call it (`rename-command`).
 
 use std::collections::VecDeque;
@@ -110,7 +110,7 @@ impl Names {
     }
 }
 
-/// See the module.
+/// One client connection of the HTTP side to a worker, with the requests that await replies.
 pub(crate) struct Link {
     stream: UnixStream,
     /// Dropped after the socket.
@@ -119,7 +119,7 @@ pub(crate) struct Link {
     scan: Scan,
     out: Vec<u8>,
     awaited: VecDeque<Awaited>,
-    /// They wait for the reply to what changes what they mean.
+    /// Requests that wait for a reply that decides how they run (SELECT, MULTI, EXEC, DISCARD).
     held: VecDeque<Request>,
     /// What their arguments take.
     held_bytes: usize,

@@ -1,7 +1,8 @@
-//! Where a reply of RESP ends, in bytes that come in pieces, and those of one that is not too long.
+//! Finds where a RESP reply ends, in bytes that come in pieces, and keeps a reply that is not too
+//! long.
 //!
-//! Nothing is understood here but lengths: an element that holds others adds their number to what
-//! is awaited, and a reply is whole when nothing is.
+//! Only lengths are parsed: an aggregate adds the number of its elements to what is awaited, and a
+//! reply is whole when nothing is awaited any more.
 
 /// A longer reply is thrown away as it comes.
 pub(crate) const REPLY_BYTES: usize = 8 << 20;
@@ -21,10 +22,10 @@ pub(crate) enum Scanned {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
-/// See the module.
+/// The scanner: received bytes and the state of the reply that is being received.
 #[derive(Default)]
 pub(crate) struct Scan {
-    /// Received: what was handed out, the reply at hand, and what came after it.
+    /// Received bytes: replies already handed out, the current reply, and what follows it.
     bytes: Vec<u8>,
     /// Where the reply at hand begins: many short ones come together, and those after one are not
     /// moved for each of them.

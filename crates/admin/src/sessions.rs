@@ -1,7 +1,7 @@
-//! Who has logged in: browsers, by the cookie that they were given.
+//! Sessions of browsers that have logged in, by cookie.
 //!
 //! Invariants
-//! 1. A cookie is 32 bytes of randomness. Only its digest is kept, and that is what is looked up.
+//! 1. A cookie is 32 random bytes. Only its digest is kept, and lookups go by the digest.
 //! 2. A session ends when its user is deleted, switched off or gets other passwords, when it was
 //!    not used for [`IDLE_MOST`], or when it is the oldest of more than [`MOST`].
 
@@ -27,14 +27,15 @@ struct Session {
     used: Instant,
 }
 
-/// See the module.
+/// All sessions of browsers, by the digest of their cookie.
 #[derive(Default)]
 pub(crate) struct Sessions {
     by_cookie: Mutex<HashMap<Digested, Session>>,
 }
 
 impl Sessions {
-    /// This user has logged in: the cookie to give out. `None`: there is no randomness.
+    /// Starts a session for this user and returns the cookie. `None`: the system gave no random
+    /// bytes.
     pub fn begin(&self, user: Arc<User>) -> Option<String> {
         let mut bytes = [0; COOKIE_BYTES];
         getrandom::fill(&mut bytes).ok()?;

@@ -1,4 +1,5 @@
-//! What is between HTTP and a socket: bytes that were read before, and patience that ends.
+//! The stream between HTTP and a socket: replays bytes that were read before, and enforces a
+//! deadline on sending.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -16,17 +17,18 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 
-/// See the module.
+/// A byte stream that first yields bytes read earlier, and fails when the peer takes nothing for
+/// too long.
 pub(crate) struct Patient {
     inner: Box<dyn ByteStream>,
-    /// Read already; up to `taken` they have been read again.
+    /// Bytes read earlier; those up to `taken` have been handed out.
     before: Vec<u8>,
     taken: usize,
-    /// How long a peer may take nothing.
+    /// How long a peer may accept no bytes.
     patience: Duration,
-    /// Since something to be sent is not taken: when that has been for too long.
+    /// Set while a write waits: when the peer has accepted nothing for too long.
     deadline: Option<Pin<Box<Sleep>>>,
-    /// Whoever counts connections is told by its end.
+    /// Dropping it tells the counter of connections.
     _seat: Box<dyn Send>,
 }
 

@@ -22,7 +22,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     run::<false>(pattern, text)
 }
 
-/// The same without regard to ASCII case.
+/// As [`matches()`], ignoring ASCII case.
 #[inline]
 pub fn matches_nocase(pattern: &[u8], text: &[u8]) -> bool {
     run::<true>(pattern, text)

@@ -251,13 +251,13 @@ static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 /// Whoever reports waits at the other end of this pipe.
 static REPORTER: AtomicI32 = AtomicI32::new(-1);
 
-/// The registers of a [`Crash`], in their order; where the instruction was is the first.
+/// Names of the registers of a [`Crash`], in order; the first is the instruction pointer.
 #[cfg(target_arch = "x86_64")]
 pub const REGISTER_NAMES: &[&str] = &[
     "RIP", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15", "RDI", "RSI", "RBP", "RBX", "RDX",
     "RAX", "RCX", "RSP",
 ];
-/// The same of the other processor.
+/// Names of the registers of a [`Crash`], in order; the first is the instruction pointer.
 #[cfg(not(target_arch = "x86_64"))]
 pub const REGISTER_NAMES: &[&str] = &["PC", "SP"];
 

@@ -21,10 +21,10 @@ pub fn digest(bytes: &[u8]) -> [u8; DIGEST_BYTES] {
     }
 }
 
-/// The same; `goes_on` is asked after each piece of so many bytes.
+/// The digest of `bytes`; `goes_on` is called after each piece of `PIECE_BYTES` bytes.
 ///
 /// # Errors
-/// Those of `goes_on`, which ends it.
+/// The first error of `goes_on`, which stops the computation.
 pub fn digest_in_pieces<E>(
     bytes: &[u8],
     mut goes_on: impl FnMut(usize) -> Result<(), E>,

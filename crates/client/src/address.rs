@@ -1,4 +1,4 @@
-//! Where a server is and who asks: a URL, or flags like those of redis-cli.
+//! The address of a server and the credentials for it: from a URL, or flags like redis-cli's.
 
 use std::path::PathBuf;
 
@@ -16,14 +16,14 @@ pub const ADDRESS_HELP: &str = "\
   --sni NAME             the name in its certificate (HOST)
 ";
 
-/// See the module.
+/// A server's address, the credentials, and TLS options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Address {
-    /// Host and port.
+    /// Host name or IP address.
     pub host: String,
-    /// See `host`.
+    /// TCP port.
     pub port: u16,
-    /// A Unix socket, in place of both.
+    /// Path of a Unix socket, used instead of host and port.
     pub socket: Option<PathBuf>,
     /// The user; `None`: the default one.
     pub user: Option<String>,

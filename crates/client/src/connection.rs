@@ -1,4 +1,4 @@
-//! A connection to a server: commands out, replies in, one after the other.
+//! A blocking connection to a server: one command, then its reply.
 //!
 //! A server that is silent for [`PATIENCE`], or whose reply is not whole after [`REPLY_TIME`] or
 //! [`REPLY_BYTES`], counts as lost.
@@ -30,7 +30,7 @@ const PART_BYTES: usize = 64 << 10;
 trait Stream: Read + Write {}
 impl<S: Read + Write> Stream for S {}
 
-/// See the module.
+/// A connection to a server; replies are read one at a time.
 pub struct Connection {
     stream: Box<dyn Stream>,
     received: Vec<u8>,
@@ -65,7 +65,7 @@ impl Connection {
         self.ask_bytes(&words)
     }
 
-    /// The same where a word may be any bytes.
+    /// As [`Connection::ask`], where the words may be any bytes.
     ///
     /// # Errors
     /// As for [`Connection::ask`].

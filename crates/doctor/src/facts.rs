@@ -1,8 +1,8 @@
-//! What the other server says of itself, by commands that only read: INFO, CONFIG GET, COMMAND,
-//! MODULE LIST, CLIENT LIST.
+//! Facts about the examined server, from commands that only read: INFO, CONFIG GET, COMMAND, MODULE
+//! LIST, CLIENT LIST.
 //!
-//! A server without INFO cannot be examined. What else it does not know or refuses to tell is kept
-//! with its reason.
+//! A server without INFO cannot be examined. For everything else that the server does not know or
+//! refuses to tell, the reason is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,20 +28,20 @@ pub struct Calls {
     pub failed: u64,
 }
 
-/// See the module.
+/// What the examined server says about itself.
 #[derive(Debug)]
 pub struct Facts {
-    /// Where the server is.
+    /// The server's address, for messages.
     pub place: String,
-    /// Whether it was asked over TLS.
+    /// Whether the connection used TLS.
     pub is_over_tls: bool,
-    /// Lines of INFO.
+    /// Fields of INFO.
     pub info: BTreeMap<String, String>,
-    /// By command: `get`, `config|get`.
+    /// Call counts by command: `get`, `config|get`.
     pub calls: BTreeMap<String, Calls>,
-    /// CONFIG GET *.
+    /// The settings, from CONFIG GET *.
     pub settings: Told<BTreeMap<String, String>>,
-    /// Commands that it has, in lower case.
+    /// Names of the server's commands, in lower case.
     pub commands: Told<BTreeSet<String>>,
     /// Names of its modules.
     pub modules: Told<BTreeSet<String>>,

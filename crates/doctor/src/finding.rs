@@ -1,4 +1,4 @@
-//! What was found, and how much it matters.
+//! A finding of the doctor, and its severity.
 
 /// How much something matters to whom wants to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,12 +25,12 @@ impl Severity {
     }
 }
 
-/// See the module.
+/// One finding: severity, subject, text and advice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// How much it matters.
+    /// The severity.
     pub severity: Severity,
-    /// What it is about, in a word: `commands`, `cluster`.
+    /// The subject in one word: `commands`, `cluster`.
     pub about: &'static str,
     /// What was found.
     pub says: String,

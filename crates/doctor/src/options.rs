@@ -1,4 +1,4 @@
-//! What `pantala doctor` is told: where the server is, and how to tell of it.
+//! Command line of `pantala doctor`: which server, and the form of the report.
 
 use pantala_client::{ADDRESS_HELP, Address, Told};
 
@@ -25,12 +25,12 @@ pub fn help() -> String {
     [HELP_BEGIN, ADDRESS_HELP, HELP_END].concat()
 }
 
-/// See the module.
+/// The parsed command line of `pantala doctor`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The server.
     pub address: Address,
-    /// So many keys are looked at.
+    /// How many keys are sampled.
     pub sample: usize,
     /// Prints JSON.
     pub is_json: bool,

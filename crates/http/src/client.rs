@@ -1,4 +1,4 @@
-//! Requests, answers, and how long they may take.
+//! An HTTP client: requests, answers, and timeouts.
 
 use std::fmt;
 use std::pin::Pin;
@@ -45,7 +45,7 @@ type Sent = BoxBody<Bytes, Fault>;
 /// An answer, whose body comes in parts.
 pub type Answer = Response<Parts>;
 
-/// See the module. Within a runtime.
+/// An HTTP client with a connection pool; to be used within a Tokio runtime. Clones share the pool.
 #[derive(Clone)]
 pub struct Client {
     pool: Pool<SecureRoute, Sent>,
@@ -101,10 +101,10 @@ impl Client {
         Ok(answer.map(|body| Parts { body, stall, until: Box::pin(sleep(stall)) }))
     }
 
-    /// The same with all that is to be sent at hand; the answer's status is all there is to know.
+    /// Sends a request whose body is at hand, and returns the status of the answer.
     ///
     /// # Errors
-    /// There is none.
+    /// No answer came.
     pub async fn post(&self, request: Request<Vec<u8>>) -> Result<hyper::StatusCode, Fault> {
         let request = request.map(|body| Full::new(Bytes::from(body)));
         Ok(self.send(request).await?.status())

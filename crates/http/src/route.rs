@@ -20,14 +20,14 @@ use crate::fault::{Fault, Kind};
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Stream = TokioIo<TcpStream>;
 
-/// What brings bytes there and back: by TCP, by a tunnel where a proxy is to be used.
+/// Opens connections: direct TCP, or a tunnel through the configured proxy.
 #[derive(Clone)]
 pub(crate) struct Route {
     direct: HttpConnector,
     proxies: Arc<Matcher>,
 }
 
-/// The same, with TLS where the address says so.
+/// A [`Route`] that speaks TLS to `https` addresses.
 pub(crate) type SecureRoute = HttpsConnector<Route>;
 
 impl Route {

@@ -1,4 +1,4 @@
-//! What `pantala import` is told.
+//! Command line of `pantala import`.
 
 use std::time::Duration;
 
@@ -32,16 +32,16 @@ pub fn help() -> String {
     [HELP_BEGIN, ADDRESS_HELP, HELP_END].concat()
 }
 
-/// See the module.
+/// The parsed command line of `pantala import`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// The old server.
+    /// The server to import from.
     pub old: Address,
-    /// The new one.
+    /// The server to import into.
     pub new: Address,
-    /// Where the new one reaches the old one.
+    /// Host and port at which the new server reaches the old one.
     pub from: Option<(String, u16)>,
-    /// Where the old one reaches the new one.
+    /// Host and port at which the old server reaches the new one.
     pub back: Option<(String, u16)>,
     /// Changes over.
     pub switches: bool,

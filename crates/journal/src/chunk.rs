@@ -1,7 +1,7 @@
-//! Finished steps of one thread: their bytes, and what else is to be known of them.
+//! Finished steps of one thread: their bytes, and a description of each piece.
 //!
-//! The bytes are commands, one after the other. SELECT, MULTI and EXEC are not among them: whoever
-//! merges knows where they belong, from the pieces.
+//! The bytes are commands, one after the other, without SELECT, MULTI and EXEC: the merger inserts
+//! those, guided by the pieces.
 //!
 //! Invariants
 //! 1. Pieces follow each other without a gap; the first begins at 0.
@@ -87,12 +87,12 @@ impl Piece {
     }
 }
 
-/// See the module.
+/// Finished steps of one thread, as handed to the reader.
 #[derive(Debug, Default)]
 pub struct Chunk {
-    /// The commands.
+    /// The encoded commands.
     pub bytes: Vec<u8>,
-    /// What they are.
+    /// One description for each run of `bytes`, in order.
     pub pieces: Vec<Piece>,
 }
 

@@ -1,15 +1,15 @@
-//! What recorders and the reader share.
+//! The state that recorders and the reader share.
 //!
 //! ```text
 //! Recorder --hand_over--> Outbox (one a thread) --gather--> Reader --take--> runs, cuts
 //! ```
 //!
 //! Invariants
-//! 1. An outbox belongs to one recorder. One whose thread has ended is given to the next thread,
-//!    whose stamps go on where the other's ended, as if it were the same.
-//! 2. What waits is counted ([`Journal::waiting_bytes`]) from the moment it is handed over until
-//!    the reader says that it has done with it.
-//! 3. A reader that sleeps is woken by the first who hands something over.
+//! 1. An outbox belongs to one recorder. When a thread ends, its outbox goes to the next new
+//!    thread, whose stamps continue after the last stamp of the old thread.
+//! 2. Handed-over bytes count as waiting ([`Journal::waiting_bytes`]) until the reader reports them
+//!    done.
+//! 3. A sleeping reader is woken by the first thread that hands something over.
 //!
 //! Tests: at the foot of `reader`.
 
@@ -140,11 +140,11 @@ pub struct Buffers {
     pub holds_back: bool,
 }
 
-/// See the module.
+/// The journal: outboxes of all threads, the cuts, and the settings they share.
 #[derive(Debug)]
 pub struct Journal {
     is_on: AtomicBool,
-    /// The time of stamps.
+    /// The clock that stamps are taken from.
     pub(crate) clock: fn() -> u64,
     pub(crate) floor: Floor,
     outboxes: Mutex<Outboxes>,

@@ -1,4 +1,4 @@
-//! From the chunks of many threads to one stream of bytes.
+//! Merges the chunks of all threads into one stream of bytes.
 //!
 //! ```text
 //! add(thread, chunk) ...  -->  take(until): every piece with a stamp before `until`, in order
@@ -6,9 +6,10 @@
 //! ```
 //!
 //! Invariants
-//! 1. Pieces leave by their stamps; those with the same stamp, which are of one thread, as they
-//!    came. So a step of several pieces, which have one stamp, leaves without another between.
-//! 2. An offset is the number of bytes that have left before, from the stream's beginning.
+//! 1. Pieces leave in the order of their stamps; pieces with equal stamps, which come from one
+//!    thread, in the order in which they were added. So the pieces of one step, which share a
+//!    stamp, leave together.
+//! 2. An offset is the number of bytes that left before, since the stream began.
 //!
 //! Not here: how far one may take (`order`), threads, files. Tests: at the foot.
 
@@ -44,11 +45,11 @@ impl Queue {
     }
 }
 
-/// See the module.
+/// Merges chunks by stamp and writes SELECT, MULTI and EXEC where they are needed.
 #[derive(Debug, Default)]
 pub struct Merger {
     queues: Vec<Queue>,
-    /// The database of the last command that has left; `None`: the next one says its own.
+    /// The database of the last command that left; `None`: the next command writes a SELECT.
     db: Option<u32>,
     offset: u64,
     spent: Vec<(usize, Chunk)>,

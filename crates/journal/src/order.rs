@@ -1,9 +1,9 @@
 //! How far the stream is complete: the watermark.
 //!
-//! The reader merges what it has been given. It may let a step leave once nobody can come with an
-//! earlier one. For that each thread announces a *bound* before it ends the first step of a turn,
-//! and withdraws it when it has handed its steps over; the reader has a *floor* under all that is
-//! announced from now on.
+//! The reader merges what it has received. A step may leave only when no thread can still hand over
+//! an earlier one. So each thread announces a *bound* before it ends the first step of a turn, and
+//! withdraws it after handing its steps over; the reader keeps a *floor* below all bounds that will
+//! be announced later.
 //!
 //! ```text
 //! thread:  bound = floor ; fence ; least = floor, clock | steps | hand over | bound = NONE
@@ -44,7 +44,7 @@ impl Bound {
     }
 }
 
-/// See the module.
+/// The reader's floor: no bound announced from now on is below it.
 #[derive(Debug)]
 pub struct Floor(AtomicU64);
 

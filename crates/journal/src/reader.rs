@@ -1,4 +1,4 @@
-//! The one who reads the journal: gathers what threads hand over, and takes it in order.
+//! The reader of the journal: gathers what threads hand over, and takes it in order.
 //!
 //! ```text
 //! loop { gather --> until where it is complete ; take --> runs and cuts ; wait }
@@ -26,13 +26,13 @@ pub enum Item<'b> {
     Cut(Cut),
 }
 
-/// See the module.
+/// Gathers chunks from the outboxes and emits complete runs and cuts in order. There is one.
 pub struct Reader {
     journal: Arc<Journal>,
     merger: Merger,
-    /// The largest stamp that was gathered.
+    /// The largest stamp gathered so far.
     highest: Stamp,
-    /// Empty but while it gathers.
+    /// A buffer; empty except while gathering.
     collected: Vec<Chunk>,
 }
 

@@ -26,12 +26,12 @@ const HAS_CHANGED: u8 = 1;
 /// or has said itself what is to be recorded.
 const HAS_SAID: u8 = 2;
 
-/// See the module.
+/// Records the commands of one thread, step by step, and hands them to the journal's reader.
 #[derive(Debug)]
 pub struct Recorder {
     journal: Arc<Journal>,
     outbox: Arc<Outbox>,
-    /// A bound was announced: there are finished steps.
+    /// A bound is announced: there are finished steps that were not handed over.
     is_announced: Cell<bool>,
     last: Cell<Stamp>,
     command: Cell<u8>,
@@ -74,14 +74,14 @@ impl Recorder {
         }
     }
 
-    /// Whether changes are recorded. A turn asks once; who is outside the gate asks with the
-    /// partition held.
+    /// Whether changes are recorded. A worker asks once per turn; a thread outside the gate asks
+    /// while it holds the partition.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.journal.is_on()
     }
 
-    /// See [`Journal::is_durable`].
+    /// Whether this step is durable by the fsync policy; the default stamp always is.
     pub fn is_durable(&self, step: Stamp) -> bool {
         step == Stamp::default() || self.journal.is_durable(step)
     }
@@ -126,7 +126,7 @@ impl Recorder {
         self.append(db, args, Audience::All, false);
     }
 
-    /// The same, for replicas only.
+    /// Adds a command to the open step, in this database, for replicas only.
     pub fn record_for_replicas(&self, db: u32, args: &[&[u8]]) {
         self.record_nothing();
         self.append(db, args, Audience::Replicas, false);

@@ -1,5 +1,5 @@
-//! What was recorded, where it outlives the process: a ring of each thread, in memory that is a
-//! file's (`Area`).
+//! The recorded steps where they outlive the process: one ring per thread, in memory mapped from a
+//! file (`Area`).
 //!
 //! A recorder hands its steps to the reader, and copies them into its ring before the answers of
 //! its turn leave. When the reader's bytes are in the append-only file it *confirms* that: all
@@ -78,16 +78,16 @@ pub struct Confirmed {
     pub upto: Stamp,
 }
 
-/// See the module.
+/// The rings of all threads and the head with what is confirmed.
 pub struct Rings {
     head: Area,
-    /// A place for the ring of this number.
+    /// Opens the area for the ring with this number.
     place: Box<dyn Fn(usize) -> Option<Area> + Send + Sync>,
-    /// How many slots were written.
+    /// How many head slots have been written.
     slots: Mutex<u64>,
-    /// What is confirmed, once it stands in a slot.
+    /// The confirmed position, once it is in a slot.
     confirmed: AtomicU64,
-    /// What threads without a ring have left out.
+    /// Steps of threads without a ring, which are missing here.
     loose: Mutex<()>,
     missed: AtomicUsize,
     placed: AtomicUsize,

@@ -1,9 +1,9 @@
-//! Stamps: which of two steps came first.
+//! Stamps: the order of steps of different threads.
 //!
-//! A stamp is a time and the number of a thread. The time is a clock's, read once for the first
-//! step of a turn; a thread that meets a stamp of another thread takes one that is larger, and
-//! otherwise keeps the time it has. So a turn that meets nobody has one time for all its steps, and
-//! they leave as one run of bytes.
+//! A stamp is a time and the number of a thread. The clock is read once per turn, for its first
+//! step; a thread that meets a larger stamp of another thread takes a still larger one, and
+//! otherwise keeps its time. So in a turn without contention all steps share one stamp, and leave
+//! as one run of bytes.
 //!
 //! Invariants
 //! 1. The stamps of one thread never fall. Steps with the same stamp are of one thread, in the
@@ -39,7 +39,7 @@ pub const MOST_THREADS: usize = 1 << THREAD_BITS;
 const THREAD_BITS: u32 = 12;
 const THREAD_MASK: u64 = (1 << THREAD_BITS) - 1;
 
-/// See the module. Its default is before all others.
+/// Orders the steps of all threads: a time and a thread's number. The default is before all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(u64);
 

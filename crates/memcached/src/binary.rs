@@ -80,12 +80,13 @@ impl<'a> Parts<'a> {
         Parts(request.get(..HEADER_BYTES + extras).unwrap_or_default())
     }
 
-    /// As bytes.
+    /// The header and extras as bytes.
     pub fn bytes(&self) -> &'a [u8] {
         self.0
     }
 
-    /// The same request again from these bytes, its key and its data. `None`: it was none.
+    /// Rebuilds the request from its parts: these bytes, the key and the data. `None`: not a
+    /// request.
     pub fn request(bytes: &'a [u8], key: &'a [u8], data: &'a [u8]) -> Option<Request<'a>> {
         let header = Header::read(bytes)?;
         let (kind, is_quiet) = kind_of(header.asked.opcode);
@@ -204,15 +205,15 @@ pub enum Step<'a> {
     Fault {
         /// For the reply.
         asked: Asked,
-        /// Which.
+        /// What went wrong.
         failure: Failure,
         /// The connection is closed after it.
         closes: bool,
-        /// A key whose value was to be replaced and is too large: it goes.
+        /// The key whose old value must be deleted: the new value is too large to be stored.
         stale: Option<&'a [u8]>,
         /// Bytes to take off the buffer.
         consumed: usize,
-        /// The same as above.
+        /// Bytes to skip after `consumed`, which may not have arrived yet.
         skip: usize,
     },
     /// Part of a request. Call again with the same start and more bytes after it.

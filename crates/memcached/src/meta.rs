@@ -49,8 +49,8 @@ impl<'a> Request<'a> {
         self.flags.iter().any(|flag| flag[0] == letter)
     }
 
-    /// The same request from its parts: the second letter of the command, the key's bytes, the
-    /// words of its flags, the data of `ms`. `None`: it was none.
+    /// Rebuilds the request from its parts: the second letter of the command, the key's bytes, the
+    /// words of its flags, the data of `ms`. `None`: these parts make no request.
     pub fn of_parts(
         letter: u8,
         key: &'a [u8],
@@ -191,7 +191,7 @@ pub enum Fault {
     Format,
     /// More flags than any command has.
     TooManyFlags,
-    /// The same, of `mg`.
+    /// More flags than any command has, in an `mg`.
     TooManyFlagsOfGet,
     /// A flag twice.
     DuplicateFlag,

@@ -1,5 +1,5 @@
-//! Words of a file that is mapped shared: what was stored there is in the file, whatever becomes of
-//! the process; only the machine's end takes it away.
+//! Words of a file that is mapped shared: a store survives the process, but not a crash of the
+//! machine.
 //!
 //! Invariants
 //! 1. The bytes are reserved in the file before they are mapped, so that a store finds its page
@@ -14,7 +14,7 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// See the module.
+/// An array of 64-bit atomics in a shared mapping of a file.
 #[derive(Debug)]
 pub struct SharedWords {
     pointer: NonNull<AtomicU64>,

@@ -1,4 +1,4 @@
-//! Which of jemalloc's slabs are sparse, so that what lies in them may be allocated anew.
+//! Finds sparse jemalloc slabs, so that their blocks can be allocated anew.
 //!
 //! A slab is some pages that hold blocks of one size class, and goes back to the system only when
 //! all of them are free. After many removals at random nearly all slabs hold something. Whoever
@@ -84,13 +84,13 @@ struct Utilisation {
     bytes: usize,
 }
 
-/// See the module. One thread has it, which does little else: it keeps no blocks in a cache of its
-/// own from then on, or it would be given those it has just freed.
+/// Tells which blocks lie in sparse slabs. Owned by one dedicated thread: its allocation cache is
+/// off from then on, or it would get back the blocks that it has just freed.
 pub struct SparseSlabs {
     utilisation: Control<3>,
     arena_of: Control<2>,
     use_arena: Control<2>,
-    /// From which this thread allocates.
+    /// The arena from which this thread allocates.
     arena: Option<c_uint>,
     of_this_thread: PhantomData<*const ()>,
 }

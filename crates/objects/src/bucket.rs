@@ -1,4 +1,4 @@
-//! A place that is open: what lies there.
+//! An open location in an object store.
 
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -44,7 +44,7 @@ impl Stores {
     }
 }
 
-/// See the module.
+/// An open location: lists, reads and writes objects. Clones share the connection.
 #[derive(Clone)]
 pub struct Bucket {
     stores: Stores,
@@ -53,7 +53,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Opens a place; nothing is asked of it yet. The work is done on `runtime`.
+    /// Opens a location without any request. Requests run on `runtime`.
     ///
     /// # Errors
     /// The environment's credentials can not be read.

@@ -1,4 +1,4 @@
-//! What stands before a key, or a payload's kind, of what is kept beside a value.
+//! What precedes a key, or the kind of a payload, when something is kept beside the value.
 //!
 //! ```text
 //! 220 | u32 bits | u32 Memcached's flags, if bit 1 is set       bit 0: not to be evicted
@@ -15,12 +15,12 @@ use crate::input::{Input, Malformed};
 const STICKY: u32 = 1;
 const HAS_FLAGS: u32 = 1 << 1;
 
-/// See the module.
+/// What is kept beside a value: Memcached's flags and the mark against eviction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beside {
     /// Memcached's flags.
     pub flags: u32,
-    /// Whether eviction passes the key over. Read, not written.
+    /// Whether eviction skips the key. Read, not written.
     pub sticky: bool,
 }
 

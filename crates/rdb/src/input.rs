@@ -1,4 +1,4 @@
-//! Bytes being read: a cursor that never reads beyond their end.
+//! A cursor over bytes that never reads beyond their end.
 
 use std::fmt;
 
@@ -17,14 +17,14 @@ impl std::error::Error for Malformed {}
 /// Why reading beyond the end is refused.
 pub const TOO_SHORT: Malformed = Malformed("it ends too early");
 
-/// See the module.
+/// The bytes that remain to be read.
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Input<'a> {
-    /// All of these bytes.
+    /// A cursor at the start of these bytes.
     pub fn new(bytes: &'a [u8]) -> Input<'a> {
         Input { rest: bytes }
     }

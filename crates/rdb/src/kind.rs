@@ -1,11 +1,11 @@
-//! The numbers that say what a value is and how it is written.
+//! The numbers that name the type and encoding of a value.
 
-/// See the module. The byte before a value.
+/// The byte before a value: its type and encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind(pub u8);
 
 impl Kind {
-    /// Whether it is read in files alone, and not by RESTORE: others refuse it there, too.
+    /// Whether only files may contain it: RESTORE refuses it, as other servers do.
     pub(crate) fn is_only_in_files(self) -> bool {
         matches!(
             self,

@@ -74,8 +74,8 @@ pub fn write(value: &ValueRef<'_, Object>, flags: u32, now: UnixMs, out: &mut Ve
     out.extend_from_slice(&footer);
 }
 
-/// The same for Redis 7.0, without what that does not know: see [`Kind::old`]. Which kind the value
-/// has, and which was written. Elements stay, whatever their deadlines.
+/// Appends a payload for Redis 7.0, without features unknown to it (see [`Kind::old`]). Returns the
+/// value's kind and the kind that was written. Elements stay, whatever their deadlines.
 pub fn write_old(value: &ValueRef<'_, Object>, out: &mut Vec<u8>) -> (Kind, Kind) {
     let (begin, now) = (out.len(), UnixMs(0));
     let style = Style { is_portable: true, is_old: true, ..Style::default() };

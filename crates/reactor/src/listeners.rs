@@ -1,13 +1,14 @@
 //! The listening sockets of a reactor, for both engines: an epoll set of their own, which the
-//! engine waits for as for any other descriptor.
+//! engine polls like any descriptor.
 //!
 //! ```text
 //! engine: the set is readable --> Listeners::accept --> Accepted, Accepted, AcceptFailed ...
 //! ```
 //!
-//! An accept that waits in an io_uring would hold its socket: the ring of a process that was killed
-//! goes up to 45 ms after the process, and as long the port would be taken, and whoever connects to
-//! it be reset in the end. A set holds none, so a listener ends with its process.
+//! An accept that waits in an io_uring would hold its socket: the ring of a killed process lives up
+//! to 45 ms longer than the process, and until then the port would be taken and clients that
+//! connect would be reset in the end. An epoll set holds no socket, so a listener ends with its
+//! process.
 //!
 //! It is level-triggered: what is not accepted in one turn comes again in the next. When the kernel
 //! cannot accept, mostly for lack of descriptors, such a socket would make every wait return at
@@ -43,7 +44,7 @@ struct Listener {
     resting: bool,
 }
 
-/// See the module.
+/// The listening sockets of one reactor and their epoll set.
 pub(crate) struct Listeners {
     set: Option<OwnedFd>,
     slots: Slab<Listener>,

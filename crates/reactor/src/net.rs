@@ -105,7 +105,7 @@ pub fn connect_tcp(address: SocketAddr) -> io::Result<OwnedFd> {
         .map_err(|error| explained(error, format!("cannot connect to {address}")))
 }
 
-/// The same to a Unix socket.
+/// Starts to connect to a Unix socket.
 ///
 /// # Errors
 /// Those that the kernel tells at once, with the path in the text: nobody listens there, its

@@ -1,7 +1,7 @@
-//! The connections of a reactor and what both engines know of each: one table for both.
+//! The connections of a reactor and their state: one table for both engines.
 //!
-//! An engine asks the kernel in its own way; what a caller may ask of a connection, what it is told
-//! and in which order, and how a connection ends, is the same and is here.
+//! The engines differ in their system calls; the operations on a connection, its events and their
+//! order, and how a connection ends, are the same and are here.
 //!
 //! Invariants
 //! 1. A connection is *held* while the kernel may read or write memory of ours for it, or has a
@@ -81,13 +81,13 @@ impl Connection {
     }
 }
 
-/// See the module.
+/// The connections of a reactor, by token.
 pub(crate) struct Table {
     slots: Slab<Connection>,
     finishing: Vec<Token>,
-    /// Happenings caused by `Ops`, for the next turn.
+    /// Events caused by `Ops`, reported in the next turn.
     pub(crate) queued: Vec<Happening>,
-    /// Do not sleep in the next turn: a receipt is wanted promptly.
+    /// Whether the next turn must not sleep: a receipt is wanted promptly.
     pub(crate) prompt: bool,
 }
 

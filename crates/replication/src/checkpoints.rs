@@ -1,7 +1,7 @@
-//! Which position of the stream a step of the journal has, near enough for WAIT.
+//! Maps a step of the journal to a position of the stream, closely enough for WAIT.
 //!
-//! The journal's thread notes after each of its rounds how far it has come in both. A step is
-//! before the position of the first note after it: never too early, at most a round too late.
+//! After each round the journal's thread notes how far it has come in both. A step counts as sent
+//! at the position of the first note after it: never too early, at most one round too late.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use pantala_journal::Stamp;
 /// before the first of them.
 const KEPT: usize = 4096;
 
-/// See the module.
+/// Pairs of a stamp and a stream position, one per round of the journal's thread.
 #[derive(Debug, Default)]
 pub struct Checkpoints(Mutex<VecDeque<(Stamp, u64)>>);
 

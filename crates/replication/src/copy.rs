@@ -1,5 +1,5 @@
 //! The bytes of a snapshot on their way to one replica: from the thread that makes or reads them to
-//! the worker that sends them. Bounded: who brings them waits.
+//! the worker that sends them. Bounded: a producer waits while it is full.
 //!
 //! Tests: at the foot.
 
@@ -21,7 +21,7 @@ pub enum Taken {
     Broken,
 }
 
-/// See the module.
+/// A bounded queue of snapshot bytes for one replica.
 #[derive(Debug, Default)]
 pub struct CopyQueue {
     state: Mutex<State>,

@@ -1,4 +1,4 @@
-//! The name of a history of the data: forty hexadecimal digits.
+//! The replication id: the name of a history of the data, forty hexadecimal digits.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use pantala_base::rng::Rng;
 /// How long it is, as text.
 pub const ID_BYTES: usize = 40;
 
-/// See the module. Servers of one history have the same bytes at the same position.
+/// The name of a history: servers with the same id have the same bytes at the same position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ReplicationId([u8; ID_BYTES]);
 
 impl ReplicationId {
-    /// One that nobody else has.
+    /// A random id.
     pub fn random() -> ReplicationId {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut bytes = [0; ID_BYTES];

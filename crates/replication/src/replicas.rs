@@ -1,6 +1,6 @@
-//! Who follows this server, and how far each is.
+//! The replicas of this server, and how far each is.
 //!
-//! A replica is a connection of a worker; what others want to know of it is here.
+//! A replica is a connection of a worker; here is what other threads need to know of it.
 //!
 //! Tests: at the foot; one of them is a model.
 
@@ -86,16 +86,16 @@ pub struct Filter {
     pub functions: bool,
 }
 
-/// See the module.
+/// A connected replica, shared between its worker and other threads.
 #[derive(Debug)]
 pub struct Replica {
-    /// The number of its client.
+    /// The id of its client.
     pub client: u64,
-    /// Where it connects from, if that is known.
+    /// The address that it connects from, if known.
     pub from: Option<IpAddr>,
     announced: Mutex<Announced>,
     phase: AtomicU8,
-    /// The stream is to be sent from here on; before that it is needed no more.
+    /// The stream is sent from this position on; what is before it is not needed any more.
     position: AtomicU64,
     /// One more than the position that it has said to have all before; 0: it has said nothing.
     acked: AtomicU64,
@@ -164,12 +164,12 @@ impl Replica {
         let _gone = self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, step);
     }
 
-    /// The stream is to be sent from here on.
+    /// The stream is sent from this position on.
     pub fn position(&self) -> u64 {
         self.position.load(Ordering::Acquire)
     }
 
-    /// See [`Replica::position`].
+    /// Sets the position from which the stream is sent.
     pub fn set_position(&self, position: u64) {
         self.position.store(position, Ordering::Release);
     }
@@ -179,27 +179,28 @@ impl Replica {
         self.copy.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// See [`Replica::copy`].
+    /// Sets or clears the snapshot that is sent before the stream.
     pub fn set_copy(&self, copy: Option<Arc<CopyQueue>>) {
         *self.copy.lock().unwrap_or_else(PoisonError::into_inner) = copy;
     }
 
-    /// Its snapshot comes without a length: the stream follows when it has said that it has it all.
+    /// Sets whether the stream waits until the replica reports that it has the whole snapshot,
+    /// which is sent without a length.
     pub fn start_on_word(&self, starts: bool) {
         self.starts_on_word.store(starts, Ordering::Release);
     }
 
-    /// See [`Replica::start_on_word`].
+    /// Whether the stream waits until the replica reports that it has the whole snapshot.
     pub fn starts_on_word(&self) -> bool {
         self.starts_on_word.load(Ordering::Acquire)
     }
 
-    /// It will never say how far it is: it knows SYNC only.
+    /// Marks it as a replica that never acknowledges: it knows only SYNC.
     pub fn is_to_be_silent(&self) {
         self.is_silent.store(true, Ordering::Release);
     }
 
-    /// See [`Replica::is_to_be_silent`].
+    /// Whether it never acknowledges.
     pub fn is_silent(&self) -> bool {
         self.is_silent.load(Ordering::Acquire)
     }
@@ -304,13 +305,14 @@ pub struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// Whether it has said to have all before this position. Before its first word nobody has
-    /// anything: not even all before position 0, where a first copy may begin.
+    /// Whether it has acknowledged everything before this position. Before its first
+    /// acknowledgement it has nothing: not even everything before position 0, where a first copy
+    /// may begin.
     pub fn has(&self, position: u64) -> bool {
         self.has_spoken && self.position >= position
     }
 
-    /// The same on its disk.
+    /// Whether it has acknowledged everything before this position as synced to its disk.
     pub fn has_synced(&self, position: u64) -> bool {
         self.has_spoken && self.synced >= position
     }

@@ -1,12 +1,12 @@
-//! The last bytes of the stream of changes, and the history they are of.
+//! The last bytes of the replication stream (the backlog), and the history they belong to.
 //!
 //! ```text
 //! first ------- kept ------- end          positions
 //!   |  block  |  block  |  bl|
 //! ```
 //!
-//! A primary appends what its journal says, a replica what its primary sends. Who follows reads
-//! from where it is; blocks that nobody needs go once the rest is as long as
+//! A primary appends what its journal emits, a replica what its primary sends. Each replica reads
+//! from its own position; blocks that no replica needs are dropped once the rest is as long as
 //! `repl-backlog-size`.
 //!
 //! Invariants
@@ -24,10 +24,10 @@ use crate::id::ReplicationId;
 
 /// Bytes of a block.
 const BLOCK_BYTES: usize = 64 << 10;
-/// So many emptied blocks are kept to be used again while somebody follows: more than a replica is
-/// behind for a moment, since the pages of new memory cost more than what is written there.
+/// How many emptied blocks are kept for reuse while a replica is connected: more than a replica
+/// falls behind for a moment, since the pages of new memory cost more than writing to them.
 const SPARE_BLOCKS: usize = 64;
-/// The same while nobody follows: blocks go as others come.
+/// How many emptied blocks are kept while no replica is connected: blocks go as others come.
 const SPARE_BLOCKS_ALONE: usize = 1;
 
 /// Whose data it is, and how far.
@@ -65,11 +65,11 @@ pub struct Continuation {
     pub position: u64,
 }
 
-/// See the module.
+/// The backlog: the last bytes of the stream in blocks, with their history.
 #[derive(Debug)]
 pub struct Stream {
     state: Mutex<State>,
-    /// The same as in the state, for those who only look.
+    /// A copy of the end in `state`, readable without the lock.
     end: AtomicU64,
 }
 

@@ -1,5 +1,5 @@
-//! Who waits until replicas have something (WAIT): so that what a replica says wakes those, and
-//! costs nothing where there are none.
+//! Counts the clients in WAIT, so that an acknowledgement wakes them and costs nothing while there
+//! are none.
 //!
 //! ```text
 //! who waits     join,                          then looks how far replicas are, and sleeps
@@ -15,12 +15,12 @@
 
 use crate::primitives::{AtomicUsize, Ordering, fence};
 
-/// See the module.
+/// The number of waiting clients, with the fences that avoid a lost wake-up.
 #[derive(Debug, Default)]
 pub struct Waiters(AtomicUsize);
 
 impl Waiters {
-    /// One waits from now on; after this it looks whether it need not.
+    /// Registers a waiter, which must check its condition again after this.
     pub fn join(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -31,13 +31,14 @@ impl Waiters {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether anybody waits; to be asked after it was written down how far a replica is.
+    /// Whether anybody waits; call it after writing down how far a replica is.
     pub fn are_there(&self) -> bool {
         fence(Ordering::SeqCst);
         self.were_there()
     }
 
-    /// The same, perhaps a little late: for those who are called when somebody begins to wait.
+    /// Whether anybody waits, perhaps a little late: enough for callers that are told when a wait
+    /// begins.
     #[inline]
     pub fn were_there(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0

@@ -7,11 +7,11 @@ use pantala_base::Rng;
 
 use crate::{TICK_INSTRUCTIONS, raw};
 
-/// What lpantala.c offers; scripts never see it.
+/// The functions that lpantala.c offers; scripts never see them.
 pub struct LuaBridge {
     /// run(f, lists): status, result.
     pub run: Function,
-    /// The same for a library's function, which gets the lists as arguments.
+    /// call(f, lists): as `run`, for a library's function, which gets the lists as arguments.
     pub call: Function,
     /// load(f): status, result.
     pub load: Function,

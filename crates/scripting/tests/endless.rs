@@ -270,7 +270,7 @@ fn texts_of_one_hash() {
     bench.check("return 'alive'", "$5|alive|");
 }
 
-/// The same reply as a set of RESP3.
+/// The reply with the type of an array replaced by that of a RESP3 set.
 fn set_of(reply: &[u8]) -> Vec<u8> {
     [b"~", &reply[1..]].concat()
 }

@@ -1,8 +1,9 @@
-//! The gate: being alone with the whole keyspace.
+//! The gate: exclusive access to the whole keyspace.
 //!
-//! Every thread that runs commands has a *slot*: a cache line of its own that says whether it is
-//! inside a turn. Somebody who needs everything at once (FLUSHALL, SWAPDB, the cut of a snapshot)
-//! closes the gate, waits until every slot is outside, does its short work and opens it again.
+//! Every thread that runs commands has a *slot*: a cache line of its own that says whether the
+//! thread is inside a turn. A thread that needs everything at once (FLUSHALL, SWAPDB, the cut of a
+//! snapshot) closes the gate, waits until every slot is outside, does its short work and opens the
+//! gate again.
 //!
 //! ```text
 //! worker:  slot = IN ; gate closed? -> slot = OUT, wait, again        one store a turn
@@ -51,7 +52,7 @@ struct GateSlot {
     role: Role,
 }
 
-/// See the module.
+/// The gate; shared by workers, the slow lane and closers.
 pub struct Gate {
     state: AtomicU32,
     workers: Box<[GateSlot]>,

@@ -157,7 +157,7 @@ impl<T, W: Ticket> PartitionLock<T, W> {
         self.park_in(&mut parked, ticket)
     }
 
-    /// The same for a visitor: it will be woken when nobody is inside.
+    /// Parks a visitor's ticket: it is woken when nobody is inside.
     pub fn park_visitor(&self, ticket: W) -> Result<(), W> {
         self.park_in(&mut relock(&self.parked), ticket)
     }

@@ -445,7 +445,7 @@ impl<O: Object> Table<O> {
         }
     }
 
-    /// The same as [`Table::set_string`], and keeps this beside it.
+    /// As [`Table::set_string`], and sets the tail.
     pub fn set_string_with_tail(
         &mut self,
         p: Place,

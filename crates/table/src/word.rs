@@ -90,7 +90,7 @@ impl Word {
         ptr::with_exposed_provenance_mut((self.0 & POINTER) as usize)
     }
 
-    /// The same word for a record that has moved.
+    /// Points the word at the record's new address; everything else stays.
     #[inline]
     pub(crate) fn set_pointer(&mut self, record: *mut u8) {
         self.0 = self.0 & !POINTER | Word::new(record, Kind(0)).0;

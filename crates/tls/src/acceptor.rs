@@ -1,9 +1,9 @@
-//! What all connections of a port share: certificate, key, whom to believe, and what is spoken.
+//! What all connections of a port share: certificate, key, trusted authorities, protocol options.
 //!
-//! Sessions are resumed by tickets, which clients keep: nothing is kept here, and threads share
-//! nothing but the tickets' key. That is replaced each time a ticket's life is over, so a ticket is
-//! taken for at most twice as long. Another acceptor takes none of this one's tickets: who may no
-//! longer come in does not come in by an old ticket.
+//! Sessions are resumed by tickets that clients keep: the server stores nothing, and threads share
+//! only the ticket key. The key is replaced whenever the lifetime of a ticket is over, so a ticket
+//! is accepted for at most twice its lifetime. A new acceptor accepts no tickets of the old one, so
+//! a client whose access was revoked cannot return by an old ticket.
 //!
 //! Not here: one connection (`session`). Tests: `tests/`.
 
@@ -60,14 +60,14 @@ pub struct Options<'a> {
     pub ticket_life_s: Option<u32>,
 }
 
-/// See the module.
+/// The TLS configuration of a port, for incoming connections.
 pub struct Acceptor {
     pub(crate) config: Arc<ServerConfig>,
     /// The server's certificate.
     pub own: Brief,
-    /// Of the certificates to believe the one that expires first, if there are any.
+    /// Of the trusted certificates the one that expires first, if any.
     pub authority: Option<Brief>,
-    /// Whether clients show a certificate.
+    /// Whether clients must show a certificate.
     pub client_certificates: ClientCertificates,
 }
 

@@ -1,7 +1,7 @@
-//! What connections to other servers share: whom to believe, and what is shown there.
+//! What outgoing connections share: trusted authorities, and the certificate that is shown.
 //!
-//! As in Redis and Valkey, the other side's certificate must be signed by who is believed, and may
-//! be for any name: servers follow each other by numbers as often as by names.
+//! As in Redis and Valkey, the peer's certificate must be signed by a trusted authority, but may be
+//! for any name: servers address each other by IP as often as by name.
 //!
 //! Tests: `tests/connections.rs`.
 
@@ -20,7 +20,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use crate::acceptor::{Options, certified, crypto, roots};
 use crate::names;
 
-/// See the module.
+/// The TLS configuration for outgoing connections.
 #[derive(Debug)]
 pub struct Connector {
     config: Arc<ClientConfig>,

@@ -1,4 +1,4 @@
-//! One connection: what the peer has sent is opened, what it is to be sent is sealed.
+//! One connection: decrypts what the peer sends, encrypts what is sent to it.
 //!
 //! Tests: `tests/`.
 
@@ -11,13 +11,13 @@ use rustls::ServerConnection;
 use crate::acceptor::Acceptor;
 use crate::certificate::{NameField, names_in};
 
-/// See the module.
+/// The TLS state of one incoming connection.
 pub struct TlsSession {
     connection: ServerConnection,
     is_over: bool,
 }
 
-/// What came of opening bytes.
+/// The outcome of decrypting received bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
     /// How many plain bytes were appended.

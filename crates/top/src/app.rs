@@ -1,4 +1,4 @@
-//! What the screen shows and what keys do: no terminal, no clock, no connection in here.
+//! The state of the screen and the actions of keys: no terminal, no clock, no connection in here.
 
 use std::collections::VecDeque;
 
@@ -36,20 +36,20 @@ pub struct View {
     pub selected: usize,
 }
 
-/// See the module.
+/// The state of `pantala top`: page, samples, and a pending confirmation.
 pub struct App<'f> {
-    /// Where the server is.
+    /// The server's address, for the title.
     pub place: String,
-    /// The page that is shown.
+    /// The page on screen.
     pub page: Page,
     views: [View; Page::ALL.len()],
     family_of: FamilyOf<'f>,
-    /// The last look, and the one before.
+    /// The newest sample, and the one before.
     pub now: Option<Sample>,
     before: Option<Sample>,
-    /// Commands per second, the newest last.
+    /// Commands per second, newest last.
     pub rates: VecDeque<u64>,
-    /// A client that is to be killed, if that is confirmed.
+    /// The client to be killed after confirmation.
     pub to_kill: Option<u64>,
     /// What the last line says.
     pub message: String,

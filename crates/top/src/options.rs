@@ -1,4 +1,4 @@
-//! What `pantala top` is told: where the server is, and how to look.
+//! Command line of `pantala top`: which server, and how to show it.
 
 use std::time::Duration;
 
@@ -24,14 +24,14 @@ pub fn help() -> String {
     [HELP_BEGIN, ADDRESS_HELP, HELP_END].concat()
 }
 
-/// See the module.
+/// The parsed command line of `pantala top`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The server.
     pub address: Address,
-    /// Between two looks.
+    /// The pause between two samples.
     pub interval: Duration,
-    /// Prints one screen.
+    /// Prints one screen and exits.
     pub is_once: bool,
     /// Prints the help.
     pub is_help: bool,

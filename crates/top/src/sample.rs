@@ -1,6 +1,6 @@
-//! What a server says of itself at one moment, and what has happened between two.
+//! A sample of what a server reports, and the difference between two samples.
 //!
-//! From INFO, LATENCY HISTOGRAM, CLIENT LIST and HOTKEYS GET, as ours, Valkey and Redis answer
+//! From INFO, LATENCY HISTOGRAM, CLIENT LIST and HOTKEYS GET, as Pantala, Valkey and Redis answer
 //! them. What a server does not know is absent: a column stays empty, and nothing fails.
 
 use std::collections::BTreeMap;
@@ -55,18 +55,18 @@ pub enum HotKeys {
     Told(bool, Vec<HotKey>),
 }
 
-/// See the module.
+/// What a server reported at one moment.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// When.
+    /// When it was taken.
     pub at: Instant,
-    /// Lines of INFO.
+    /// Fields of INFO.
     pub info: BTreeMap<String, String>,
-    /// By name.
+    /// Counters by command name.
     pub commands: BTreeMap<String, Counts>,
     /// Lines of CLIENT LIST, each as its fields.
     pub clients: Vec<BTreeMap<String, String>>,
-    /// See [`HotKeys`].
+    /// Its hot keys; see [`HotKeys`].
     pub hot_keys: HotKeys,
 }
 

@@ -99,7 +99,7 @@ macro_rules! collections {
             }
         )+
 
-        /// The same for whichever it is.
+        /// Matches on the type of an object and evaluates one expression for whichever it is.
         macro_rules! each {
             ($d object:expr, $d one:ident => $d result:expr) => {
                 match $d object {
@@ -204,18 +204,18 @@ impl Object {
         }
     }
 
-    /// See [`Collection::is_empty`].
+    /// Whether the object must be removed, see [`Collection::is_empty`].
     pub fn is_empty(&self) -> bool {
         // Not the methods of the types: a stream without entries is empty, but stays.
         each!(self, one => Collection::is_empty(one))
     }
 
-    /// See [`Collection::expire`].
+    /// Removes elements that have expired, see [`Collection::expire`].
     pub fn expire(&mut self, now: UnixMs, limit: usize, gone: &mut dyn FnMut(&[u8])) -> usize {
         each!(self, one => one.expire(now, limit, gone))
     }
 
-    /// See [`Collection::next_deadline`].
+    /// The earliest deadline of an element, see [`Collection::next_deadline`].
     pub fn next_deadline(&self) -> Option<UnixMs> {
         each!(self, one => one.next_deadline())
     }

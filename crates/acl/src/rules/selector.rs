@@ -1,4 +1,4 @@
-//! One set of rules: commands, keys, channels and databases that are allowed together.
+//! A selector: rules for commands, keys, channels and databases that must all allow a call.
 
 use pantala_base::words;
 
@@ -10,7 +10,7 @@ use super::request::{Access, ChannelKind, Denied, Request};
 use super::words::{Words, quoted};
 use crate::error::RuleError;
 
-/// See the module.
+/// One set of rules; a command passes if all four parts allow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
     pub(crate) commands: CommandRules,
@@ -153,7 +153,7 @@ impl Selector {
         words
     }
 
-    /// The same between parentheses.
+    /// The selector's rules in parentheses, as ACL SETUSER takes them.
     pub(crate) fn words_within(&self) -> Vec<u8> {
         let words: Words = self.words().into_iter().map(quoted).collect();
         [b"(", &words.join(&b' ')[..], b")"].concat()

@@ -1,5 +1,4 @@
-//! What clients have run, as it happens: MONITOR, by a client of its own, cut down to what a page
-//! can show.
+//! What clients run, live: MONITOR on a client of its own, cut down to what a page can show.
 
 use std::time::{Duration, Instant};
 
@@ -31,13 +30,13 @@ enum Stage {
     Over,
 }
 
-/// See the module.
+/// The live view of commands for one page: a client that runs MONITOR, and the filter.
 pub(super) struct Traffic {
     link: Link,
     stage: Stage,
-    /// Whose; empty: everybody's.
+    /// The client whose commands are shown; empty: all clients.
     client: String,
-    /// Where that one is.
+    /// The address of that client, once known.
     address: Option<Vec<u8>>,
     second: Instant,
     shown: u32,

@@ -121,7 +121,7 @@ impl Samples<'_> {
         self.sink.sample(labels, value.into());
     }
 
-    /// See [`Sink::histogram`].
+    /// Hands a histogram to the sink; see [`Sink::histogram`].
     pub(super) fn histogram(
         &mut self,
         labels: &[(&str, &str)],

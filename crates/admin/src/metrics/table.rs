@@ -50,7 +50,7 @@ impl<'s> Sample<'s> {
         self.info.get(field).copied()
     }
 
-    /// The same as a number.
+    /// A field of INFO as a number; `ok` and `up` are 1, `err` and `down` 0.
     pub(super) fn number(&self, field: &str) -> Option<f64> {
         match self.info(field)? {
             "ok" | "up" => Some(1.0),

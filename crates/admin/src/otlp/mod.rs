@@ -68,16 +68,16 @@ pub async fn export(host: Arc<dyn Host>, mut stops: watch::Receiver<bool>) {
     }
 }
 
-/// See the module.
+/// Sends metrics and spans to the collector, one round per `otlp_interval`.
 struct Exporter {
     client: Client,
     endpoint: String,
     headers: Vec<(String, String)>,
-    /// Who we are, for each export.
+    /// The attributes of this server, sent with each export.
     resource: Value,
-    /// The number that the next new entry of the slow log has.
+    /// The number of the next new entry of the slow log.
     next_slow: u64,
-    /// Whether the last request was taken: only changes are logged.
+    /// Whether the last request was accepted; only changes are logged.
     works: Option<bool>,
 }
 

@@ -18,7 +18,7 @@ pub(super) fn attribute(name: &str, value: &str) -> Value {
     json!({"key": name, "value": {"stringValue": value}})
 }
 
-/// The same with a number. Whole numbers of 64 bits are texts in this encoding.
+/// An attribute with a number. This encoding writes 64-bit integers as text.
 pub(super) fn number_attribute(name: &str, value: i64) -> Value {
     json!({"key": name, "value": {"intValue": value.to_string()}})
 }

@@ -20,9 +20,9 @@ mod x86 {
         Avx2,
         /// AVX-512 F, BW and VL, 256 bits at a time.
         Avx512Vl,
-        /// The same, 512 bits at a time.
+        /// AVX-512 F, BW and VL, 512 bits at a time.
         Avx512,
-        /// And VPOPCNTDQ.
+        /// As [`Level::Avx512`], with VPOPCNTDQ.
         Avx512Count,
     }
 

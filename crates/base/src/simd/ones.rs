@@ -103,7 +103,7 @@ mod wide {
         (carry, _mm256_xor_si256(one, c))
     }
 
-    /// The same. The numbers are the answers for all eight sets of three bits.
+    /// Adds three bits by ternary logic; each constant is the truth table over all eight inputs.
     #[target_feature(enable = "avx512f,avx512vl")]
     fn add_ternary(a: __m256i, b: __m256i, c: __m256i) -> (__m256i, __m256i) {
         let carry = _mm256_ternarylogic_epi64::<0b1110_1000>(a, b, c);

@@ -114,13 +114,13 @@ pub fn figure(out: &mut Vec<u8>, asked: Asked, name: &str, value: &str) {
     out.extend_from_slice(value.as_bytes());
 }
 
-/// What did not go as it was asked.
+/// Appends a failure with the usual text of its status.
 pub fn failure(out: &mut Vec<u8>, asked: Asked, failure: Failure) {
     let (_, text) = failure.status();
     failure_with(out, asked, failure, text);
 }
 
-/// The same in other words.
+/// Appends a failure with another text.
 pub fn failure_with(out: &mut Vec<u8>, asked: Asked, failure: Failure, text: &str) {
     let (status, _) = failure.status();
     header(out, asked, status, Lengths { data: text.len(), ..Lengths::default() }, 0);

@@ -12,19 +12,19 @@ use std::io::Write;
 /// What is known of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Item {
-    /// Bytes of the value; of `ma`, of the number as text.
+    /// Bytes of the value; for `ma`, of the number as text.
     pub size: usize,
-    /// What the client keeps with it.
+    /// The client's flags, stored with the value.
     pub client_flags: u32,
-    /// What `C` compares.
+    /// The CAS value, which the flag `C` compares.
     pub cas: u64,
-    /// Its time to live before the request, or what `N` has given it; `None`: for ever.
+    /// Time to live in seconds before the request, or as set by `N`; `None`: no expiry.
     pub ttl_before_s: Option<u32>,
-    /// The same after it.
+    /// Time to live in seconds after the request; `None`: no expiry.
     pub ttl_after_s: Option<u32>,
-    /// Seconds since it was last read.
+    /// Seconds since the last read.
     pub since_access_s: u32,
-    /// It has been read before.
+    /// Whether it was read before.
     pub was_fetched: bool,
     /// The request has brought it into being.
     pub was_made: bool,

@@ -20,7 +20,7 @@ const RETRY_MIN_MS: u64 = 1_000;
 /// The longest.
 const RETRY_MAX_MS: u64 = 60_000;
 
-/// See the module.
+/// The size of the append-only file and the failed rewrites, to decide when a rewrite is due.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Growth {
     bytes: u64,
@@ -29,7 +29,7 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Files of this size have been loaded.
+    /// Starts with files of this size, as loaded.
     pub fn loaded(&mut self, base_bytes: u64, bytes: u64) {
         *self = Growth { bytes, base_bytes, failures: 0 };
     }

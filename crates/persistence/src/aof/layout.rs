@@ -25,7 +25,7 @@ use crate::disk::{Disk, read_whole, replace};
 /// What a name begins with while its file is not whole.
 const TEMPORARY: &str = "temp-";
 
-/// See the module.
+/// The directory, the file names and the manifest of an append-only file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// `dir`.

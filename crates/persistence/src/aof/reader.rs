@@ -29,13 +29,13 @@ const MAX_LINE_BYTES: usize = 22;
 /// The longest step that is recognised there, if it is the first.
 const SEARCH_OVERLAP_BYTES: usize = 4 << 10;
 
-/// See the module.
+/// Reads a file of steps, one step at a time.
 pub struct StepReader {
     input: Box<dyn Read + Send>,
     window: Vec<u8>,
-    /// Where in the window the next item begins.
+    /// Where in the window the next item starts.
     begin: usize,
-    /// The same place in the file.
+    /// The file offset of `begin`.
     offset: u64,
     file_bytes: u64,
     step: Step,

@@ -43,7 +43,7 @@ pub struct Outcome {
     pub last_error: Option<String>,
 }
 
-/// See the module.
+/// Runs the commands of an append-only file through the engine.
 pub struct Replay<'r> {
     turn: Turn<'r>,
     slot: usize,

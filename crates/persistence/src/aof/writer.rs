@@ -37,14 +37,14 @@ use super::layout::{BaseKind, Layout, LayoutError};
 use super::manifest::{self, Manifest, Part};
 use crate::disk::{Disk, DiskFile};
 
-/// See the module.
+/// Writes the append-only file: appends, syncs, rewrites. See the diagram above the module.
 pub struct Writer {
     disk: Arc<dyn Disk>,
     layout: Layout,
     manifest: Manifest,
     increment: Option<Increment>,
     closed: Closed,
-    /// The number of the rewrite that is under way.
+    /// The number of the rewrite in progress.
     rewrite: Option<u64>,
     rewrites: u64,
     files: u64,
@@ -322,7 +322,7 @@ impl Writer {
         self.push(steps)
     }
 
-    /// Appends an annotation: a line that those pass over who do not know it.
+    /// Appends an annotation: a line that servers without support for it skip.
     ///
     /// # Errors
     /// See [`Writer::append`].
@@ -375,7 +375,7 @@ impl Writer {
         }
     }
 
-    /// Syncs here and now.
+    /// Syncs immediately, on this thread.
     ///
     /// # Errors
     /// See [`Writer::end_sync`].

@@ -87,7 +87,8 @@ pub trait Disk: Send + Sync {
     /// It is missing, or may not be read.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
 
-    /// The same in no order, each with the time when it was last written (Unix, milliseconds).
+    /// The names of the files in a directory, unsorted, with modification times (Unix,
+    /// milliseconds).
     ///
     /// # Errors
     /// It is missing, or may not be read.

@@ -13,14 +13,14 @@ use pantala_base::os::is_short_of_descriptors;
 
 use super::{Disk, DiskFile};
 
-/// See the module.
+/// The file system of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
-/// Where descriptors are short, a file is tried to be opened again so often,
+/// How often opening a file is tried while the process has no free descriptors,
 const OPENING_TRIES: u32 = 100;
-/// after so long. A crowd that connects takes some of those that are kept for files, for the moment
-/// between being accepted and being turned away.
+/// and the pause between two tries. A burst of connections briefly takes descriptors that are
+/// reserved for files, between accept and refusal.
 const OPENING_PAUSE: Duration = Duration::from_millis(10);
 
 /// Opens a file; again for a while where the process or the system has too many open.

@@ -27,14 +27,14 @@ use super::{Disk, DiskFile, directory_of};
 /// Bytes of which a torn write leaves all or nothing.
 const SECTOR_BYTES: u64 = 512;
 
-/// See the module. Clones are the same disk.
+/// A simulated disk. Clones are the same disk.
 #[derive(Clone)]
 pub struct SimulatedDisk(Arc<Mutex<State>>);
 
-/// An act that can be made to fail.
+/// An operation that can be made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// [`DiskFile::append`], of which a beginning may be done all the same.
+    /// [`DiskFile::append`]; a prefix may be written all the same.
     Append,
     /// [`DiskFile::sync`].
     Sync,

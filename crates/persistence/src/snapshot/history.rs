@@ -1,15 +1,15 @@
-//! What INFO, LASTSAVE and the schedule know of the snapshots there were. Moments are arguments.
+//! Outcomes of past snapshots, for INFO, LASTSAVE and the schedule. Times are arguments.
 
-/// See the module.
+/// The outcomes of past snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct History {
-    /// When the last good one was finished, or the server began (Unix, seconds).
+    /// When the last good snapshot was finished, or the server started (Unix, seconds).
     pub last_good_s: i64,
-    /// Whether the last one was good.
+    /// Whether the last snapshot was good.
     pub is_last_good: bool,
-    /// When the last one failed, if no good one came after it.
+    /// When the last snapshot failed, if no good one followed (Unix, seconds).
     pub last_failed_s: Option<i64>,
-    /// How long the last one took, in seconds.
+    /// How long the last snapshot took, in seconds.
     pub last_took_s: Option<u64>,
     /// How many there were, good ones.
     pub count: u64,

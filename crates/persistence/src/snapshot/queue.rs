@@ -1,10 +1,10 @@
-//! Pieces on their way from walkers to the file. One thread takes them out.
+//! Pieces on their way from walkers to the file; one thread takes them out.
 //!
 //! Whole keys may stand in the file in any order, but the parts of one key must follow each other:
 //! from the first part on nothing else is taken out until the last.
 //!
 //! Invariants
-//! 1. Nobody waits who puts something in: that happens with a partition held.
+//! 1. Putting something in never waits: the caller holds a partition.
 //! 2. Whether there is room for parts does not depend on whole keys: those may have to wait for the
 //!    parts.
 //!
@@ -32,7 +32,7 @@ pub enum Next {
     Broken,
 }
 
-/// See the module.
+/// The queue from the walkers to the thread that writes the snapshot.
 #[derive(Debug, Default)]
 pub struct Queue {
     inner: Mutex<Inner>,

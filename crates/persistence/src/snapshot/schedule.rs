@@ -24,14 +24,14 @@ pub struct Since {
 /// Why a snapshot is due, in words.
 pub type Cause = String;
 
-/// See the module.
+/// When the next snapshot is due, by save points, times of day and a cron line.
 pub struct Schedule {
     save: pantala_settings::field::SavePoints,
     times: String,
     cron: Option<Cron>,
-    /// The minute that was looked at last.
+    /// The last minute that was checked.
     minute: i64,
-    /// The next moment of the cron line.
+    /// The next time by the cron line (Unix, seconds).
     next_s: Option<i64>,
 }
 

@@ -1,4 +1,4 @@
-//! Keys as RDB, for whoever walks the keyspace.
+//! Writes keys as RDB for a walk of the keyspace.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -12,13 +12,13 @@ use pantala_values::Object;
 
 use super::queue::Queue;
 
-/// See the module.
+/// Encodes keys as RDB and puts them into the queue.
 pub struct RdbTarget {
     queue: Arc<Queue>,
     style: Style,
-    /// Elements that have expired by then are left out.
+    /// Elements that have expired by this time are left out.
     now: UnixMs,
-    /// The version that a file needs with all that was written so far.
+    /// The RDB version that the entries written so far need.
     version: AtomicU16,
 }
 

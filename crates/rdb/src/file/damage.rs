@@ -7,15 +7,15 @@ use crate::input::Malformed;
 /// The first thing in a file that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The byte of the file, from 0 on, where it begins.
+    /// The offset in the file where the damage begins.
     pub offset: u64,
-    /// What had to be there.
+    /// What the format requires there.
     pub expected: &'static str,
-    /// What is there.
+    /// What the file has there.
     pub found: Found,
 }
 
-/// See [`Damage`].
+/// What the file has in place of what was expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// The end of the file.

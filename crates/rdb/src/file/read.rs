@@ -1,4 +1,4 @@
-//! Reading a file: its sections are found one after the other, and entries are only passed over.
+//! Reading a file: finds its sections one after the other; entries are skipped, not decoded.
 //!
 //! ```text
 //! loop {
@@ -64,10 +64,10 @@ pub struct FoundSection<'w> {
     pub section: Section<'w>,
 }
 
-/// See the module of all this.
+/// A section of a file.
 #[derive(Debug)]
 pub enum Section<'w> {
-    /// The head.
+    /// The magic and the version.
     Head(Version),
     /// Something about the file or the server: name and value.
     Aux(Text<'w>, Text<'w>),
@@ -89,16 +89,16 @@ pub enum Section<'w> {
     End,
 }
 
-/// See the module.
+/// Finds the sections of a file in windows of its bytes.
 #[derive(Debug)]
 pub struct Reader {
     options: ReadOptions,
     version: Option<Version>,
-    /// Where the section begins.
+    /// Where the current section begins.
     offset: u64,
     checksum: u64,
     skimmer: Skimmer,
-    /// The mark of the section, or the kind, once that was found.
+    /// The opcode of the section, or the kind of its value, once found.
     mark: Option<u8>,
     has_prefix: bool,
     /// Whether there is neither head nor end.

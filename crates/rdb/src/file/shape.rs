@@ -1,6 +1,6 @@
-//! What sections and values are made of: enough to find where they end without decoding them.
+//! The shapes of sections and values: enough to find where they end without decoding them.
 //!
-//! A shape is a row of items, each of which tells its own length. It is walked by `skim`.
+//! A shape is a list of items, each of which tells its own length. `skim` walks it.
 
 use super::opcode;
 use super::version::Dialect;
@@ -9,14 +9,14 @@ use crate::Kind;
 /// One after the other.
 pub type Shape = &'static [Item];
 
-/// See the module.
+/// One item of a shape.
 #[derive(Clone, Copy, Debug)]
 pub enum Item {
-    /// A string in any form.
+    /// A string in any encoding.
     String,
-    /// A number as in `scalars::length`.
+    /// A number, encoded as in `scalars::length`.
     Length,
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u8),
     /// A score as text.
     OldScore,

@@ -1,4 +1,4 @@
-//! Walking a shape over bytes that come in windows, to find where it ends.
+//! Walks a shape over bytes that come in windows, to find where it ends.
 //!
 //! Invariants
 //! 1. `at` is behind whole items only. It may lie beyond the window: what a string holds is passed
@@ -54,7 +54,7 @@ struct Frame {
     times: u64,
 }
 
-/// See the module.
+/// The position inside nested shapes while skipping a value.
 #[derive(Debug, Default)]
 pub struct Skimmer {
     frames: SmallVec<[Frame; 6]>,
@@ -62,7 +62,7 @@ pub struct Skimmer {
 }
 
 impl Skimmer {
-    /// Behind so many bytes.
+    /// How many bytes have been skipped.
     pub fn at(&self) -> u64 {
         self.at
     }
@@ -137,12 +137,12 @@ impl Item {
     }
 }
 
-/// What is to be done behind an item's head.
+/// What follows the head of an item.
 enum After {
     Next,
-    /// The same again.
+    /// The current item once more.
     Again,
-    /// This so many times, then the next.
+    /// This shape, this many times, then the next item.
     Into(Shape, u64),
 }
 

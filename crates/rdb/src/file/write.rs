@@ -115,14 +115,14 @@ impl Writer {
         self.len += bytes.len() as u64;
     }
 
-    /// Is told of whole entries, of the database named last, which the caller writes behind what
-    /// was appended until now. They need this version.
+    /// Accounts for whole entries of the current database, which the caller writes after everything
+    /// appended so far. They need this version.
     pub fn entries(&mut self, bytes: &[u8], version: u16) {
         self.count(bytes);
         self.needed = self.needed.max(version);
     }
 
-    /// The same of so many bytes whose checksum is known: that takes a microsecond.
+    /// As [`Writer::entries`], for `len` bytes whose checksum is known; takes a microsecond.
     pub fn entries_with_checksum(&mut self, len: u64, checksum: u64, version: u16) {
         self.checksum = self.checksum.map(|before| crc64_of_two(before, checksum, len));
         self.len += len;

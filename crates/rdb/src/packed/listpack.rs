@@ -79,7 +79,7 @@ pub fn unwrap(bytes: &[u8]) -> Result<(&[u8], u16), Malformed> {
     Ok((entries, count))
 }
 
-/// The same elements as we write them.
+/// The elements in our own encoding.
 fn rewrite(entries: &[u8]) -> Result<Packed, Malformed> {
     let mut again = Encoded::new();
     each(entries, |element| {

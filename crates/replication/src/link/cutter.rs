@@ -1,12 +1,12 @@
-//! The stream of a primary, cut into steps: single commands, and MULTI ... EXEC whole.
+//! Cuts the stream of a primary into steps: single commands, and MULTI ... EXEC as a whole.
 //!
 //! ```text
 //! window   | whole step | whole step | half a step      | room
 //!          0                         whole        `at`  filled
 //! ```
 //!
-//! What comes is read into the room, so that nothing is copied but half a step, to the window's
-//! begin. Half a step is not gone through again when more of it comes, so that the work is linear.
+//! Bytes are read into the free room, so only an incomplete step is copied, to the start of the
+//! window. An incomplete step is not parsed again when more of it arrives: the work is linear.
 //!
 //! Tests: at the foot.
 
@@ -40,14 +40,14 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// See the module.
+/// Splits the received stream into whole steps.
 #[derive(Debug, Default)]
 pub struct Cutter {
-    /// What has come, and room for more.
+    /// Received bytes, and room for more.
     window: Vec<u8>,
-    /// So much has come.
+    /// How many bytes of the window are filled.
     filled: usize,
-    /// Bytes that were taken away before the window.
+    /// How many bytes were removed before the window.
     before: u64,
     /// Parsed so far.
     at: usize,
@@ -240,7 +240,7 @@ impl Cutter {
         }
     }
 
-    /// The same where it is long, not there yet, or broken.
+    /// As `number`, for a number that is long, incomplete or invalid.
     #[cold]
     fn any_number(
         &self,

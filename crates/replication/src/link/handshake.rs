@@ -1,4 +1,4 @@
-//! What a replica says to its primary before the stream, in Valkey's order.
+//! The handshake of a replica with its primary before the stream, in Valkey's order.
 //!
 //! ```text
 //! PING                                             +PONG, or an error that asks for a password
@@ -92,7 +92,7 @@ enum At {
     Psync,
 }
 
-/// See the module.
+/// The replica's side of the handshake, as a state machine.
 #[derive(Debug)]
 pub struct Handshake {
     greeting: Greeting,

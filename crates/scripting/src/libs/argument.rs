@@ -58,7 +58,7 @@ impl<'a> Arguments<'a> {
         self.number(place).map(truncated)
     }
 
-    /// The same, or `otherwise` for nil and nothing.
+    /// A number without its fraction; `otherwise` if it is nil or missing.
     pub fn integer_or(&self, place: usize, otherwise: i64) -> Result<i64> {
         if self.is_nil(place) { Ok(otherwise) } else { self.integer(place) }
     }

@@ -1,7 +1,7 @@
-//! The scripts that one VM has compiled: a cache, counted apart from what scripts use.
+//! The scripts that one VM has compiled: a cache, accounted apart from the memory of scripts.
 //!
-//! 1. What was compiled is bounded by a count and by bytes; the oldest go. A script that is called
-//!    again is compiled again, so nobody sees that it went.
+//! 1. The cache is bounded by a count and by bytes; the oldest scripts leave. A script that left is
+//!    compiled again when it is called, so clients do not notice.
 //! 2. The newest stays, however large it is.
 //!
 //! Not here: which scripts the server remembers (engine, `scripts/store`). Tests: at the foot, and
@@ -16,7 +16,7 @@ use crate::SHA_HEX_BYTES;
 
 type Sha = [u8; SHA_HEX_BYTES];
 
-/// See the module.
+/// Compiled scripts of one VM, by SHA-1, oldest first out.
 pub struct Compiled {
     by_sha: HashMap<Sha, (Function, usize), BuildHasherDefault<Digest>>,
     oldest_first: VecDeque<Sha>,
@@ -26,7 +26,7 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// Of at most this many scripts and bytes.
+    /// A cache of at most this many scripts and bytes.
     pub fn new(most: usize, most_bytes: usize) -> Compiled {
         let (by_sha, oldest_first) = (HashMap::default(), VecDeque::new());
         Compiled { by_sha, oldest_first, bytes: 0, most, most_bytes }

@@ -284,7 +284,7 @@ impl<O> OwnedRecord<O> {
         unsafe { tail::tail_of(self.word) }
     }
 
-    /// The same record, a string, with this beside it.
+    /// Sets what is kept beside the value, which is a string.
     pub fn with_tail(mut self, tail: Tail) -> Self {
         assert!(!self.word.kind().is_object(), "a collection has no tail");
         // SAFETY: the word owns a live record of a string.
@@ -303,14 +303,14 @@ impl<O> OwnedRecord<O> {
         unsafe { set_deadline(&mut self.word, deadline) }
     }
 
-    /// The same record, marked as not to be evicted or not.
+    /// Sets whether eviction skips the record.
     pub fn with_stickiness(mut self, sticky: bool) -> Self {
         self.word.set_sticky(sticky);
         self
     }
 
-    /// The same record under another key; the value is not copied when it is long or an object. Of
-    /// the tail its flags stay.
+    /// Moves the record to another key; a long string or an object is not copied. Of the tail, the
+    /// flags stay.
     pub fn with_key(self, key: &[u8]) -> Self {
         // SAFETY: the word owns a live record, and `into_word` gave it up.
         unsafe { Self::from_word(rekey(self.into_word(), key)) }
@@ -338,7 +338,7 @@ impl<O: Object> OwnedRecord<O> {
         unsafe { Self::from_word(crate::records::text::create(key, value, deadline)) }
     }
 
-    /// The same with a tail.
+    /// A record with a string and a tail that is in no table yet.
     pub fn new_string_with_tail(
         key: &[u8],
         value: &[u8],

@@ -90,7 +90,7 @@ pub(crate) fn create(key: &[u8], value: &[u8], deadline: Option<UnixMs>) -> Word
     create_with_room::<0>(key, value, deadline)
 }
 
-/// The same with a tail.
+/// A record with this key, string and tail.
 pub(crate) fn create_with_tail(
     key: &[u8],
     value: &[u8],
@@ -228,7 +228,7 @@ pub(crate) unsafe fn set(word: &mut Word, value: &[u8]) -> Option<Loose> {
     unsafe { set_with_room::<0>(word, value) }
 }
 
-/// The same, and gives it this tail.
+/// Replaces the value by a string, keeps key and deadline, and sets the tail.
 ///
 /// # Safety
 /// `word` owns a live record.

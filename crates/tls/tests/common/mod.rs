@@ -1,4 +1,4 @@
-//! An authority that signs certificates for a test, by openssl, in a directory that goes with it.
+//! A certificate authority for a test, made by openssl, in a directory that is removed with it.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
@@ -19,7 +19,7 @@ pub struct Wish<'a> {
     pub dates: Option<(&'a str, &'a str)>,
 }
 
-/// See the module.
+/// A certificate authority whose directory is removed on drop.
 pub struct Authority {
     directory: PathBuf,
 }

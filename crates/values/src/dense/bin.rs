@@ -56,7 +56,7 @@ fn sum_of(codes: &[u8], count: usize, has_long: bool) -> usize {
     }
 }
 
-/// See the module.
+/// One bin: entries whose hashes share the low bits, in one block.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bin {
     bytes: Box<[u8]>,
@@ -276,7 +276,7 @@ impl Bin {
     }
 }
 
-/// See [`Bin::iter`].
+/// An iterator over the raw bytes of a bin's entries, see [`Bin::iter`].
 #[derive(Clone, Debug)]
 pub(super) struct Raws<'a> {
     bin: &'a Bin,

@@ -1,8 +1,8 @@
-//! Content too long for a bin: numbered blocks.
+//! Blocks for content too long for a bin, by number.
 //!
-//! A bin knows a block by its number, because safe code cannot keep pointers in bytes. Numbers that
-//! were freed are chained and used again. Slots lie in chunks, so that more of them are added
-//! without moving those there are.
+//! A bin refers to a block by its number, because safe code cannot keep pointers in bytes. Freed
+//! numbers are chained and used again. Slots lie in chunks, so adding slots moves none of the
+//! existing ones.
 
 use pantala_table::Renewal;
 
@@ -16,7 +16,7 @@ enum Slot {
     Free(u32),
 }
 
-/// See the module.
+/// Blocks for long content, by number.
 #[derive(Clone, Debug)]
 pub(super) struct Large {
     chunks: Vec<Vec<Slot>>,

@@ -86,7 +86,7 @@ pub fn hash(key: &[u8]) -> u64 {
     SEED.get_or_init(HashSeed::random).hash(key)
 }
 
-/// See the module.
+/// A compact hash table of byte strings with optional values and deadlines.
 #[derive(Clone, Debug)]
 pub struct Dense {
     chunks: Vec<Chunk>,
@@ -95,7 +95,7 @@ pub struct Dense {
     depth: u32,
     split: usize,
     len: usize,
-    /// Rooms of all entries in bins.
+    /// Bytes of the rooms of all entries in bins.
     inline_bytes: usize,
     /// Allocated bytes of all bins.
     bin_heap: usize,
@@ -161,8 +161,8 @@ impl Dense {
         self.bin_heap + self.large.heap_bytes() + bins + chunks
     }
 
-    /// Allocates parts anew that lie in sparse pages: first bins, then what is too large for them.
-    /// See [`pantala_table::Object::renew`].
+    /// Reallocates parts that lie in sparse pages: first bins, then long content. See
+    /// [`pantala_table::Object::renew`].
     pub fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize> {
         let (bins, end) = (self.bin_count(), from.saturating_add(most));
         for index in from..end.min(bins) {

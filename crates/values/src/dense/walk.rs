@@ -280,7 +280,7 @@ impl Default for Chunk {
     }
 }
 
-/// See [`Dense::iter`].
+/// An iterator over all entries, see [`Dense::iter`].
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
     table: &'a Dense,

@@ -59,7 +59,7 @@ pub enum Before {
     Expired,
 }
 
-/// See the module.
+/// A hash, packed or large.
 #[derive(Debug)]
 pub struct Hash {
     form: Form,

@@ -1,4 +1,4 @@
-//! Reading a hash, whichever form it has.
+//! Read access to a hash in either form.
 
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
@@ -23,12 +23,12 @@ pub struct Field<'a> {
 /// Fields with their values, picked at random.
 pub type Sample<'a> = Vec<(StrRef<'a>, StrRef<'a>)>;
 
-/// See the module.
+/// A hash to be read, in either form.
 #[derive(Clone, Copy, Debug)]
 pub enum HashRef<'a> {
-    /// Field, value, field, value.
+    /// Packed pairs: field, value, field, value.
     Packed(View<'a>),
-    /// A table.
+    /// A dense table.
     Large(&'a Dense),
 }
 

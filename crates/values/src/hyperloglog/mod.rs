@@ -157,7 +157,7 @@ fn set(
     }
 }
 
-/// The same sketch with packed registers.
+/// Converts a sketch to the dense encoding, with packed registers.
 pub fn to_dense(text: &[u8]) -> Result<Vec<u8>, Corrupt> {
     let mut all = Registers::new();
     all.merge(text)?;

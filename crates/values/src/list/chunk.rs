@@ -44,14 +44,14 @@ impl Chunk {
         chunk
     }
 
-    /// This many folded elements, whose entries took this many bytes.
+    /// A chunk of `len` folded elements whose entries took `entry_bytes`.
     pub fn folded(folded: Folded, len: usize, entry_bytes: usize) -> Chunk {
         let heap_bytes = folded.heap_bytes() as u32;
         let (len, entry_bytes) = (len as u32, entry_bytes as u32);
         Chunk { store: Store::Folded(folded), len, entry_bytes, heap_bytes }
     }
 
-    /// The same elements compressed, if that pays.
+    /// A compressed copy of the chunk, if compression pays.
     pub fn compressed(&self) -> Option<Chunk> {
         let Store::Plain(packed) = &self.store else { return None };
         let compressed = Compressed::of(packed.view())?;

@@ -53,7 +53,7 @@ struct Group {
     elements: usize,
 }
 
-/// See the module.
+/// The chunks of a list in order, in groups with counts.
 #[derive(Clone, Debug, Default)]
 pub struct Chunks {
     groups: VecDeque<Group>,

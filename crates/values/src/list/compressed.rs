@@ -21,14 +21,14 @@ pub const MOST_BYTES: usize = (64 << 10) + 64;
 /// Fewer bytes are not worth it (Redis's number).
 const LEAST_BYTES: usize = 48;
 
-/// See the module.
+/// The entries of one chunk as an LZ4 block.
 #[derive(Clone, Debug)]
 pub struct Compressed {
     bytes: Box<[u8]>,
 }
 
 impl Compressed {
-    /// Allocates its block anew if that lies in sparse pages.
+    /// Reallocates the block if it lies in sparse pages.
     pub fn renew(&mut self, renewal: &mut Renewal<'_>) {
         renewal.renew(self.bytes.as_ptr(), &mut self.bytes);
     }

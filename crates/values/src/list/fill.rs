@@ -1,5 +1,5 @@
-//! How much one packed buffer of a list may hold, the setting `list-max-listpack-size`; and how
-//! many of them at each end are not compressed, `list-compress-depth`.
+//! The limits of one packed buffer of a list, from the setting `list-max-listpack-size`, and how
+//! many buffers at each end stay uncompressed, from `list-compress-depth`.
 //!
 //! The numbers are Redis's, because OBJECT ENCODING shows them: from -1 to -5 bytes, 4 KB to 64 KB;
 //! from 1 on elements, and then never more than 8 KB.
@@ -16,7 +16,7 @@ const ENTRY_BYTES: usize = 8;
 /// The frame of a listpack.
 pub const FRAME_BYTES: usize = 7;
 
-/// See the module.
+/// The two list settings: size limit of a chunk, and compression depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fill {
     size: i32,
@@ -24,7 +24,7 @@ pub struct Fill {
 }
 
 impl Fill {
-    /// The setting's number.
+    /// Limits from the value of `list-max-listpack-size`.
     pub fn new(setting: i64) -> Fill {
         let most = i64::from(i32::MAX);
         Fill { size: setting.clamp(-most, most) as i32, depth: 0 }

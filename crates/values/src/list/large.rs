@@ -1,7 +1,7 @@
 //! The large form of a list: chunks of packed elements.
 //!
-//! Chunks are filled, split and joined where Redis's quicklist does it, because the time at which
-//! a list becomes small again (OBJECT ENCODING shows it) is when one chunk is left.
+//! Chunks are filled, split and joined where Redis's quicklist does it, because a list becomes
+//! small again when one chunk is left, and OBJECT ENCODING shows that.
 //!
 //! Invariants
 //! 1. There is at least one element, except between two calls of one command.
@@ -20,7 +20,7 @@ use super::fill::{FRAME_BYTES, Fill};
 use super::{End, Way, strike};
 use crate::packed::{Element, Encoded, Packed};
 
-/// See the module.
+/// A list in chunks.
 #[derive(Clone, Debug)]
 pub struct Large {
     chunks: Chunks,
@@ -28,7 +28,7 @@ pub struct Large {
 }
 
 impl Large {
-    /// The elements of a small list, which may be none.
+    /// Starts from the elements of a small list, which may be empty.
     pub fn of(packed: Packed, fill: Fill) -> Large {
         let mut chunks = Chunks::default();
         if !packed.is_empty() {
@@ -159,7 +159,7 @@ impl Large {
         ControlFlow::Continue(())
     }
 
-    /// See [`super::List::find`].
+    /// The index of an element, see [`super::List::find`].
     pub fn find(&self, wanted: Element<'_>, entry: &[u8], most: usize) -> Option<Option<usize>> {
         let mut before = 0;
         for chunk in self.chunks.iter_from(0) {

@@ -1,4 +1,4 @@
-//! A list.
+//! Lists: the two forms, and the change between them.
 //!
 //! | file | what |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | `large` | the large form, made of these |
 //! | this | the small form, one packed buffer, and the change between the two |
 //!
-//! Whoever adds calls [`List::grow`] first, and whoever removed or replaced calls [`List::shrink`]
-//! at the end: they change the form, at the sizes at which Redis does it.
+//! A caller that adds elements calls [`List::grow`] first; a caller that removed or replaced some
+//! calls [`List::shrink`] at the end. These change the form, at the sizes at which Redis does.
 //!
 //! Invariants
 //! 1. What is read is shown to a closure, so that a chunk may be kept in another form than it is
@@ -57,7 +57,7 @@ pub enum Way {
     Backward,
 }
 
-/// See the module.
+/// A list, as one packed buffer or in chunks.
 #[derive(Debug)]
 pub enum List {
     /// One packed buffer.

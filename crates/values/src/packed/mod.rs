@@ -47,7 +47,7 @@ const LISTPACK_FRAME_BYTES: usize = 7;
 /// An encoded entry on its way into a buffer.
 pub type Encoded = SmallVec<[u8; 80]>;
 
-/// See the module. Empty ones own nothing.
+/// A packed sequence of small elements in one allocation. An empty one owns nothing.
 pub struct Packed {
     at: Option<NonNull<u8>>,
 }

@@ -141,7 +141,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// See [`View::iter`].
+/// An iterator over elements, see [`View::iter`].
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     view: View<'a>,

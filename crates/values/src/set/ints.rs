@@ -1,11 +1,11 @@
-//! A sorted array of different integers, all in as many bytes as the largest needs.
+//! A sorted array of distinct integers, all of them as wide as the widest needs.
 //!
 //! | 2 bytes | 4 bytes | 8 bytes |
 //! |---|---|---|
 //! | -32,768 to 32,767 | -2^31 to 2^31 - 1 | the rest |
 //!
-//! The bytes lie in a [`Packed`] buffer, which is one pointer and knows bytes and elements; the
-//! width is bytes divided by elements. They are no entries: of that buffer only the splice is used.
+//! The bytes lie in a [`Packed`] buffer, which is one pointer and knows its bytes and elements; the
+//! width is bytes divided by elements. They are not entries: only the buffer's splice is used.
 //!
 //! Tests: at the foot, and `tests/set.rs`.
 
@@ -13,7 +13,7 @@ use pantala_table::Renewal;
 
 use crate::packed::Packed;
 
-/// See the module.
+/// Distinct integers, sorted, with one width.
 #[derive(Clone, Default)]
 pub(super) struct Ints {
     buffer: Packed,

@@ -64,7 +64,7 @@ impl SetLimits {
     }
 }
 
-/// See the module. An empty one is the beginning of a set of integers.
+/// A set. An empty one has the form for integers.
 #[derive(Debug)]
 pub struct Set {
     form: Form,

@@ -1,4 +1,4 @@
-//! Reading a set, whichever form it has.
+//! Read access to a set in any form.
 
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
@@ -14,14 +14,14 @@ const RANDOM_TRIES: usize = 100;
 /// Longer members count as several.
 const ORDINARY_BYTES: usize = 512;
 
-/// See the module.
+/// A set to be read, in any form.
 #[derive(Clone, Copy, Debug)]
 pub enum SetRef<'a> {
     /// Integers, sorted.
     Ints(IntsRef<'a>),
-    /// Members in the order they came.
+    /// Packed members in the order of insertion.
     Packed(View<'a>),
-    /// A table.
+    /// A dense table.
     Large(&'a Dense),
 }
 
@@ -301,7 +301,7 @@ pub struct Member<'a> {
     known: Option<Known>,
 }
 
-/// See [`SetRef::iter`].
+/// An iterator over the members, see [`SetRef::iter`].
 #[derive(Clone, Debug)]
 pub enum Members<'a> {
     /// Of integers, and the next index.

@@ -1,4 +1,4 @@
-//! Deadlines of members, where there are any: which member has which, and whose comes first.
+//! Deadlines of members: by member, and in order of time.
 //!
 //! Invariant: both maps hold the same pairs. Both are ordered trees, so that a million members that
 //! expire never mean one long operation. Not here: whether a member exists.
@@ -11,7 +11,7 @@ use pantala_table::is_expired;
 /// Bytes a pair costs beside its two copies of the member: about.
 const PAIR_BYTES: usize = 80;
 
-/// See the module.
+/// The deadlines of a sorted set's members.
 #[derive(Clone, Debug, Default)]
 pub struct Deadlines {
     of: BTreeMap<Box<[u8]>, UnixMs>,

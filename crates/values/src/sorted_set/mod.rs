@@ -49,7 +49,7 @@ pub struct SortedSetLimits {
     pub value_bytes: usize,
 }
 
-/// See the module.
+/// A sorted set, packed or large.
 #[derive(Clone, Debug)]
 pub struct SortedSet(Form);
 

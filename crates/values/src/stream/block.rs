@@ -1,4 +1,4 @@
-//! Some consecutive entries of a stream in one buffer.
+//! Consecutive entries of a stream in one buffer.
 //!
 //! ```text
 //! | count of names | name | name ... |  entry | entry | entry ...
@@ -55,7 +55,7 @@ pub struct BlockLimits {
     pub entries: usize,
 }
 
-/// See the module.
+/// Consecutive entries of a stream in one buffer, with counts of live and deleted ones.
 #[derive(Clone, Debug)]
 pub struct Block {
     first: StreamId,
@@ -65,7 +65,7 @@ pub struct Block {
     put: u32,
     /// Where the entries begin.
     begin: u32,
-    /// See the module; without the counts of live and deleted entries at its head.
+    /// Size in bytes as a listpack, without the counts of live and deleted entries at its head.
     listpack: u32,
 }
 
@@ -446,7 +446,7 @@ fn int_len(number: u64) -> usize {
     entry::encoded_len(Element::Int(number.cast_signed()))
 }
 
-/// See [`Block::entries`].
+/// An iterator over live entries, see [`Block::entries`].
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     block: &'a Block,
@@ -481,7 +481,7 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// See [`Block::entries_back`].
+/// An iterator over entries from the end, see [`Block::entries_back`].
 #[derive(Clone, Debug)]
 pub struct Back<'a> {
     block: &'a Block,

@@ -65,12 +65,12 @@ impl Consumer {
     }
 }
 
-/// See the module.
+/// A consumer group: position, pending entries and consumers.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// The last entry that was delivered.
+    /// The id of the last delivered entry.
     pub last_id: StreamId,
-    /// How many of all entries ever added are up to `last_id`, if that is known.
+    /// How many entries ever added have ids up to `last_id`, if known.
     pub entries_read: Option<i64>,
     pending: Sorted<Pending>,
     names: BTreeMap<Box<[u8]>, ConsumerNumber>,

@@ -1,16 +1,16 @@
 //! The id of an entry: a time in milliseconds and a number within it, ordered.
 //!
-//! Parsing takes what the reference takes, which is what C's `strtoull` takes: blanks and a sign in
-//! front, zeros in front, and nothing after a zero byte.
+//! Parsing accepts what the reference's `strtoull` accepts: leading blanks, a sign, leading zeros,
+//! and anything after a zero byte is ignored.
 
 use pantala_base::number::{fmt_u64, parse_u64};
 
-/// See the module.
+/// The id of a stream entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId {
     /// Unix time in milliseconds, or whatever the client chose.
     pub ms: u64,
-    /// Tells apart what has the same time.
+    /// The sequence number among entries with the same time.
     pub seq: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A stream: entries with ascending ids, each some names with values, and groups that read it.
+//! A stream: entries with ascending ids, each a list of field-value pairs, and consumer groups.
 //!
 //! ```text
 //! blocks:  [ 1-0 .. 1-57 ]  [ 1-58 .. 7-3 ]  [ 7-4 .. ]      ordered by the first id
@@ -48,7 +48,7 @@ pub use id::{ID_TEXT_MAX_BYTES, Sequence, StreamId};
 pub use range::{Range, RangeBack};
 pub use trim::{Bound, References, Trim};
 
-/// See the module.
+/// A stream, in one allocation.
 #[derive(Debug, Default)]
 pub struct Stream(Box<Body>);
 

@@ -1,5 +1,5 @@
-//! Things ordered by an id, in chunks: what is added at the end and removed from the front costs
-//! next to nothing, and nothing is moved but a chunk.
+//! Things ordered by an id, in chunks: adding at the end and removing from the front cost next to
+//! nothing, and only one chunk is ever moved.
 //!
 //! ```text
 //! chunks:  [ 1 4 5 8 ... ]  [ 90 91 95 ... ]  [ 120 121 ]
@@ -31,7 +31,7 @@ impl Keyed for StreamId {
     }
 }
 
-/// See the module.
+/// Things ordered by id, in chunks.
 #[derive(Clone, Debug)]
 pub struct Sorted<T> {
     chunks: VecDeque<Vec<T>>,
@@ -266,7 +266,7 @@ impl<T: Keyed> Sorted<T> {
     }
 }
 
-/// See [`Sorted::iter_from`].
+/// An iterator over the things from an id on, see [`Sorted::iter_from`].
 #[derive(Debug)]
 pub struct From<'a, T> {
     sorted: &'a Sorted<T>,
@@ -284,7 +284,7 @@ impl<'a, T: Keyed> Iterator for From<'a, T> {
     }
 }
 
-/// See [`Sorted::iter_back`].
+/// An iterator towards the front, see [`Sorted::iter_back`].
 #[derive(Debug)]
 pub struct Back<'a, T> {
     sorted: &'a Sorted<T>,

@@ -7,13 +7,13 @@ const MOST_ELEMENTS: usize = 64;
 /// About so many bytes it has at most, if it has more than one element.
 const MOST_BYTES: usize = 1 << 20;
 
-/// See the module.
+/// Collects elements into commands of bounded size.
 pub struct Batch<'b> {
-    /// What each command begins with.
+    /// The arguments at the front of each command.
     head: &'b [&'b [u8]],
-    /// Where commands go.
+    /// Finished commands are appended here.
     out: &'b mut Vec<u8>,
-    /// Of the command that is being made: its elements, and how many arguments they are.
+    /// The elements of the open command, encoded; then how many elements and arguments they are.
     open: Vec<u8>,
     elements: usize,
     args: usize,
@@ -37,7 +37,7 @@ impl<'b> Batch<'b> {
         }
     }
 
-    /// The same, and a command of its own that is to follow it.
+    /// Adds an element, and a command that follows the element's command.
     pub fn push_with(&mut self, args: &[&[u8]], after: &[&[u8]]) {
         push_command(&mut self.after, after);
         self.push(args);

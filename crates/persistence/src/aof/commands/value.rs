@@ -25,14 +25,14 @@ pub struct Style {
     pub is_portable: bool,
 }
 
-/// See the module.
+/// A value that is being written as commands, part by part.
 #[derive(Debug)]
 pub struct Writing {
     key: Box<[u8]>,
     deadline: Option<UnixMs>,
     flags: u32,
     style: Style,
-    /// Where the last part ended; 0 at the beginning.
+    /// Where the last part ended; 0 at the start.
     from: usize,
     stream: stream::Writing,
 }
@@ -48,13 +48,13 @@ struct Part<'p> {
 }
 
 impl Writing {
-    /// A key whose value has not been looked at.
+    /// Starts a key; its value has not been read yet.
     pub fn new(key: &[u8], deadline: Option<UnixMs>, style: Style) -> Writing {
         let stream = stream::Writing::default();
         Writing { key: key.into(), deadline, flags: 0, style, from: 0, stream }
     }
 
-    /// The same, with flags of Memcached if they are not 0.
+    /// With these Memcached flags; 0: none.
     pub fn with_flags(self, flags: u32) -> Writing {
         Writing { flags, ..self }
     }

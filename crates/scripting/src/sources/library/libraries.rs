@@ -1,5 +1,5 @@
-//! All libraries, as they are at one moment. A change makes the next state and leaves this one as
-//! it is; states share what they have in common.
+//! All libraries at one moment, immutable: a change makes the next version, which shares unchanged
+//! libraries with this one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::{Library, Registered, text};
 use crate::ErrorText;
 
-/// See the module. `T` is what is kept for each function by its caller.
+/// The loaded libraries and their functions; `T` is what the caller keeps for each function.
 #[derive(Clone, Debug)]
 pub struct Libraries<T> {
     by_name: BTreeMap<Vec<u8>, Arc<Library>>,
-    /// By name in small letters.
+    /// By name in lower case.
     functions: HashMap<Box<[u8]>, T>,
 }
 

@@ -1,4 +1,4 @@
-//! Elements between the ends of a list: texts without their entries' frames, in a shorter code
+//! Elements between the ends of a list: texts without the framing of entries, in a shorter code
 //! where their characters allow one.
 //!
 //! ```text
@@ -46,14 +46,14 @@ const HAS_NUMBERS: u8 = 0x80;
 /// Characters that are decoded at once where more than one element is read.
 const WINDOW: usize = 256;
 
-/// See the module.
+/// The elements of one chunk, folded into one block.
 #[derive(Clone, Debug)]
 pub struct Folded {
     bytes: Box<[u8]>,
 }
 
 impl Folded {
-    /// Allocates its block anew if that lies in sparse pages.
+    /// Reallocates the block if it lies in sparse pages.
     pub fn renew(&mut self, renewal: &mut Renewal<'_>) {
         renewal.renew(self.bytes.as_ptr(), &mut self.bytes);
     }

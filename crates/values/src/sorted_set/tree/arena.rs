@@ -1,4 +1,4 @@
-//! Nodes by number: what refers to a node keeps four bytes, and a node never moves.
+//! Nodes by number: a reference to a node takes four bytes, and a node never moves.
 //!
 //! 1. Nodes lie in blocks of [`BLOCK`], so that more of them never means moving all of them.
 //! 2. The number of a removed node is given out again before a new one.
@@ -11,7 +11,7 @@ const BLOCK: usize = 128;
 /// No node.
 pub const NONE: u32 = u32::MAX;
 
-/// See the module.
+/// Nodes of type `T`, addressed by number.
 #[derive(Clone, Debug)]
 pub struct Arena<T> {
     blocks: Vec<Vec<T>>,
@@ -46,13 +46,13 @@ impl<T: Default> Arena<T> {
         std::mem::take(self.at_mut(id))
     }
 
-    /// The node with this number, which must be one that was given out.
+    /// The node with this number, which must have been given out.
     #[inline]
     pub fn at(&self, id: u32) -> &T {
         &self.blocks[id as usize / BLOCK][id as usize % BLOCK]
     }
 
-    /// The same, to be changed.
+    /// Mutable access to the node with this number, which must have been given out.
     #[inline]
     pub fn at_mut(&mut self, id: u32) -> &mut T {
         &mut self.blocks[id as usize / BLOCK][id as usize % BLOCK]

@@ -1,5 +1,5 @@
-//! In which leaf a member is: an open-addressed table of 8 bytes a member. It knows only hashes;
-//! the members themselves are in the leaves, and nowhere twice.
+//! Finds the leaf of a member: an open-addressed table of 8 bytes a member. It keeps only hashes;
+//! the members are in the leaves, once.
 //!
 //! ```text
 //! slot:  32 bits of the member's hash | the leaf's number       (all ones: free)
@@ -53,7 +53,7 @@ impl Hash {
     }
 }
 
-/// See the module.
+/// The index of a tree: hash of a member to the number of its leaf.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     segments: Vec<Segment>,

@@ -45,7 +45,7 @@ pub fn prefix(member: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// See the module.
+/// An inner node of the tree.
 #[derive(Clone, Debug)]
 pub struct Inner {
     /// The node above, or none.

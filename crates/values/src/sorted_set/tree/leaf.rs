@@ -4,8 +4,8 @@
 //! | marks: n bytes | scores: n x 8 | ends: n x 2, or n x 4 | members, one after the other |
 //! ```
 //!
-//! A mark is eight bits of a member's hash: a member is found by looking for its mark. An end is
-//! where a member ends among the members.
+//! A mark is eight bits of a member's hash: a lookup compares marks first. An end is the offset at
+//! which a member ends.
 //!
 //! Invariants
 //! 1. `bytes` holds exactly the four regions for `count` entries.
@@ -28,7 +28,7 @@ pub const MOST_MEMBER_BYTES: usize = 4096;
 /// Nothing is put into a leaf that would have more bytes of members then.
 pub const HUGE_BYTES: usize = 1 << 16;
 
-/// See the module.
+/// A leaf of the tree: entries in order in one buffer.
 #[derive(Clone, Debug)]
 pub struct Leaf {
     bytes: Vec<u8>,
@@ -36,7 +36,7 @@ pub struct Leaf {
     is_wide: bool,
     /// The inner node above, or none.
     pub parent: u32,
-    /// The leaf before.
+    /// The previous leaf.
     pub previous: u32,
     /// The next leaf.
     pub next: u32,

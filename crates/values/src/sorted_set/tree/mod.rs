@@ -53,7 +53,7 @@ use leaf::{Entry, Leaf};
 
 pub use walk::{Walk, WalkBack};
 
-/// See the module.
+/// A B+ tree of entries with an index by member.
 #[derive(Clone, Debug)]
 pub struct Tree {
     leaves: Arena<Leaf>,
