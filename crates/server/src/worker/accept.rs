@@ -20,7 +20,7 @@ use crate::workers::inbox::Message;
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 /// The refusal beyond `maxclients` for a client of Memcached's protocols, in memcached's own words.
 const TOO_MANY_OPEN: &[u8] = b"ERROR Too many open connections\r\n";
-/// Word for word what Valkey says: clients know it by its text.
+/// Word for word Valkey's text: clients recognise it.
 const PROTECTED: &[u8] = b"\
     -DENIED Running in protected mode because protected mode is enabled and no password is set \
     for the default user. In this mode connections are only accepted from the loopback \
@@ -38,14 +38,14 @@ const PROTECTED_ITEMS: &[u8] = b"SERVER_ERROR Pantala runs in protected mode: no
     so only clients of this machine are served\r\n";
 
 impl Worker {
-    /// A peer has connected: the least loaded worker gets it.
+    /// Assigns the socket of a new peer to the least loaded worker.
     pub(crate) fn accept(&mut self, socket: OwnedFd, listener: ListenerId, ops: &mut Ops<'_>) {
         let shared = Arc::clone(&self.shared);
         let kind = ListenerKind::of(listener);
         if !shared.workers.room.has_place(self.settings.maxclients) {
             return self.turn_away(socket, kind, (TOO_MANY, TOO_MANY_OPEN));
         }
-        // A password that was set before it connected holds for it, also if that was in this turn.
+        // A password that was set before the client connected holds for it, even in the same turn.
         self.look_at_users();
         let id = shared.next_client_id();
         let mut session = Session::of_client(id, &self.users);
@@ -81,7 +81,7 @@ impl Worker {
         }
     }
 
-    /// Whether more than one protocol is spoken there.
+    /// Whether the listener serves more than one protocol.
     fn has_choice(&self, kind: ListenerKind) -> bool {
         let has_memcached = self.settings.primary_port_memcached != PortSharing::No;
         kind.has_http(&self.settings) || kind.is_main() && has_memcached
@@ -91,8 +91,8 @@ impl Worker {
         self.settings.protected_mode && self.users.users.default_user().has_no_password()
     }
 
-    /// Says why, as far as the socket's buffer takes it at once, and closes. In TLS nothing can be
-    /// said before the handshake.
+    /// Sends the reason, as far as the socket's buffer takes it at once, and closes. Over TLS
+    /// nothing is sent: the handshake has not begun.
     fn turn_away(&self, socket: OwnedFd, kind: ListenerKind, (why, items): (&[u8], &[u8])) {
         self.tally.refused.add(1);
         if kind.is_tls() {
@@ -103,7 +103,7 @@ impl Worker {
         let _best_effort = stream.set_nonblocking(true).and_then(|()| stream.write(why));
     }
 
-    /// Serves a new socket. The workers' count already has it.
+    /// Serves a new socket. It is already in the workers' count of connections.
     pub(crate) fn adopt(
         &mut self,
         socket: OwnedFd,
@@ -115,7 +115,7 @@ impl Worker {
         self.seat(socket, ops, |token| Box::new(Connection::new(token, session, kind, now_us)));
     }
 
-    /// Serves a socket that another worker gave up.
+    /// Serves a socket that another worker has handed over.
     pub(crate) fn take_over(
         &mut self,
         socket: OwnedFd,
@@ -177,13 +177,13 @@ impl Worker {
         Some((token, transit))
     }
 
-    /// Lets a connection of a worker that retires go, unless something of it is under way.
+    /// Gives up a connection of a retiring worker, unless something of it is under way.
     pub(crate) fn give_away(&mut self, index: u32, ops: &mut Ops<'_>) {
         self.take_back(index);
         self.let_go(index, ops);
     }
 
-    /// Lets a connection go that waits for no key, unless something of it is under way.
+    /// Gives up a connection that waits for no key, unless something of it is under way.
     pub(crate) fn let_go(&mut self, index: u32, ops: &mut Ops<'_>) {
         let Some(connection) = self.at(index).filter(|connection| connection.can_leave()) else {
             return;
@@ -193,7 +193,8 @@ impl Worker {
         ops.detach(connection.token);
     }
 
-    /// A client has gone for good: nobody tells it anything any more.
+    /// Ends what a client that has gone for good is registered for: subscriptions, tracking,
+    /// monitoring.
     pub(crate) fn end_session(&mut self, session: &Session) {
         self.end_subscriptions(session.is_subscribed(), session.place);
         if session.monitor {
@@ -206,7 +207,7 @@ impl Worker {
         self.shared.engine.end_tracking(session.id);
     }
 
-    /// The reactor has given a socket up: another worker gets it.
+    /// Hands a socket that the reactor has released over to another worker.
     pub(crate) fn hand_over(&mut self, conn: Token, socket: OwnedFd) {
         if self.find(conn).is_none() {
             return;
@@ -236,7 +237,7 @@ impl Worker {
         }
     }
 
-    /// Gives those up that have turned out to speak HTTP.
+    /// Gives up the connections that turned out to speak HTTP.
     pub(crate) fn give_to_http(&mut self, ops: &mut Ops<'_>) {
         for index in std::mem::take(&mut self.lists.to_http) {
             let Some(connection) = self.at(index).filter(|one| one.life == Life::Open) else {

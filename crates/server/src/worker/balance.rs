@@ -1,24 +1,25 @@
-//! Busy connections move from a worker that has too much to do to one that has little.
+//! Load balancing: busy connections move from an overloaded worker to a mostly idle one.
 //!
 //! ```text
-//! a tenth of a second:  was I awake for most of it?       no: forget everything
-//! yes, three in a row:  who slept for most of that time?  nobody: begin again
-//! the sleepiest:        gets connections worth half of the difference
+//! every 100 ms:         was this worker busy since the last look?   no: start over
+//! busy looks in a row:  which other worker was idle meanwhile?      none: start over
+//! the idlest:           gets connections worth half of the difference
 //! ```
 //!
-//! A worker looks at the time that its turn has read anyway, and asks the kernel how long it was
-//! awake ten times a second, if it is awake at all; how long the others were is asked of the kernel
-//! too, so they need not answer, and write nothing. What a connection is worth is counted in its
-//! commands, and in what it was told, since the first of the looks.
+//! A worker checks the time that its turn has read anyway, and ten times a second, while it is
+//! awake, asks the kernel for its own CPU time. It asks the kernel for that of the other workers
+//! too, so they need not answer and write nothing. A connection's weight is the commands it has run
+//! and the messages it was sent since the first look.
 //!
 //! Invariants
-//! 1. A connection goes only if it brings the two workers nearer to each other: one that alone is
-//!    the load stays where it is. So nothing goes to and fro.
-//! 2. Whoever has given something away looks anew for [`BUSY_LOOKS`] before it gives more.
-//! 3. A connection leaves between two commands, with input, output, session and subscriptions. One
-//!    that waits for a key takes its command back and waits again at its new worker, at its old
-//!    place in the queue, for what is left of its time. It stays while the slow lane works for it,
-//!    and with more than [`MOST_SUBSCRIPTIONS`].
+//! 1. A connection moves only if that brings the loads of the two workers closer: one that alone is
+//!    the load stays. So nothing moves back and forth.
+//! 2. A worker that has given connections away observes another [`BUSY_LOOKS`] looks before it
+//!    gives more.
+//! 3. A connection moves between two commands, with input, output, session and subscriptions. One
+//!    that is blocked on a key takes its command back and blocks again at its new worker, at its
+//!    old place in the queue, with the rest of its timeout. A connection stays while the slow lane
+//!    works for it, and if it has more than [`MOST_SUBSCRIPTIONS`].
 //!
 //! Not here: how a connection moves (`accept`). Tests: foot of the file; the bad days
 //! `a_crowded_worker` and `one_busy_client`.
@@ -32,17 +33,17 @@ use crate::shared::Shared;
 use crate::worker::Worker;
 use crate::worker::connection::{Connection, Next};
 
-/// How far looks are apart, at least.
+/// The shortest time between two looks, in microseconds.
 const LOOK_US: u64 = 100_000;
-/// So many looks in a row must show a busy worker.
+/// Looks in a row that must find the worker busy.
 const BUSY_LOOKS: usize = 3;
-/// Awake for so much of the time is busy.
+/// A worker that is awake for at least this share of the time is busy.
 const BUSY_PERCENT: u64 = 80;
-/// Awake for so much of the time is mostly idle.
+/// A worker that is awake for at most this share of the time is mostly idle.
 const IDLE_PERCENT: u64 = 30;
-/// Connections that go at a time: each takes some microseconds.
+/// The most connections that move at a time: each takes some microseconds.
 const MOST_MOVES: usize = 256;
-/// Subscriptions that go with a connection at most: meanwhile nobody publishes.
+/// The most subscriptions that a moving connection may have: nobody publishes while they move.
 const MOST_SUBSCRIPTIONS: u32 = 256;
 
 /// How long a worker had been awake at a moment, both in microseconds.
@@ -64,17 +65,17 @@ impl Sample {
     }
 }
 
-/// What a worker remembers between looks.
+/// What a worker remembers between two looks.
 #[derive(Default)]
 pub struct Balance {
     next_look_us: u64,
-    /// Itself at the last look.
+    /// This worker at the last look.
     last: Option<Sample>,
-    /// How many looks in a row have shown it busy.
+    /// How many looks in a row have found it busy.
     busy_looks: usize,
-    /// All workers at the first of these.
+    /// All workers at the first of these looks.
     first: Vec<(usize, Sample)>,
-    /// Those that go as soon as nothing of them is under way, and where to.
+    /// The connections that leave as soon as nothing of them is under way, and their new worker.
     leaving: Vec<(Token, u16)>,
 }
 
@@ -86,7 +87,8 @@ impl Balance {
 }
 
 impl Worker {
-    /// Looks whether this worker is too busy, now and then, and lets go who is to go.
+    /// Checks from time to time whether this worker is too busy, and moves the connections that
+    /// were chosen.
     #[inline]
     pub(crate) fn balance(&mut self, ops: &mut Ops<'_>) {
         if self.now_us >= self.balance.next_look_us {
@@ -101,7 +103,7 @@ impl Worker {
     fn look_at_load(&mut self) {
         let shared = std::sync::Arc::clone(&self.shared);
         self.balance.next_look_us = self.now_us + LOOK_US;
-        // Who could not go until now has much under way.
+        // What could not leave until now has much under way.
         self.balance.leaving.clear();
         let workers = shared.workers.serving();
         let now = match workers.len() {
@@ -128,7 +130,7 @@ impl Worker {
         }
     }
 
-    /// Goes through the connections that have run something since this was last called.
+    /// Calls `see` with each connection and what it has done since the last call.
     fn weigh(&mut self, mut see: impl FnMut(&Connection, u64)) {
         for connection in self.connections.iter_mut().flatten() {
             let done = connection.counts.commands + connection.counts.told;
@@ -140,7 +142,7 @@ impl Worker {
         }
     }
 
-    /// Chooses who goes to this worker.
+    /// Chooses the connections that move to `worker`.
     fn choose(&mut self, own: u64, other: u64, worker: usize) {
         let (mut total, mut movable) = (0, Vec::new());
         self.weigh(|connection, weight| {
@@ -171,13 +173,13 @@ impl Worker {
     }
 }
 
-/// Whether it takes its state with it, and soon.
+/// Whether the connection is quick to move with all of its state.
 fn is_movable(session: &Session) -> bool {
     let Subscriptions { channels, patterns, slot_channels, .. } = session.subscriptions;
     channels + patterns + slot_channels <= MOST_SUBSCRIPTIONS
 }
 
-/// What share of the time each worker was awake between two samples, in percent.
+/// The share of the time, in percent, for which each worker was awake between two samples.
 fn loads(before: &[(usize, Sample)], after: &[(usize, Sample)]) -> Vec<(usize, u64)> {
     let of = |&(worker, now): &(usize, Sample)| {
         let (_, then) = before.iter().find(|(one, _)| *one == worker)?;
@@ -186,7 +188,8 @@ fn loads(before: &[(usize, Sample)], after: &[(usize, Sample)]) -> Vec<(usize, u
     after.iter().filter_map(of).collect()
 }
 
-/// The load of this worker, the least load of another, if that is mostly idle, and who it is.
+/// The load of this worker, the lowest load of another that is mostly idle, and that worker's
+/// number.
 fn sleepiest(loads: &[(usize, u64)], own: usize) -> Option<(u64, u64, usize)> {
     let own_load = loads.iter().find(|(worker, _)| *worker == own)?.1;
     let others = loads.iter().filter(|(worker, load)| *worker != own && *load <= IDLE_PERCENT);
@@ -194,8 +197,8 @@ fn sleepiest(loads: &[(usize, u64)], own: usize) -> Option<(u64, u64, usize)> {
     (own_load >= BUSY_PERCENT).then_some((own_load, load, worker))
 }
 
-/// Those that together are worth at most half of the difference between two workers, where all
-/// that is worth `total` loads the busy one with `own` percent.
+/// The connections to move: together they weigh at most half of the difference between two workers,
+/// where a weight of `total` is what loads the busy one with `own` percent.
 fn worth(
     movable: &[(Token, u64)],
     total: u64,
@@ -213,7 +216,7 @@ fn worth(
     movable.iter().filter(fits).take(MOST_MOVES).map(|(token, _)| *token)
 }
 
-/// The loads that INFO shows: means since the INFO before, as its rates are.
+/// The loads that INFO shows: means since the previous INFO, like its rates.
 #[derive(Default)]
 pub struct Loads {
     at_us: u64,
@@ -222,7 +225,7 @@ pub struct Loads {
 }
 
 impl Loads {
-    /// The workers that serve, and what share of the time each was awake, in percent.
+    /// The serving workers, and the share of the time for which each was awake, in percent.
     pub fn sample(&mut self, shared: &Shared, now_us: u64) -> Vec<(usize, u64)> {
         let workers = shared.workers.serving();
         if now_us.saturating_sub(self.at_us) >= LOOK_US {

@@ -1,4 +1,4 @@
-//! One connection, as its worker keeps it.
+//! One connection: its session, its buffers, and what it waits for. Owned by one worker.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::worker::secured::Secured;
 use crate::worker::sending::THROTTLE_BYTES;
 use crate::worker::serving::Reader;
 
-/// Shorter replies are copied: the connection's own buffer is used again.
+/// Shorter replies are copied, so that the connection's own buffer is reused.
 const MOVED_REPLY_BYTES: usize = 16 << 10;
 
-/// Why a connection's pipeline stands still.
+/// Why a connection is parked: its pipeline stands still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
     /// A partition is busy.
@@ -28,29 +28,29 @@ pub enum Waiting {
     Lane,
     /// CLIENT PAUSE.
     Pause,
-    /// It has published more than can be delivered at once.
+    /// It has published faster than the messages can be delivered.
     Room,
-    /// Its command waits for something to appear under a key.
+    /// Its command is blocked on a key (BLPOP and the like).
     Keys,
-    /// Its command, which the lane ran, waited for keys and is to run again; that was heard before
-    /// the lane's word that it waits.
+    /// Its command, which ran on the lane, was blocked on keys and is to run again; the wake-up
+    /// arrived before the lane's message that it blocks.
     Called,
-    /// It is a replica's: its commands are read elsewhere, and not answered.
+    /// It is a replica's connection: `replicas` reads its input, which gets no reply.
     Replica,
-    /// It has given a wrong password: what it is answered is held back for a while.
+    /// It has given a wrong password: the reply is held back for a while.
     Penalty,
 }
 
-/// A state of parking. The number tells late wake-ups apart.
+/// One parking. Its number tells late wake-ups from current ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Parked {
     /// Why.
     pub waiting: Waiting,
-    /// Which parking of this connection.
+    /// The number of this parking, counted per connection.
     pub number: u32,
 }
 
-/// Where a connection is in its life.
+/// The stages of a connection's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     /// Serving.
@@ -59,11 +59,11 @@ pub enum Life {
     Ending,
     /// The reactor was asked to close it.
     Closing,
-    /// The reactor was asked for its socket, to give it to another worker.
+    /// The reactor was asked to release its socket, to hand it over.
     Leaving,
 }
 
-/// Who is to serve a connection that its worker gives up.
+/// Who serves a connection next, once its worker has given it up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Next {
     /// The worker with the fewest connections.
@@ -75,92 +75,92 @@ pub enum Next {
     Http,
 }
 
-/// What a client has sent.
+/// The input of a client.
 #[derive(Default)]
 pub struct Input {
     /// Received and not yet executed: the rest of a pipeline, or half a command.
     pub bytes: Vec<u8>,
-    /// Bytes at the start that have been executed. Less than half of them.
+    /// Bytes at the start that have been executed: less than half of them.
     pub done: usize,
-    /// Where the parser of RESP stands.
+    /// The state of the RESP parser.
     pub parser: RequestParser,
     /// The parser of Memcached's protocols, on connections that speak them.
     pub memcached: Option<Box<Reader>>,
-    /// Reading is paused because there is so much.
+    /// Reading is paused because too much input waits.
     pub is_paused: bool,
-    /// Some was thrown away: what follows is no command.
+    /// Some input was thrown away: what follows cannot be parsed.
     pub is_overrun: bool,
 }
 
-/// What a client is to be sent.
+/// The output to a client.
 #[derive(Default)]
 pub struct Output {
     /// Replies not yet given to the reactor.
     pub bytes: Vec<u8>,
     /// Bytes the reactor is sending.
     pub in_flight: usize,
-    /// What their buffer takes.
+    /// The capacity of the buffer that is being sent.
     pub in_flight_room: usize,
-    /// Messages that came while its command was on the slow lane; they follow the reply.
+    /// Pushed messages that came while its command was on the slow lane; they follow the reply.
     pub kept: Vec<u8>,
-    /// So much waits to be sent that commands wait too.
+    /// So much output waits that its commands wait too.
     pub is_throttled: bool,
-    /// Since when it has been above the soft limit (monotonic, microseconds).
+    /// Since when its output is above the soft limit (monotonic, microseconds).
     pub over_soft_since_us: Option<u64>,
 }
 
 /// What a connection waits for.
 #[derive(Default)]
 pub struct Waits {
-    /// Whether the pipeline stands still, and why.
+    /// Whether and why the pipeline stands still.
     pub parked: Option<Parked>,
-    /// The command that waits for keys, or that has waited and runs again on the lane.
+    /// The command that is blocked on keys, or that was and runs again on the lane.
     pub blocked: Option<Box<Blocked>>,
-    /// Of the first command of its input, if that has waited for keys before.
+    /// The timeout and place in the queue of the first command in its input, if that was blocked on
+    /// keys before.
     pub waited: Option<Waited>,
-    /// While CLIENT PAUSE holds it back: INFO counts it among the blocked.
+    /// Held while CLIENT PAUSE parks it: INFO counts it among the blocked clients.
     pub paused: Option<CountedAsBlocked>,
-    /// How often it was parked.
+    /// The number of its last parking.
     pub parkings: u32,
-    /// How often its next command has met a busy partition, while its count of commands is the
-    /// other number.
+    /// How often its next command has met a busy partition. Valid only while `counts.commands`
+    /// equals the second number.
     tries: (u32, u64),
 }
 
-/// The other end.
+/// The state of the other end.
 #[derive(Default)]
 pub struct Peer {
-    /// It has finished sending.
+    /// It has sent a FIN.
     pub is_done: bool,
-    /// It has hung up, or has finished sending, while reading is paused: what it sent before may
-    /// still be unread.
+    /// It has hung up, or sent a FIN, while reading was paused: earlier bytes may still be unread.
     pub has_hung_up: bool,
-    /// What the lane knows of that, once it has run a command.
+    /// The same, shared with the lane once that has run a command of this connection.
     pub presence: Option<Arc<Presence>>,
 }
 
-/// Where it stands in the lists of its worker.
+/// Whether it is in its worker's lists.
 #[derive(Default)]
 pub struct Marks {
-    /// Its chunk in the turn at hand.
+    /// The index of its chunk in this turn.
     pub chunk: Option<u32>,
-    /// It stands in the worker's list for the end of the turn.
+    /// It is in the list of connections to look at when the turn ends.
     pub is_touched: bool,
-    /// It goes on with its input in this turn or the next, without anything new arriving; or at
-    /// its next worker.
+    /// It goes on with its input in this turn or the next without anything new arriving, or at its
+    /// next worker.
     pub is_resumed: bool,
 }
 
-/// What is counted of a connection.
+/// The counters of a connection.
 #[derive(Default)]
 pub struct Counts {
-    /// Its part of the worker's `client_bytes`.
+    /// The bytes of it that are counted in its worker's `client_bytes`.
     pub counted_bytes: u64,
-    /// What it was told without asking: published messages, stale keys.
+    /// Messages pushed to it: published messages, stale keys.
     pub told: u64,
-    /// The sum of `commands` and `told` at the last look at who is busy.
+    /// `commands` plus `told` at the last look of `balance`.
     pub done_seen: u64,
-    /// When it last did something (monotonic, microseconds).
+    /// When it was last active (monotonic, microseconds).
     pub active_us: u64,
     /// Bytes received.
     pub received_bytes: u64,
@@ -168,28 +168,28 @@ pub struct Counts {
     pub sent_bytes: u64,
     /// Commands executed.
     pub commands: u64,
-    /// The row of its last command, by number.
+    /// The row number of its last command.
     pub last_command: Option<u16>,
 }
 
 /// One connection: its socket's token, session, input, output and what it waits for. Owned by its
 /// worker.
 pub struct Connection {
-    /// Its name in the reactor.
+    /// Its token in the reactor.
     pub token: Token,
     /// What commands know of it.
     pub session: Session,
-    /// Where it is in its life.
+    /// The stage of its life.
     pub life: Life,
-    /// Where it was accepted.
+    /// The kind of listener that accepted it.
     pub kind: ListenerKind,
-    /// Who is to serve it next, should it leave.
+    /// Who serves it next, should it leave.
     pub next: Next,
     /// What it has sent.
     pub input: Input,
     /// What it is to be sent.
     pub output: Output,
-    /// Between it and the socket, where it is encrypted: what `input` and `output` hold is plain.
+    /// The TLS session, if it is encrypted. `input` and `output` hold plain bytes in either case.
     pub tls: Option<Box<Secured>>,
     /// What it waits for.
     pub waits: Waits,
@@ -202,7 +202,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection as it begins.
+    /// A new connection.
     pub fn new(token: Token, session: Session, kind: ListenerKind, now_us: u64) -> Self {
         Connection {
             token,
@@ -220,7 +220,7 @@ impl Connection {
         }
     }
 
-    /// The number under which other threads speak of it.
+    /// The number by which other threads name it.
     pub fn handle(&self) -> u64 {
         handle_of(self.token)
     }
@@ -231,11 +231,11 @@ impl Connection {
         self.waits.parked.is_none() && !self.output.is_throttled && self.life == Life::Open
     }
 
-    /// Whether it can be given to another worker at this moment, with what it has still to run and
-    /// to send.
+    /// Whether it can be handed over to another worker now, with its unexecuted input and unsent
+    /// output.
     pub fn can_leave(&self) -> bool {
         let is_still = match self.waits.parked.map(|parked| parked.waiting) {
-            // It would only try again.
+            // The next worker tries again.
             None | Some(Waiting::Partition | Waiting::Pause | Waiting::Room | Waiting::Replica) => {
                 true
             }
@@ -244,44 +244,45 @@ impl Connection {
         is_still && self.is_between()
     }
 
-    /// Whether its command stands in the queues of its keys, and does not run again on the lane.
+    /// Whether its command is blocked on keys and does not run again on the lane.
     pub fn waits_for_keys(&self) -> bool {
         let waiting = self.waits.parked.map(|parked| parked.waiting);
         waiting == Some(Waiting::Keys) && self.waits.blocked.is_some()
     }
 
-    /// Whether it waits for a wrong password.
+    /// Whether its reply to a wrong password is held back.
     #[inline]
     pub fn is_held_back(&self) -> bool {
         self.waits.parked.is_some_and(|parked| parked.waiting == Waiting::Penalty)
     }
 
-    /// Whether it waits for a wrong password that was not its first, or with more behind it than
-    /// may wait: its going is its end.
+    /// Whether it is held back for a wrong password that was not its first, or has sent more
+    /// meanwhile than may wait: its connection then ends when its peer's side does.
     #[inline]
     pub fn is_guessing(&self) -> bool {
         self.is_held_back() && (self.session.wrong_passwords > 1 || self.input.is_overrun)
     }
 
-    /// Whether it waits so and its peer has closed its side.
+    /// Whether it is guessing passwords and its peer has closed its side.
     #[inline]
     pub fn has_given_up_guessing(&self) -> bool {
         self.is_guessing() && (self.peer.is_done || self.peer.has_hung_up)
     }
 
-    /// Whether nothing of it is under way but what it waits for.
+    /// Whether nothing of it is under way except what it waits for.
     pub fn is_between(&self) -> bool {
         self.life == Life::Open && self.output.in_flight == 0 && self.marks.chunk.is_none()
     }
 
-    /// A command has run: counts it, and looks whether others may follow.
+    /// Counts a command that has run; whether further ones may follow.
     #[inline]
     pub fn finished(&mut self, row_number: u16) {
         self.counts.commands += 1;
         self.begun(row_number);
     }
 
-    /// A command waits, for EXEC, its keys or the slow lane: it counts when it has run.
+    /// Notes a command that waits (for EXEC, for its keys, for the slow lane): it is counted when
+    /// it has run.
     #[inline]
     pub fn begun(&mut self, row_number: u16) {
         self.counts.last_command = Some(row_number);
@@ -291,8 +292,8 @@ impl Connection {
         }
     }
 
-    /// Lets its session know what only its worker does, if the command at hand may be refused: a
-    /// client that something restricts, or one that logs in.
+    /// Tells its session what only the worker knows, if the command at hand may be refused: for a
+    /// restricted client, or one that logs in.
     #[inline]
     pub fn note_meters(&mut self, logs_in: bool) {
         if logs_in || !self.session.is_unrestricted() {
@@ -301,8 +302,8 @@ impl Connection {
         }
     }
 
-    /// The memory it takes in bytes: itself, its buffers, what it has subscribed to, watches and
-    /// tracks, and the commands since MULTI.
+    /// The memory it takes in bytes: itself, its buffers, subscriptions, watched and tracked keys,
+    /// and the commands since MULTI.
     #[inline]
     pub fn memory_bytes(&self) -> usize {
         let buffers = self.input.bytes.capacity()
@@ -322,7 +323,7 @@ impl Connection {
         self.session.multi.as_ref().map_or(0, |queue| queue.bytes)
     }
 
-    /// Lets commands wait if much output does. To be called after every reply.
+    /// Throttles its commands if much output waits. To be called after every reply.
     #[inline]
     pub fn throttle_output(&mut self) {
         if self.output.bytes.len() > THROTTLE_BYTES {
@@ -330,7 +331,7 @@ impl Connection {
         }
     }
 
-    /// Begins to serve at another worker.
+    /// Begins to be served by its new worker.
     pub fn become_open(&mut self, token: Token) {
         self.token = token;
         self.life = Life::Open;
@@ -341,8 +342,8 @@ impl Connection {
         self.marks.chunk = None;
     }
 
-    /// Appends a reply that was written elsewhere: whole, without copying it, where nothing waits
-    /// to be sent before it.
+    /// Appends a reply that was written elsewhere; a long one is moved instead of copied if no
+    /// output waits before it.
     pub fn push_reply(&mut self, reply: Vec<u8>) {
         if self.output.bytes.is_empty() && reply.len() > MOVED_REPLY_BYTES {
             self.output.bytes = reply;
@@ -351,13 +352,13 @@ impl Connection {
         }
     }
 
-    /// Bytes that wait to be sent, or are being sent.
+    /// The bytes that wait to be sent or are being sent.
     pub fn unsent_bytes(&self) -> usize {
         let unsealed = self.tls.as_ref().map_or(0, |tls| tls.unsealed_bytes());
         self.output.bytes.len() + self.output.in_flight + self.output.kept.len() + unsealed
     }
 
-    /// Whether there is something to be sent that is not being sent.
+    /// Whether there is output that is not being sent yet.
     #[inline]
     pub fn has_output(&self) -> bool {
         match &self.tls {
@@ -366,16 +367,16 @@ impl Connection {
         }
     }
 
-    /// When its handshake with TLS has begun (monotonic, microseconds), if that is under way.
+    /// When its TLS handshake began (monotonic, microseconds), while that is under way.
     pub fn handshaking_since_us(&self) -> Option<u64> {
         self.tls.as_ref().filter(|tls| tls.is_handshaking()).map(|tls| tls.since_us)
     }
 
-    /// Appends what is not the reply to a command, unless so much is unsent that it will be closed.
-    /// Never into the midst of a reply: these are written whole, or come from the lane.
+    /// Appends a message that is no reply, unless so much is unsent that the connection will be
+    /// closed. It never lands inside a reply: replies are written whole, or come from the lane.
     #[inline]
     pub fn tell(&mut self, most_bytes: usize, write: impl FnOnce(&mut Vec<u8>, Version)) {
-        // One that leaves for another worker may be closing, too.
+        // A connection that leaves for another worker may be closing, too.
         let is_over = self.session.closing || matches!(self.life, Life::Ending | Life::Closing);
         if is_over || self.unsent_bytes() > most_bytes {
             return;
@@ -383,7 +384,7 @@ impl Connection {
         self.counts.told += 1;
         let waiting = self.waits.parked.map(|parked| parked.waiting);
         let out = match waiting {
-            // The stream goes on unbroken.
+            // A replica's stream is not to be interrupted.
             Some(Waiting::Replica) => return,
             Some(Waiting::Lane | Waiting::Called) => &mut self.output.kept,
             _ => &mut self.output.bytes,
@@ -391,19 +392,20 @@ impl Connection {
         write(out, self.session.version);
     }
 
-    /// The command on the lane has its reply: what was kept may follow.
+    /// Appends the messages that were kept while the lane ran the command: its reply is there.
     pub fn tell_kept(&mut self) {
         let kept = std::mem::take(&mut self.output.kept);
         self.push_reply(kept);
     }
 
-    /// Where its next command is called should it wait, and what it keeps if it has waited before.
+    /// Where its next command reports to should it wait, and its timeout and place if it has waited
+    /// before.
     pub fn reply_target<'m>(&mut self, inbox: &'m Arc<dyn Mailbox>) -> ReplyTarget<'m> {
         let (connection, parking) = (self.handle(), self.next_parking());
         ReplyTarget { inbox, connection, parking, waited: self.waits.waited.take() }
     }
 
-    /// Who asks for the command that is given to the lane now.
+    /// The applicant for the command that is given to the lane now.
     pub fn applicant(&mut self) -> Applicant {
         let presence = Arc::clone(self.peer.presence.get_or_insert_default());
         if self.peer.is_done {
@@ -412,7 +414,7 @@ impl Connection {
         Applicant { presence, since_us: monotonic_us() }
     }
 
-    /// The peer sends no more; it may still wait for answers.
+    /// The peer has sent a FIN; it may still read replies.
     pub fn sends_no_more(&mut self) {
         if let Some(presence) = &self.peer.presence {
             presence.sends_no_more();
@@ -424,7 +426,7 @@ impl Connection {
         if self.waits.tries.1 == self.counts.commands { self.waits.tries.0 } else { 0 }
     }
 
-    /// That has happened once more.
+    /// Counts another attempt of its next command that met a busy partition.
     pub fn count_try(&mut self) {
         self.waits.tries = (self.tries().saturating_add(1), self.counts.commands);
     }
@@ -434,14 +436,14 @@ impl Connection {
         self.waits.parkings.wrapping_add(1)
     }
 
-    /// Stands still from now on; the number of this parking.
+    /// Parks the connection; returns the number of this parking.
     pub fn park(&mut self, waiting: Waiting) -> u32 {
         self.waits.parkings = self.waits.parkings.wrapping_add(1);
         self.waits.parked = Some(Parked { waiting, number: self.waits.parkings });
         self.waits.parkings
     }
 
-    /// Goes on, if it is this parking that ended.
+    /// Ends the parking with this number; false if it is not the current one.
     pub fn unpark(&mut self, number: u32) -> bool {
         let ended = self.waits.parked.is_some_and(|parked| parked.number == number);
         if ended {
@@ -451,7 +453,7 @@ impl Connection {
     }
 }
 
-/// A token as one number.
+/// A token as one number, by which other threads name the connection.
 pub fn handle_of(token: Token) -> u64 {
     u64::from(token.generation) << 32 | u64::from(token.index)
 }

@@ -1,4 +1,5 @@
-//! A client is told that keys are stale: a push in RESP3, a message of a channel in RESP2.
+//! Telling clients that keys are stale (CLIENT TRACKING): a push in RESP3, a channel message in
+//! RESP2.
 
 use pantala_commands::Place;
 use pantala_keyspace::ClientId;
@@ -10,13 +11,12 @@ use pantala_engine::Message;
 use pantala_engine::clients::directory::{Transit, Way};
 use pantala_engine::clients::mailbox::Word;
 
-/// The channel on which RESP2 clients hear of stale keys.
+/// The channel on which RESP2 clients get invalidations.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
 impl Worker {
-    /// Forgets tracked keys that are too many, in a turn that runs no command: the limit was
-    /// lowered, and what was too much for the turn that lowered it, or lay in a busy partition, is
-    /// left.
+    /// Evicts tracked keys beyond the limit in a turn that runs no command: some are left when the
+    /// limit was lowered by more than one turn can handle, or when a partition was busy.
     #[cold]
     pub(crate) fn forget_tracked(&self) {
         let engine = &self.shared.engine;
@@ -24,13 +24,14 @@ impl Worker {
         engine.shrink_tracked();
     }
 
-    /// Whether there are any.
+    /// Whether more keys are tracked than the limit allows.
     #[inline]
     pub(crate) fn has_too_many_tracked(&self) -> bool {
         self.shared.engine.has_too_many_tracked(&self.settings)
     }
 
-    /// Word for a client of this worker. One that has left for another gets it there.
+    /// Delivers a message to a client of this worker, or forwards it if the client has moved to
+    /// another one.
     pub(crate) fn told(&mut self, handle: u64, client: ClientId, word: Word) {
         let is_here = self.find_handle(handle).is_some_and(|one| one.session.id == client);
         if is_here {
@@ -41,7 +42,7 @@ impl Worker {
             && place != here
         {
             let message = Message::Tell { connection: place.connection, client, word };
-            // One that has left its place meanwhile is gone for good.
+            // A client that is not where it moved to meanwhile is gone for good.
             let _there = self.shared.engine.workers.post(usize::from(place.worker), message);
         }
     }
@@ -52,7 +53,7 @@ impl Worker {
         self.tell(handle, |out, version| write(out, version, word, listens));
     }
 
-    /// A client has come from another worker, and is told what waited for it.
+    /// Delivers to a client that has arrived from another worker what was kept for it in transit.
     pub(crate) fn told_in_transit(&mut self, index: u32, transit: &Transit) {
         let Some(connection) = self.at(index) else { return };
         let is_redirected = connection.session.tracking.is_none();
@@ -66,7 +67,7 @@ impl Worker {
     }
 }
 
-/// Writes what a client is told.
+/// Writes an invalidation, or the notice that the client it was redirected to is gone.
 fn write(out: &mut Vec<u8>, version: Version, word: &Word, listens: bool) {
     let mut push = Reply::new(out, version);
     match word {

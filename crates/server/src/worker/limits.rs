@@ -1,6 +1,6 @@
-//! What the settings allow a connection.
+//! The limits of one connection.
 //!
-//! One connection takes, whatever it sends and however little it reads:
+//! What one connection can take at most, whatever it sends and however little it reads:
 //!
 //! | | before the password | after |
 //! |---|---|---|
@@ -18,30 +18,30 @@ use pantala_engine::engine::limits::Limited;
 use super::connection::Connection;
 use super::replicas::is_replica;
 
-/// A client that has yet to authenticate may leave so much of what it was answered unread: what
-/// Valkey allows it, a reply buffer and a kilobyte.
+/// Unread replies that a client may leave before it has authenticated: as much as Valkey allows,
+/// one reply buffer and one kilobyte.
 pub const UNAUTHENTICATED_OUTPUT_BYTES: usize = 17 << 10;
-/// What such a client sends is left to the kernel above this. The longest command that it may send
-/// fits.
+/// Above this, unauthenticated input stays in the kernel. The longest command that such a client
+/// may send fits.
 pub const UNAUTHENTICATED_INPUT_BYTES: usize = 256 << 10;
 
-/// Whether a connection may stay.
+/// Whether a connection is within its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// It may.
+    /// It is.
     Fine,
-    /// `client-query-buffer-limit`.
+    /// It exceeds `client-query-buffer-limit`.
     TooMuchInput,
-    /// `client-output-buffer-limit`.
+    /// It exceeds `client-output-buffer-limit`.
     TooMuchOutput,
 }
 
-/// What [`Limited`] says of one connection.
+/// The limits in force, applied to one connection.
 pub trait Judge {
-    /// How much unsent output a connection may have.
+    /// The most unsent output that a connection may have, in bytes.
     fn most_unsent_bytes(&self, connection: &Connection) -> usize;
 
-    /// Looks at a connection's buffers.
+    /// Checks a connection's buffers.
     fn judge(&self, connection: &mut Connection, now_us: u64) -> Judgement;
 }
 
@@ -69,7 +69,7 @@ impl Judge for Limited {
             return Judgement::TooMuchOutput;
         }
         if is_replica(connection) {
-            // That counts the stream, too (`replicas`).
+            // `replicas` checks those, and counts the stream too.
             return Judgement::Fine;
         }
         let limits = &self.settings.client_output_buffer_limit;
@@ -77,7 +77,7 @@ impl Judge for Limited {
         if connection.session.is_subscribed() {
             output = limits.pubsub;
         } else if output.hard_bytes == 0 && output.soft_bytes == 0 {
-            // One who only watches must not fill the memory if he does not look.
+            // A client that only watches must not fill the memory by not reading.
             if !watches(&connection.session) {
                 return Judgement::Fine;
             }
@@ -99,7 +99,8 @@ impl Judge for Limited {
     }
 }
 
-/// Whether a client is sent what others do, without asking each time.
+/// Whether a client is pushed what others do (MONITOR, tracking by broadcast), without asking each
+/// time.
 fn watches(session: &Session) -> bool {
     session.monitor || session.tracking.as_ref().is_some_and(|tracking| tracking.is_broadcast)
 }

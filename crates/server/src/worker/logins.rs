@@ -1,20 +1,19 @@
-//! Clients that have yet to authenticate, or fail to: how long they may take, and what a wrong
-//! password costs.
+//! Authentication limits: how long a client may take to log in, and what a wrong password costs.
 //!
-//! The answer to a wrong password is held back for `auth_failure_delay`, and the connection's next
-//! commands with it, those of the same pipeline too; in a transaction no further password is looked
-//! at. Nothing waits but the connection: it stands in the worker's list of timeouts,
-//! as one in BLPOP does. A right password is never held up, by nobody's wrong ones; so who knows it
-//! gets in during a flood of guesses. Whoever guesses by a new connection each time pays for the
+//! The reply to a wrong password is held back for `auth_failure_delay`, and with it the
+//! connection's next commands, also those of the same pipeline; a transaction checks no further
+//! password. Only that connection waits: it is in the worker's list of timeouts, as one in BLPOP
+//! is. A right password is never delayed, whatever others send, so a legitimate client gets in
+//! during a flood of guesses. A guesser that opens a new connection each time pays for the
 //! connections.
 //!
 //! A client that guesses (`Connection::is_guessing`) and closes its side while it is held back is
-//! dropped at once: it keeps no place that others want. What it sends meanwhile beyond what may
-//! wait is thrown away, and it ends after its answers (`sending.rs`).
+//! dropped at once, to free its place. Input beyond what may wait is thrown away, and the
+//! connection ends after its replies (`sending.rs`).
 //!
-//! Who has not authenticated after `auth_timeout` is closed; not who was in and has said RESET, as
-//! pools of connections do. Each worker knows the first such
-//! moment and looks then, at most once in a second; a server that asks for no password never does.
+//! A client that has not authenticated within `auth_timeout` is closed; one that was logged in and
+//! has said RESET, as connection pools do, is not. Each worker knows the earliest such deadline and
+//! checks then, at most once a second; a server without passwords never checks.
 //!
 //! Tests: the bad days in `compat/bad_days/scenarios/unauthenticated.py`.
 
@@ -26,14 +25,14 @@ use pantala_reactor::Ops;
 use super::Worker;
 use super::connection::Waiting;
 
-/// Who gives many wrong passwords at once waits for all of them, but not longer than this.
+/// A client that gives many wrong passwords at once waits for all of them, but no longer than this.
 const LONGEST_PENALTY_US: u64 = 10_000_000;
-/// Connections are gone through no more often than this.
+/// The shortest time between two passes over all connections.
 const INTERVAL_US: u64 = 1_000_000;
 
 impl Worker {
-    /// Holds a connection back if it has given a wrong password; whether it is gone, so that it is
-    /// to be dropped in place of that.
+    /// Holds a connection back if it has given a wrong password. True: its peer has closed its side
+    /// meanwhile, and it is to be dropped.
     #[inline]
     pub(super) fn has_given_up_guessing(&mut self, index: u32) -> bool {
         let Some(connection) = self.at(index) else { return false };
@@ -43,13 +42,13 @@ impl Worker {
         self.at(index).is_some_and(|connection| connection.has_given_up_guessing())
     }
 
-    /// Holds back what a connection is sent, for the wrong passwords it has given.
+    /// Holds back the replies of a connection for its wrong passwords.
     #[cold]
     pub(super) fn hold_back(&mut self, index: u32) {
         let delay_us = u64::from(self.settings.auth_failure_delay_ms) * 1000;
         let now_us = self.now_us;
         let Some(connection) = self.at(index).filter(|one| one.waits.parked.is_none()) else {
-            // It waits for something else: its turn comes after that.
+            // It is parked for another reason: this happens afterwards.
             return;
         };
         let session = &mut connection.session;
@@ -63,7 +62,7 @@ impl Worker {
         self.timeouts.due.insert((now_us + delay_us, handle), number);
     }
 
-    /// A connection has come: if it has to authenticate, in time.
+    /// Notes the login deadline of a connection that has just come.
     pub(super) fn expect_login(&mut self, session: &Session) {
         let timeout_us = u64::from(self.settings.auth_timeout_s) * 1_000_000;
         if session.is_authenticated() || timeout_us == 0 {
@@ -74,7 +73,7 @@ impl Worker {
         *next = Some(next.map_or(until_us, |next_us| next_us.min(until_us)));
     }
 
-    /// Closes those who have taken too long to authenticate.
+    /// Closes the connections that have missed their login deadline.
     pub(super) fn end_late_logins(&mut self, ops: &mut Ops<'_>) {
         if self.chores.next_login_us.is_none_or(|next_us| self.now_us < next_us) {
             return;

@@ -1,4 +1,4 @@
-//! What a worker does with its inbox.
+//! Handling the messages of a worker's inbox.
 
 use pantala_commands::{Session, error};
 use pantala_reactor::Ops;
@@ -9,12 +9,12 @@ use crate::worker::Worker;
 use crate::worker::connection::{Connection, Life, Waiting};
 use crate::workers::inbox::Message;
 
-/// A worker takes so many messages at a time, so that those who send them without end do not keep
-/// it from its connections.
+/// The most messages a worker takes at a time, so that a flood of them does not keep it from its
+/// connections.
 const TURN_MESSAGES: usize = 4096;
 
 impl Worker {
-    /// Takes what waits in the inbox, or as much of it as one turn has time for.
+    /// Handles the messages in the inbox, at most `TURN_MESSAGES` of them.
     pub(crate) fn take_messages(&mut self, ops: &mut Ops<'_>) {
         for _ in 0..TURN_MESSAGES {
             let Some(message) = self.inbox.take() else { return };
@@ -22,7 +22,7 @@ impl Worker {
         }
     }
 
-    /// Takes the messages that need no reactor and drops the others.
+    /// Handles the messages that need no reactor and drops the others.
     pub(crate) fn take_inner_messages(&mut self) {
         while let Some(message) = self.inbox.take() {
             match message {
@@ -33,7 +33,7 @@ impl Worker {
         }
     }
 
-    /// Takes a message that only says what is to be looked at; whether it was one.
+    /// Handles a message that only says what to look at; false if it is another kind.
     fn take_word(&mut self, message: &Message) -> bool {
         match message {
             Message::PauseChanged => self.try_again(Waiting::Pause),
@@ -62,7 +62,7 @@ impl Worker {
             Message::Unpark { connection, parking } => self.unpark(connection, parking),
             Message::List { filter, answer } => {
                 let lines = self.matching(&filter);
-                // Nobody listens any more if the asker gave up.
+                // Nobody receives any more if the asker gave up.
                 let _ = answer.send(lines);
             }
             Message::Kill { filter, answer } => {
@@ -99,7 +99,7 @@ impl Worker {
             }
             Message::Tell { connection, client, word } => self.told(connection, client, word),
             Message::ScriptIsBusy => self.try_again(Waiting::Partition),
-            // The turn looks at them in any case; it was to be woken.
+            // Every turn checks for that; the message only wakes the worker.
             Message::UsersChanged => {}
         }
     }
@@ -115,7 +115,7 @@ impl Worker {
         match parked.waiting {
             Waiting::Keys => self.run_again(index),
             Waiting::Lane => parked.waiting = Waiting::Called,
-            // Only time ends that, or nothing.
+            // Only time ends these, or nothing.
             Waiting::Penalty | Waiting::Replica => {}
             Waiting::Partition | Waiting::Pause | Waiting::Room | Waiting::Called => {
                 connection.waits.parked = None;
@@ -145,7 +145,7 @@ impl Worker {
         self.unblock(index, with_error.then_some(&error::UNBLOCKED))
     }
 
-    /// Nobody waits for keys any more: this server follows another one.
+    /// Unblocks all clients that are blocked on keys: this server has become a replica.
     fn end_all_waiting(&mut self) {
         let blocked = self.connections.iter().flatten();
         let indexes: Vec<u32> = blocked.map(|connection| connection.token.index).collect();
@@ -157,7 +157,8 @@ impl Worker {
     fn lane_done(&mut self, handle: u64, parking: u32, session: Session, reply: Vec<u8>) {
         let found = self.find_handle(handle).filter(|one| one.life != Life::Closing);
         let Some(connection) = found else {
-            // It may have subscribed to something after its end, or begun to track keys.
+            // Its command may have subscribed to something after the connection ended, or begun to
+            // track keys.
             return self.end_session(&session);
         };
         if !connection.unpark(parking) {
@@ -166,23 +167,23 @@ impl Worker {
         let is_new_monitor = session.monitor && !connection.session.monitor;
         let was_closing = connection.session.closing;
         connection.session = session;
-        // Killed while the lane worked for it.
+        // It was killed while the lane ran its command.
         connection.session.closing |= was_closing;
         connection.counts.commands += 1;
         connection.push_reply(reply);
         connection.tell_kept();
         if connection.session.closing {
-            // What follows the last command in its pipeline does not run.
+            // Later commands of its pipeline do not run.
             connection.life = Life::Ending;
         }
         let index = connection.token.index;
-        // It had waited before it ran there.
+        // Its command had been blocked before it ran there.
         self.take_blocked(index);
         if is_new_monitor {
             self.begin_to_monitor(index);
         }
         self.begin_to_follow(index);
-        // They may have changed while the lane worked for it.
+        // The users may have changed while the lane ran its command.
         self.renew_login(index);
         self.resume(index);
     }
@@ -207,7 +208,7 @@ impl Worker {
             }
             let (id, token) = (connection.session.id, connection.token);
             killed.push(id);
-            // The asker gets its reply first.
+            // The client that asked gets its reply first.
             if id != filter.asker {
                 self.drop_connection(token, ops);
             }
@@ -215,7 +216,7 @@ impl Worker {
         killed
     }
 
-    /// Whoever waits for this reason tries again.
+    /// Unparks all connections that are parked for this reason.
     pub(crate) fn try_again(&mut self, waiting: Waiting) {
         for index in 0..self.connections.len() as u32 {
             let Some(connection) = self.at(index) else { continue };

@@ -9,12 +9,13 @@
 //!
 //! Invariants
 //! 1. A command is run by the worker that received it, or by the slow lane on its behalf.
-//! 2. Nothing here blocks but the reactor's `wait` and, for microseconds, the gate. What waits for
-//!    partitions checks that it is on no worker (`NeverWaits`).
-//! 3. A connection has at most one chunk a turn, and stands at most once in `touched`.
-//! 4. A connection that can go on without anything new arriving stands in `resumed`.
-//! 5. A worker that retires runs nothing more of what its connections send, be they ever so busy:
-//!    it ends what is under way, and each goes, with its bytes, as soon as none are being sent.
+//! 2. Nothing here blocks except the reactor's `wait` and, for microseconds, the gate. Code that
+//!    may wait for partitions asserts that it does not run on a worker (`NeverWaits`).
+//! 3. A connection has at most one chunk a turn, and is at most once in `touched`.
+//! 4. A connection that can go on without anything new arriving is in `resumed`.
+//! 5. A worker that retires runs nothing more of what its connections send, however busy they are:
+//!    it finishes what is under way, and hands each connection over, with its bytes, as soon as
+//!    none of them are being sent.
 //!
 //! Tests: `tests/`, and everything in compat.
 
@@ -59,10 +60,10 @@ use crate::workers::inbox::{Inbox, Message};
 use pantala_engine::engine::limits::Limited;
 use pantala_engine::stats::tallies::ThreadTally;
 
-/// How often idle clients and soft limits are looked at, when there is anything to look at.
+/// The interval of the chores (idle clients, soft limits), while there are any.
 const CHORE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How soon an idle worker tries again to forget tracked keys that are too many.
+/// How soon an idle worker tries again to evict tracked keys beyond the limit.
 const TRACKED_INTERVAL: Duration = Duration::from_millis(1);
 
 /// One worker with its reactor, as its thread runs it.
@@ -71,59 +72,59 @@ pub struct WorkerThread {
     worker: Worker,
 }
 
-/// Connections of which something is to be done, by their index.
+/// Connections that need attention, by index.
 #[derive(Default)]
 pub struct Lists {
-    /// At the end of the turn.
+    /// To be looked at when the turn ends.
     pub touched: Vec<u32>,
-    /// In the next turn, without anything new arriving.
+    /// To go on in the next turn, without anything new arriving.
     pub resumed: Vec<u32>,
-    /// Their output waits until the journal is durable.
+    /// Those whose output waits until the journal is durable.
     pub unkept: Vec<u32>,
-    /// Their command waits until the journal is durable.
+    /// Those whose command (WAIT, WAITAOF) waits for the journal or for replicas.
     pub awaiting: Vec<u32>,
-    /// They watch all commands.
+    /// The monitors.
     pub monitors: Vec<u32>,
-    /// They are replicas'.
+    /// Those of replicas.
     pub replicas: Vec<u32>,
-    /// They speak HTTP: others serve them.
+    /// Those that speak HTTP and are to be given up.
     pub to_http: Vec<u32>,
-    /// Places of lost connections whose subscriptions are being ended.
+    /// The places of lost connections whose subscriptions are still being removed.
     pub unsubscribing: Vec<Place>,
-    /// Buffers to be used again.
+    /// Spare buffers.
     pub spare: SpareBuffers,
 }
 
-/// What is done from time to time.
+/// The state of the periodic chores.
 #[derive(Default)]
 pub struct Chores {
-    /// When (monotonic, microseconds).
+    /// When they are due (monotonic, microseconds).
     pub next_us: u64,
-    /// A connection has more output than its soft limit allows for long.
+    /// A connection's output is above its soft limit.
     pub is_over_soft: bool,
-    /// A connection takes more memory than before, or there may be less of it.
+    /// A connection has grown, or the memory for clients has shrunk: eviction of clients is
+    /// checked.
     pub has_grown: bool,
-    /// At least as much as any of its connections takes that may be evicted, in bytes.
+    /// An upper bound of the bytes that the largest evictable connection takes.
     pub largest_bytes: u64,
-    /// When the first of those that have not authenticated may be too late (monotonic,
-    /// microseconds).
+    /// The earliest login deadline of a connection (monotonic, microseconds).
     pub next_login_us: Option<u64>,
-    /// Until when no more is logged of clients that speak HTTP (monotonic, microseconds).
+    /// Until when refusals of HTTP are not logged again (monotonic, microseconds).
     pub http_told_until_us: u64,
-    /// Commands that this turn has run, and for how many microseconds.
+    /// The commands that this turn has run, and the microseconds they took.
     pub ran: (u64, u64),
 }
 
-/// How far the delivery of published messages is.
+/// The progress in delivering published messages.
 #[derive(Default)]
 pub struct Delivery {
-    /// Bytes that were delivered in this turn.
+    /// Bytes delivered in this turn.
     pub told_bytes: usize,
-    /// A message that was too much for the turn before.
+    /// A message that the previous turn could not deliver to all subscribers.
     pub sharing: Option<Box<Sharing>>,
 }
 
-/// All of a worker but its reactor, so that events can be read while connections change.
+/// A worker without its reactor, so that events can be read while connections change.
 pub struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) index: usize,
@@ -131,11 +132,11 @@ pub struct Worker {
     /// The inbox as the engine knows it.
     pub(crate) mailbox: Arc<dyn Mailbox>,
     pub(crate) tally: Arc<ThreadTally>,
-    /// Where its commands are recorded; with the turn while one runs.
+    /// Records its commands in the journal; the turn has it while one runs.
     pub(crate) recorder: Option<Box<Recorder>>,
     pub(crate) settings: Arc<Settings>,
     settings_version: u64,
-    /// The users that its connections know.
+    /// The users in force, as its connections know them.
     pub(crate) users: InForce,
     pub(crate) limited: Arc<Limited>,
     pub(crate) connections: Vec<Option<Box<Connection>>>,
@@ -146,17 +147,17 @@ pub struct Worker {
     pub(crate) scratch: Scratch,
     pub(crate) timeouts: Timeouts,
     pub(crate) handshakes: Handshakes,
-    /// Who is busy, and who goes because of that.
+    /// The state of the load balancing.
     pub(crate) balance: Balance,
     pub(crate) now_us: u64,
     pub(crate) is_retiring: bool,
-    /// Commands given to the slow lane that are not answered yet, also those whose connection has
-    /// gone: what they have begun (a subscription, waiting for a key) is ended here.
+    /// Commands given to the slow lane and not answered yet, also of connections that have gone:
+    /// the worker ends what these have begun (a subscription, blocking on a key).
     pub(crate) lane_jobs: usize,
 }
 
 impl WorkerThread {
-    /// The worker at place `index`.
+    /// The worker with this index.
     pub fn new(shared: Arc<Shared>, index: usize, reactor: Reactor, inbox: Arc<Inbox>) -> Self {
         WorkerThread { reactor, worker: Worker::new(shared, index, inbox) }
     }
@@ -280,12 +281,13 @@ impl Worker {
         if !self.lists.to_http.is_empty() {
             self.give_to_http(ops);
         }
-        // All that is to run now has arrived.
+        // All that runs in this turn has arrived.
         self.look_at_users();
         if !chunks.is_empty() {
             self.serve(chunks);
             if self.shared.engine.notices.trackers.is_used() {
-                // Who has changed a key that it remembers is told together with the reply.
+                // A client that changed a key it has cached gets the invalidation together with the
+                // reply.
                 self.take_messages(ops);
             }
             self.deliver_published();
@@ -300,7 +302,7 @@ impl Worker {
         self.flush(ops);
     }
 
-    /// The time, and fresh settings if there are any.
+    /// Reads the clock, and takes over changed settings.
     pub(crate) fn refresh(&mut self) {
         self.now_us = monotonic_us();
         self.delivery.told_bytes = 0;
@@ -312,7 +314,7 @@ impl Worker {
             self.settings = self.shared.engine.settings.current();
             self.limited = Arc::new(Limited::new(Arc::clone(&self.settings)));
             self.chores.has_grown = true;
-            // Those who have to authenticate may have another time for it.
+            // `auth_timeout` may have changed for those that have yet to authenticate.
             self.chores.next_login_us = (self.open_count > 0).then_some(self.now_us);
         }
         self.is_retiring = self.shared.workers.is_retiring(self.index);
@@ -351,7 +353,7 @@ impl Worker {
             Event::AcceptFailed { error, .. } => {
                 tracing::warn!(%error, "cannot accept connections at the moment");
             }
-            // Nobody connects to others yet.
+            // Workers open no connections.
             Event::Connected { .. } | Event::Unlistened { .. } | Event::Woken => {}
         }
     }
@@ -361,20 +363,20 @@ impl Worker {
         (connection.token == token).then_some(connection)
     }
 
-    /// The connection that other threads know by this number, if it still lives.
+    /// The connection with this number, as other threads name it, if it still lives.
     pub(crate) fn find_handle(&mut self, handle: u64) -> Option<&mut Connection> {
         let index = (handle & u64::from(u32::MAX)) as usize;
         let connection = self.connections.get_mut(index)?.as_deref_mut()?;
         (handle_of(connection.token) == handle).then_some(connection)
     }
 
-    /// The connection at an index of this turn's lists.
+    /// The connection at this index.
     #[inline]
     pub(crate) fn at(&mut self, index: u32) -> Option<&mut Connection> {
         self.connections.get_mut(index as usize)?.as_deref_mut()
     }
 
-    /// Puts a connection on the list for the end of the turn.
+    /// Has a connection looked at when the turn ends.
     #[inline]
     pub(crate) fn touch(&mut self, index: u32) {
         if let Some(connection) = self.at(index)
@@ -385,7 +387,7 @@ impl Worker {
         }
     }
 
-    /// Lets a connection go on with its input next.
+    /// Lets a connection go on with its input.
     pub(crate) fn resume(&mut self, index: u32) {
         if let Some(connection) = self.at(index) {
             connection.marks.is_resumed = true;
@@ -410,9 +412,9 @@ impl Worker {
         connection.counts.active_us = now_us;
         match connection.life {
             Life::Open => {}
-            // What was on its way is for the worker that serves it next.
+            // Bytes that were on their way are for its next worker.
             Life::Leaving => return connection.input.bytes.extend_from_slice(bytes),
-            // Nothing of it will run any more.
+            // It runs nothing any more.
             Life::Ending | Life::Closing => return,
         }
         if connection.session.protocol == Protocol::Undecided {
@@ -464,7 +466,7 @@ impl Worker {
                 connection.marks.chunk = Some(chunks.len() as u32);
                 chunks.push(Chunk::kept(index, connection));
             }
-            // Also without input: if its peer has finished, this may be the end of it.
+            // Even without input: if its peer has sent a FIN, it may have to end.
             self.touch(index);
         }
         self.lists.resumed = resumed;
@@ -480,7 +482,7 @@ impl Worker {
         }
     }
 
-    /// Idle clients, soft limits, connections to give up.
+    /// Checks idle clients and soft limits, and evicts or hands over connections.
     fn do_chores(&mut self, ops: &mut Ops<'_>) {
         if !self.has_chores() || self.now_us < self.chores.next_us {
             return;

@@ -1,4 +1,4 @@
-//! The monitors of one worker, and what they are shown.
+//! MONITOR: the monitors of one worker, and the lines they are sent.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use super::connection::{Connection, Life};
 use super::limits::Judge;
 
 impl Worker {
-    /// A connection of this worker begins to watch.
+    /// Makes a connection of this worker a monitor.
     pub(crate) fn begin_to_monitor(&mut self, index: u32) {
         self.lists.monitors.push(index);
         self.shared.engine.notices.monitors.join(self.index);
     }
 
-    /// A connection leaves for another worker: what it is to be shown meanwhile goes with it.
+    /// A monitor leaves for another worker: the lines it misses in transit are kept for it.
     pub(crate) fn depart_as_monitor(&mut self, index: u32) {
         let engine = Arc::clone(&self.shared.engine);
         let (Some(at), Some(client)) = (
@@ -28,8 +28,7 @@ impl Worker {
         self.lists.monitors.swap_remove(at);
     }
 
-    /// A connection that watches is this worker's from now on: it may have been shown things on its
-    /// way here.
+    /// A monitor has arrived from another worker, and gets the lines that were kept for it.
     pub(crate) fn arrive_as_monitor(&mut self, index: u32) {
         let engine = Arc::clone(&self.shared.engine);
         let Some(client) = self.at(index).map(|connection| connection.session.id) else { return };
@@ -41,7 +40,7 @@ impl Worker {
         self.show_to(index, &lines, is_torn);
     }
 
-    /// A connection of this worker watches no more.
+    /// A connection of this worker is no monitor any more.
     pub(crate) fn end_monitoring(&mut self, index: u32) {
         if let Some(at) = self.lists.monitors.iter().position(|one| *one == index) {
             self.lists.monitors.swap_remove(at);
@@ -49,13 +48,13 @@ impl Worker {
         }
     }
 
-    /// Whether this worker has something to show to its monitors.
+    /// Whether this worker has lines for its monitors.
     #[inline]
     pub(crate) fn has_to_show(&self) -> bool {
         !self.lists.monitors.is_empty() && self.shared.engine.notices.monitors.has_lines(self.index)
     }
 
-    /// Shows the monitors of this worker what has run.
+    /// Sends the monitors of this worker the commands that have run.
     #[inline]
     pub(crate) fn feed_monitors(&mut self) {
         if self.has_to_show() {
@@ -68,7 +67,7 @@ impl Worker {
         let engine = Arc::clone(&self.shared.engine);
         let feed = engine.notices.monitors.feed_of(self.index);
         let Lines { lines, is_torn, .. } = feed.take();
-        // Whose user was gone before something ran is not shown it.
+        // A monitor whose user was removed before a command ran does not see that command.
         self.look_at_users();
         for at in 0..self.lists.monitors.len() {
             self.show_to(self.lists.monitors[at], &lines, is_torn);
@@ -86,7 +85,7 @@ impl Worker {
         self.touch(index);
     }
 
-    /// A monitor would miss something: it is closed.
+    /// Closes a monitor that would miss a line.
     fn end_torn(&mut self, index: u32) {
         let is_open = |one: &&mut Connection| one.life == Life::Open && !one.session.closing;
         if let Some(connection) = self.at(index).filter(is_open) {

@@ -1,4 +1,4 @@
-//! What a worker does with messages: it gives them to its connections.
+//! Delivering published messages to the connections of a worker.
 
 use std::sync::Arc;
 
@@ -16,29 +16,29 @@ use pantala_engine::pubsub::message::Message;
 use pantala_engine::pubsub::name::{Name, SubscriberId};
 use pantala_engine::pubsub::subscribers::WorkerSubscribers;
 
-/// A worker delivers about so much a turn; the rest waits for the next, so that what was delivered
-/// is sent before there is more, and others are served.
+/// About the most bytes a worker delivers in a turn. The rest waits for the next turn, so that the
+/// messages are sent before there are more, and other connections are served.
 const TURN_BYTES: usize = 16 << 20;
 
-/// A worker ends so many subscriptions of lost connections a turn.
+/// The most subscriptions of lost connections that a worker removes in a turn.
 const TURN_NAMES: usize = 4096;
 
-/// A message that was too much for one turn, and those who are still to get it, the next one at the
-/// end.
+/// A message that was too much for one turn, and the subscribers that have yet to get it, in
+/// reverse order.
 pub struct Sharing {
     message: Message,
     rest: Vec<(SubscriberId, Option<Name>)>,
 }
 
 impl Worker {
-    /// Whether messages wait to be delivered, or subscriptions to be ended.
+    /// Whether messages wait to be delivered, or subscriptions to be removed.
     pub(crate) fn has_published(&self) -> bool {
         self.shared.engine.notices.pubsub.has_published(self.index)
             || self.delivery.sharing.is_some()
             || !self.lists.unsubscribing.is_empty()
     }
 
-    /// Delivers the messages that lie in the queue by now.
+    /// Delivers the messages that are in the queue by now.
     #[inline]
     pub(crate) fn deliver_published(&mut self) {
         let pubsub = &self.shared.engine.notices.pubsub;
@@ -52,9 +52,9 @@ impl Worker {
 
     #[cold]
     fn deliver_what_is_there(&mut self) {
-        // Not those that come meanwhile: other connections want to be served, too.
+        // Messages that arrive meanwhile wait: other connections are to be served, too.
         let count = self.published_count();
-        // Who has lost a channel before something was published there does not hear of it.
+        // A client that lost a channel before a message was published there does not get it.
         self.look_at_users();
         self.deliver_messages(count, TURN_BYTES);
     }
@@ -83,8 +83,8 @@ impl Worker {
         }
     }
 
-    /// Delivers a message to all it is meant for. When that becomes too much for one turn the rest
-    /// of them is kept in `sharing`.
+    /// Delivers a message to its subscribers. When that becomes too much for one turn, `sharing`
+    /// keeps the message and the subscribers that are left.
     fn deliver_one(
         &mut self,
         subscribers: &WorkerSubscribers,
@@ -92,7 +92,8 @@ impl Worker {
         most_bytes: usize,
     ) {
         let mut rest = Vec::new();
-        // One message at a time: a thread of the lane that subscribes holds a stripe meanwhile.
+        // One message at a time: a thread of the lane that subscribes may wait for this lock with a
+        // stripe held.
         let inside = subscribers.lock();
         inside.deliver(&message, |subscriber_id, pattern| {
             if self.delivery.told_bytes > most_bytes {
@@ -107,8 +108,8 @@ impl Worker {
         }
     }
 
-    /// Goes on delivering a message that was too much for the turn before, to those who still
-    /// listen.
+    /// Goes on with a message that was too much for the previous turn, for the subscribers that
+    /// still listen.
     fn share_out(&mut self, subscribers: &WorkerSubscribers, most_bytes: usize) {
         let Some(mut sharing) = self.delivery.sharing.take() else { return };
         while let Some((subscriber_id, pattern)) = sharing.rest.pop() {
@@ -146,8 +147,9 @@ impl Worker {
         self.touch(index);
     }
 
-    /// A connection has published something: delivers what is for this worker. When too much was
-    /// delivered in this turn, or waits to be delivered elsewhere, its next commands wait.
+    /// Delivers what a connection has just published to this worker's subscribers. When too much
+    /// was delivered in this turn, or waits to be delivered elsewhere, the connection's next
+    /// commands wait.
     pub(crate) fn after_publishing(&mut self, index: u32) {
         self.deliver_published();
         if self.shared.engine.notices.pubsub.is_crowded() {
@@ -180,9 +182,8 @@ impl Worker {
         }
     }
 
-    /// Sends a connection what it has not asked for at this moment: a published message, an
-    /// invalidated key. One that has too much unread output gets no more, and is closed at the end
-    /// of the turn.
+    /// Pushes a message to a connection: a published message or an invalidated key. A connection
+    /// with too much unread output gets none, and is closed when the turn ends.
     #[inline]
     pub(crate) fn tell(&mut self, handle: u64, write: impl FnOnce(&mut Vec<u8>, Version)) {
         let index = (handle & u64::from(u32::MAX)) as u32;
@@ -201,7 +202,7 @@ impl Worker {
         }
     }
 
-    /// A connection has ended: it gets no more messages. Many subscriptions end turn by turn.
+    /// Ends the subscriptions of a lost connection. Many of them are removed over several turns.
     pub(crate) fn end_subscriptions(&mut self, is_subscribed: bool, place: Place) {
         if is_subscribed {
             self.lists.unsubscribing.push(place);
@@ -209,7 +210,7 @@ impl Worker {
         }
     }
 
-    /// Goes on with that.
+    /// Goes on removing subscriptions of lost connections.
     #[inline]
     pub(crate) fn forget_listeners(&mut self) {
         if !self.lists.unsubscribing.is_empty() {
@@ -229,8 +230,8 @@ impl Worker {
         }
     }
 
-    /// A connection leaves for another worker. What was published before is delivered, what is
-    /// published from now on goes with it.
+    /// Moves the subscriptions of a connection that leaves for another worker into transit.
+    /// Messages published before are delivered first; later ones are kept for its arrival.
     pub(crate) fn take_off(&mut self, index: u32) {
         self.look_at_users();
         let Some(connection) = self.at(index) else { return };
@@ -249,7 +250,8 @@ impl Worker {
         }
     }
 
-    /// A connection has come from another worker, or is new: this is its place.
+    /// Gives a new connection its place, or one that has arrived from another worker with what was
+    /// kept for it.
     pub(crate) fn land(&self, connection: &mut Connection) {
         let worker = self.index as u16;
         let here = Place { worker, connection: connection.handle() };
@@ -260,7 +262,7 @@ impl Worker {
         }
         let engine = &self.shared.engine;
         let transit = engine.notices.pubsub.travel(from, here, session.version, || {});
-        // What was published on the way may be of a channel that it has lost on the way.
+        // A message kept in transit may be of a channel that the user has lost meanwhile.
         renew(&mut connection.session, &engine.acl.in_force(), &engine.notices.pubsub);
         if !connection.session.closing {
             connection.output.bytes.extend_from_slice(&transit.bytes);

@@ -6,10 +6,10 @@
 //! ```
 //!
 //! Invariants
-//! 1. A replica's output holds what it is to be sent, in order, and nothing else: no reply, no
+//! 1. A replica's output holds the copy and the stream, in order, and nothing else: no reply, no
 //!    message.
-//! 2. No more than [`UNSENT_BYTES`] and a piece lie in its output; the rest comes from the stream
-//!    when that is sent.
+//! 2. Its output holds at most [`UNSENT_BYTES`] and one piece; the rest is taken from the stream
+//!    once that is sent.
 //!
 //! Not here: who gets a copy and when (`replication/primary`). Tests: compat/replication.
 
@@ -25,24 +25,24 @@ use super::Worker;
 use super::connection::{Connection, Life, Waiting};
 use crate::replication::primary;
 
-/// So much lies in a replica's output at most, and one piece more.
+/// The most bytes in a replica's output, but for one piece more.
 const UNSENT_BYTES: usize = 256 << 10;
-/// What is taken from the stream at a time.
+/// The most bytes that are taken from the stream at a time.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// What came of a look at a replica.
+/// The result of serving a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Served {
-    /// There is nothing more for it now.
+    /// It has been given all there is.
     All,
-    /// There is more, once something was sent.
+    /// There is more for it, once some of its output was sent.
     Some,
     /// Its connection is to be closed.
     Lost,
 }
 
 impl Worker {
-    /// A connection is a replica's from now on, if its last command has made it one.
+    /// Begins to serve a connection as a replica's, if its last command has made it one.
     pub(super) fn begin_to_follow(&mut self, index: u32) {
         let Some(connection) = self.at(index).filter(|one| one.session.is_replica()) else {
             return;
@@ -52,7 +52,7 @@ impl Worker {
         }
     }
 
-    /// A replica is this worker's from now on.
+    /// Begins to serve a replica that has come from another worker.
     pub(super) fn arrive_as_replica(&mut self, index: u32) {
         let worker = self.index;
         let Some(connection) = self.at(index) else { return };
@@ -60,11 +60,11 @@ impl Worker {
         connection.park(Waiting::Replica);
         replica.set_worker(worker);
         self.lists.replicas.push(index);
-        // What was said before found the worker of before.
+        // Earlier messages about it went to its previous worker.
         self.touch(index);
     }
 
-    /// A replica goes to another worker, or ends.
+    /// A replica leaves for another worker, or ends.
     pub(super) fn depart_as_replica(&mut self, index: u32) {
         self.lists.replicas.retain(|one| *one != index);
         if self.lists.replicas.is_empty() {
@@ -74,14 +74,15 @@ impl Worker {
         self.count_replicas();
     }
 
-    /// There is more for replicas.
+    /// Looks at all replicas: the stream has grown.
     pub(super) fn look_at_replicas(&mut self) {
         for at in 0..self.lists.replicas.len() {
             self.touch(self.lists.replicas[at]);
         }
     }
 
-    /// Each second: those who wait for a copy hear that they are not forgotten.
+    /// Once a second: sends a newline to the replicas that wait for a copy, so that they do not
+    /// time out.
     pub(crate) fn keep_replicas_alive(&mut self) {
         for at in 0..self.lists.replicas.len() {
             let index = self.lists.replicas[at];
@@ -99,7 +100,7 @@ impl Worker {
         }
     }
 
-    /// Hears what a replica says, and writes what it is to be sent, as far as there is room.
+    /// Reads what a replica has sent, and writes what it is to be sent, as far as there is room.
     pub(crate) fn serve_replica(&mut self, index: u32) -> Served {
         let Some(replica) = self.at(index).and_then(|one| one.session.replica.clone()) else {
             return Served::Lost;
@@ -123,7 +124,7 @@ impl Worker {
         served
     }
 
-    /// Takes what a replica has sent; whether that was something that a replica says.
+    /// Reads a replica's acknowledgements; false if it has sent something else.
     fn hear_replica(&mut self, index: u32, replica: &Arc<Replica>) -> bool {
         let (shared, now_us) = (Arc::clone(&self.shared), self.now_us);
         let limited = Arc::clone(&self.limited);
@@ -148,7 +149,7 @@ impl Worker {
                         command = name_of(&args);
                     }
                 }
-                // A newline: it is busy with its copy.
+                // A newline: the replica is busy with its copy.
                 Step::Empty { consumed } => {
                     at += consumed;
                     replica.is_heard(now_us);
@@ -175,7 +176,7 @@ impl Worker {
         is_known
     }
 
-    /// Writes what a replica is to be sent, as far as there is room.
+    /// Writes the copy and the stream to a replica, as far as there is room.
     fn feed_replica(&mut self, index: u32, replica: &Arc<Replica>) -> Served {
         let (shared, now_us) = (Arc::clone(&self.shared), self.now_us);
         let counts = &shared.replication.primary.counts;
@@ -210,8 +211,8 @@ impl Worker {
         Served::Some
     }
 
-    /// Whether a replica has more to get than `client-output-buffer-limit replica` allows. As in
-    /// Redis that is at least what is kept for those who come back.
+    /// Whether a replica lags behind by more than `client-output-buffer-limit replica`. As in Redis
+    /// the limit is at least the size of the backlog.
     fn is_too_far(&mut self, index: u32, replica: &Replica) -> bool {
         let (settings, now_us) = (Arc::clone(&self.settings), self.now_us);
         let end = self.shared.replication.stream.end();
@@ -232,7 +233,7 @@ impl Worker {
         now_us - since_us > u64::from(limit.soft_s) * 1_000_000
     }
 
-    /// A replica's connection ends.
+    /// Ends a replica with its connection.
     pub(crate) fn end_following(&mut self, index: u32) {
         let replica = self.at(index).filter(|one| one.session.is_replica());
         let Some(replica) = replica.and_then(|one| one.session.replica.clone()) else { return };
@@ -241,13 +242,13 @@ impl Worker {
     }
 }
 
-/// All of a copy was given out: what follows it.
+/// Ends the copy of a replica that was given all of it.
 fn end_copy(replica: &Replica, now_us: u64) {
-    // Redis says nothing while it takes a copy: silence counts from now on.
+    // Redis sends nothing while it loads a copy: its silence counts from now on.
     replica.is_heard(now_us);
     replica.set_copy(None);
     if replica.announced().only_copy {
-        // Nothing does.
+        // No stream follows.
         replica.start_on_word(true);
     } else if !replica.starts_on_word() {
         replica.set_phase(Phase::Online);
@@ -255,7 +256,7 @@ fn end_copy(replica: &Replica, now_us: u64) {
     }
 }
 
-/// Whether a replica has said how far it is; `None`: it has sent what a replica does not say.
+/// Whether a replica's command acknowledges a position; `None`: it is no command of a replica's.
 fn word(args: &[&[u8]], replica: &Replica, now_us: u64) -> Option<bool> {
     match args {
         [name, rest @ ..] if is_word(name, "REPLCONF") => match rest {

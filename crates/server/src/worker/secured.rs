@@ -1,5 +1,5 @@
-//! Connections with TLS: between the socket's bytes and a connection's `input` and `output`, which
-//! hold plain bytes as ever.
+//! TLS: between the socket's bytes and a connection's `input` and `output`, which hold plain bytes
+//! in any case.
 //!
 //! ```text
 //! Event::Data --receive_sealed--> TlsSession::open --> input --> chunk, as for any connection
@@ -7,13 +7,14 @@
 //! ```
 //!
 //! Invariants
-//! 1. A worker computes at most `max-new-tls-connections-per-cycle` steps of handshakes in a turn:
-//!    each takes some tenths of a millisecond (a signature, an exchange of keys). Others wait in
-//!    line with what they have sent, and are not read from meanwhile.
-//! 2. Of a long reply [`PIECE_BYTES`] are sealed in a turn, and the next when they are sent. So
-//!    what a client does not read exists once, as plain bytes, and the limits of output count it.
-//! 3. A handshake that is not over within `tls_handshake_timeout` ends its connection.
-//! 4. Whoever is closed is told so by TLS (close_notify) if nothing is on its way to him.
+//! 1. A worker computes at most `max-new-tls-connections-per-cycle` steps of handshakes a turn:
+//!    each takes some tenths of a millisecond (a signature, a key exchange). Other connections
+//!    queue with what they have sent, and are not read from meanwhile.
+//! 2. Of a long reply [`PIECE_BYTES`] are sealed a turn, and the next piece once that is sent. So
+//!    what a client does not read exists once, as plain bytes, and counts against the output
+//!    limits.
+//! 3. A handshake that takes longer than `tls_handshake_timeout` ends its connection.
+//! 4. A peer whose connection is closed gets a close_notify if nothing else is on its way to it.
 //! 5. All of this moves with its connection to another worker.
 //!
 //! Not here: TLS itself (`pantala_tls`), the certificates (`crate::tls`).
@@ -35,35 +36,35 @@ use super::connection::{Connection, Life};
 use super::serving::{Chunk, Chunks};
 use crate::clients::describe::describe;
 
-/// So much of a reply is sealed in a turn: about a tenth of a millisecond.
+/// The most bytes of a reply sealed in a turn: about a tenth of a millisecond.
 const PIECE_BYTES: usize = 256 << 10;
-/// Connections whose handshakes are looked at in a turn, be there ever so little to do.
+/// The most connections whose handshakes are looked at in a turn, however little there is to do.
 const TURN_LOOKS: usize = 256;
-/// Buffers of plain output up to this size are used again by their connection.
+/// Plain output buffers up to this size are reused by their connection.
 const KEPT_PLAIN_BYTES: usize = 16 << 10;
 
-/// For who speaks plainly where only TLS is understood.
+/// The reply to a client that speaks plainly where only TLS is served.
 const NOT_TLS: &[u8] = b"-ERR This port speaks TLS, and what was sent is not TLS\r\n";
 const NOT_TLS_ITEMS: &[u8] = b"SERVER_ERROR This port speaks TLS, and what was sent is not TLS\r\n";
 
-/// What a connection has for TLS.
+/// The TLS side of a connection.
 pub struct Secured {
-    /// From its first byte on.
+    /// `None` until the first byte has come.
     session: Option<TlsSession>,
     /// When it began (monotonic, microseconds).
     pub since_us: u64,
-    /// Received, and waits in line for a step of the handshake.
+    /// Bytes received while it queues for a step of the handshake.
     waiting: Vec<u8>,
-    /// Plain bytes that are being sealed, up to `sealed` of them are.
+    /// Plain bytes that are being sealed; those up to `sealed` are.
     plain: Vec<u8>,
     sealed: usize,
-    /// Nothing follows what there is to be sent.
+    /// Nothing follows the present output.
     pub is_last: bool,
     has_said_goodbye: bool,
 }
 
 impl Secured {
-    /// Before anything has come.
+    /// The state before anything has come.
     pub fn new(now_us: u64) -> Self {
         Secured {
             session: None,
@@ -76,22 +77,22 @@ impl Secured {
         }
     }
 
-    /// TLS itself, for whoever serves the connection from now on.
+    /// The TLS session, for the HTTP service that takes the connection over.
     pub fn into_session(self) -> Option<TlsSession> {
         self.session
     }
 
-    /// Whether the handshake is not over.
+    /// Whether the handshake is not complete.
     pub fn is_handshaking(&self) -> bool {
         self.session.as_ref().is_none_or(TlsSession::is_handshaking)
     }
 
-    /// Whether it waits in line for a step of its handshake.
+    /// Whether it queues for a step of its handshake.
     pub fn waits_for_turn(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Plain bytes that were taken from the output and are not sealed yet.
+    /// Plain bytes taken from the output and not sealed yet.
     pub fn unsealed_bytes(&self) -> usize {
         self.plain.len() - self.sealed
     }
@@ -102,7 +103,8 @@ impl Secured {
         size_of::<Secured>() + session + self.waiting.capacity() + self.plain.capacity()
     }
 
-    /// Whether something is to be sent, where `is_waiting` says that the output has something.
+    /// Whether there is something to send; `is_waiting` says that the connection's output is not
+    /// empty.
     #[inline]
     pub fn has_output(&self, is_waiting: bool) -> bool {
         let Some(session) = &self.session else { return false };
@@ -113,8 +115,8 @@ impl Secured {
                     || self.is_last && !self.has_said_goodbye)
     }
 
-    /// The next bytes to be sent, in this buffer: what TLS itself has to say, and a piece of what
-    /// was left of the output or, when nothing is, of the output as it is now.
+    /// The next bytes to send, in the buffer `wire`: TLS's own messages, and a piece of the plain
+    /// bytes taken before or, when none are left, of the present output.
     pub fn seal(&mut self, output: &mut Vec<u8>, mut wire: Vec<u8>) -> Vec<u8> {
         let Some(session) = &mut self.session else { return wire };
         if self.plain.is_empty() {
@@ -136,12 +138,12 @@ impl Secured {
         wire
     }
 
-    /// A buffer that is not needed any more.
+    /// A plain buffer that is not needed any more.
     pub fn take_spent(&mut self) -> Vec<u8> {
         if self.plain.is_empty() { take(&mut self.plain) } else { Vec::new() }
     }
 
-    /// What says that nothing more comes, if that can be said and has not been.
+    /// The close_notify, if it can be sent and was not yet.
     pub fn goodbye(&mut self) -> Vec<u8> {
         let mut wire = Vec::new();
         if let Some(session) = self.session.as_mut().filter(|_| !self.has_said_goodbye) {
@@ -151,28 +153,28 @@ impl Secured {
         wire
     }
 
-    /// The connection is broken.
+    /// The connection is broken: no close_notify is to be sent.
     pub fn hears_nothing(&mut self) {
         self.has_said_goodbye = true;
     }
 }
 
-/// About what a session takes with its keys and buffers (measured, rustls 0.23).
+/// About the memory of a session with its keys and buffers (measured, rustls 0.23).
 const SESSION_BYTES: usize = 8 << 10;
 
 /// The handshakes of one worker.
 #[derive(Default)]
 pub struct Handshakes {
-    /// Those that have begun, the oldest first; many of them are over.
+    /// When handshakes began, the oldest first; many of them are complete.
     begun: VecDeque<(u64, Token)>,
-    /// Those that wait for a turn.
+    /// The connections that queue for a step.
     line: VecDeque<Token>,
-    /// Steps that may be computed in this turn.
+    /// Steps that may still be computed in this turn.
     left: u32,
 }
 
 impl Handshakes {
-    /// A connection is this worker's from now on, whose handshake is not over.
+    /// Adds a connection of this worker whose handshake is not complete.
     pub fn joined(&mut self, connection: &Connection) {
         let Some(tls) = connection.tls.as_ref().filter(|tls| tls.is_handshaking()) else { return };
         self.begun.push_back((tls.since_us, connection.token));
@@ -181,14 +183,14 @@ impl Handshakes {
         }
     }
 
-    /// Whether some wait for a turn.
+    /// Whether connections queue for a step.
     pub fn are_waiting(&self) -> bool {
         !self.line.is_empty()
     }
 }
 
 impl Worker {
-    /// Whether a connection that could speak TLS does not: told by its first byte.
+    /// Whether a connection that could speak TLS does not, by its first byte.
     pub(super) fn begins_plainly(&mut self, conn: Token, bytes: &[u8]) -> bool {
         let accepts = self.settings.tls_accept_plain;
         let Some(connection) = self.find(conn) else { return false };
@@ -211,7 +213,7 @@ impl Worker {
         true
     }
 
-    /// Bytes of a connection with TLS have come.
+    /// Handles bytes that have come over a TLS connection.
     #[inline(never)]
     pub(super) fn receive_sealed(&mut self, conn: Token, bytes: &[u8], chunks: &mut Chunks<'_>) {
         let (now_us, has_turn) = (self.now_us, self.handshakes.left > 0);
@@ -235,7 +237,7 @@ impl Worker {
         self.open(conn, bytes, chunks);
     }
 
-    /// What came while the connection was on its way to this worker.
+    /// Takes bytes that came while the connection was moving to this worker.
     fn take_plainly(&mut self, conn: Token, bytes: &[u8]) {
         if let Some(connection) = self.find(conn).filter(|one| one.life == Life::Open) {
             connection.input.bytes.extend_from_slice(bytes);
@@ -243,8 +245,8 @@ impl Worker {
         }
     }
 
-    /// Lets those take a step of their handshake that are first in line, and ends those that take
-    /// too long.
+    /// Computes the next handshake steps of the connections that queue, and ends handshakes that
+    /// take too long.
     pub(super) fn take_handshakes(&mut self, chunks: &mut Chunks<'_>, ops: &mut Ops<'_>) {
         if self.handshakes.line.is_empty() && self.handshakes.begun.is_empty() {
             self.handshakes.left = self.settings.max_new_tls_connections_per_cycle;
@@ -287,7 +289,7 @@ impl Worker {
         }
     }
 
-    /// When the oldest handshake has to be over.
+    /// The time left until the oldest handshake has to be complete.
     pub(super) fn handshakes_end_in(&self) -> Option<Duration> {
         let (since_us, _) = self.handshakes.begun.front()?;
         let most_us = u64::from(self.settings.tls_handshake_timeout_s) * 1_000_000;
@@ -295,7 +297,7 @@ impl Worker {
         (most_us > 0).then(|| Duration::from_micros(left_us))
     }
 
-    /// Opens what has come, and hands on what it says.
+    /// Decrypts what has come, and serves the plain bytes.
     fn open(&mut self, conn: Token, bytes: &[u8], chunks: &mut Chunks<'_>) {
         let shared = Arc::clone(&self.shared);
         let spare = &mut self.lists.spare;
@@ -343,14 +345,14 @@ impl Worker {
         }
     }
 
-    /// The end of a connection whose peer has sent what is no TLS, or a certificate that is not
-    /// believed: it is told why, as TLS has it.
+    /// Ends a connection whose peer has sent no TLS, or a certificate that is not trusted; a TLS
+    /// alert says why.
     #[cold]
     fn failed(&mut self, conn: Token, fault: &Fault) {
         self.shared.tls.counts.failed.add(1);
         let Some(connection) = self.find(conn) else { return };
         tracing::debug!(client = %connection.session.peer, %fault, "a TLS connection failed");
-        // The alert is all that is still to be said.
+        // Only the alert is still to be sent.
         connection.output.bytes = Vec::new();
         if let Some(tls) = connection.tls.as_mut() {
             tls.has_said_goodbye = true;
@@ -359,7 +361,7 @@ impl Worker {
         connection.life = Life::Ending;
     }
 
-    /// The handshake is over.
+    /// The handshake of a connection is complete.
     #[cold]
     fn established(&mut self, conn: Token) {
         self.shared.tls.counts.done.add(1);
@@ -376,8 +378,8 @@ impl Worker {
         }
     }
 
-    /// A client's certificate has names: it becomes the first of them that is a user and on. Where
-    /// none is it stays what it was, which ACL LOG tells.
+    /// Logs a client in by its certificate: as the first of its names that is an enabled user. If
+    /// none is, the login stays what it was, and ACL LOG has an entry.
     fn named_by_certificate(&mut self, conn: Token, names: &[String]) {
         let (shared, now) = (Arc::clone(&self.shared), self.users.clone());
         let now_us = self.now_us;
@@ -394,7 +396,7 @@ impl Worker {
         shared.engine.log_refusal(refusal);
     }
 
-    /// Plain bytes have been appended to the connection's input: they are served as any.
+    /// Serves plain bytes that were appended to the connection's input.
     fn hand_on(&mut self, conn: Token, chunks: &mut Chunks<'_>) {
         let is_retiring = self.is_retiring;
         let Some(connection) = self.find(conn) else { return };

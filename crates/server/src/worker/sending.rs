@@ -1,24 +1,25 @@
-//! The end of a turn: sending what it has written, ending what has ended.
+//! The end of a turn: sends the output of its connections, and ends those that are done.
 //!
 //! What a connection does not read costs at most [`THROTTLE_BYTES`] of output plus one reply: above
-//! that its commands wait (their bytes are still received, so a client that writes a long pipeline
-//! before it reads is not held up), up to `client-query-buffer-limit`.
+//! that its commands wait. Its bytes are still received, up to `client-query-buffer-limit`, so a
+//! client that writes a long pipeline before it reads is not held up.
 //!
-//! Where a command waits for something that ends by itself (the lane, a partition, CLIENT PAUSE)
-//! further input is left to the kernel above [`PARKED_INPUT_BYTES`], and that of a client which has
-//! yet to authenticate above [`UNAUTHENTICATED_INPUT_BYTES`]. Not where it waits for keys, perhaps
-//! for ever: a FIN comes after all input, so with a full window it would never arrive, and one who
-//! has gone would be served. There all is read, as in Valkey.
+//! While a command waits for something that ends by itself (the lane, a partition, CLIENT PAUSE),
+//! input above [`PARKED_INPUT_BYTES`] stays in the kernel; that of a client which has yet to
+//! authenticate, above [`UNAUTHENTICATED_INPUT_BYTES`]. Not while it is blocked on keys, perhaps
+//! for ever: a FIN comes after all input, so with a full window it would never arrive, and a client
+//! that has gone would be served. Then all input is read, as in Valkey.
 //!
-//! Nor where a client is held back for a wrong password, and has yet to authenticate or has given
-//! several: what it goes on to send is read and thrown away, so that its end is heard of, and that
-//! drops it at once.
+//! Nor while a client is held back for a wrong password and has yet to authenticate, or has given
+//! several: its further input is read and thrown away, so that its FIN is noticed, which drops it
+//! at once.
 //!
-//! A peer that has gone can not be told from one that has only finished sending: both are a FIN. So
-//! that ends whoever waits for keys, in both cases, as Valkey frees a blocked client whose peer
-//! half-closes. All others get what they asked for before. While reading is paused a hang-up is
-//! heard of if the window had room for it; it counts when the command begins to wait for keys. A
-//! reset is heard of at any time and ends everybody at once: from a send that fails, or, where what
+//! A peer that has gone cannot be told from one that has only finished sending: both send a FIN. So
+//! a FIN ends a client that is blocked on keys in either case, as Valkey frees a blocked client
+//! whose peer half-closes. All others get their replies first. While reading is paused, a hang-up
+//! is noticed if the window had room for it; it counts when the command begins to block on keys. A
+//! reset is noticed at any time and ends every connection at once: by a send that fails, or, where
+//! input is not answered at once, by watching the peer (`Ops::watch_peer`).
 //! was received is not answered at once, by watching (`Ops::watch_peer`).
 
 use std::mem::{replace, take};
@@ -33,18 +34,18 @@ use crate::worker::Worker;
 use crate::worker::connection::{Life, Waiting};
 use crate::worker::limits::Judgement;
 
-/// Above this much unsent output a connection's commands wait until it is sent.
+/// Above this much unsent output a connection's commands wait.
 pub const THROTTLE_BYTES: usize = 1 << 20;
 /// Larger buffers are freed in the background.
 const LARGE_BUFFER_BYTES: usize = 1 << 20;
-/// What was sent of more than this is given back at once: until then it counts as used, and a
-/// worker that sleeps would keep it for as long as it sleeps.
+/// A sent buffer above this is given back at once: otherwise it would count as used, for as long as
+/// a sleeping worker sleeps.
 const MOST_LAZY_BYTES: usize = 8 << 10;
-/// A parked connection's further input is left to the kernel above this; see the module.
+/// Above this, a parked connection's further input stays in the kernel; see the start of this file.
 const PARKED_INPUT_BYTES: usize = 1 << 20;
 
 impl Worker {
-    /// The reactor has sent a buffer.
+    /// Takes a buffer back that the reactor has sent.
     pub(crate) fn sent(&mut self, conn: Token, buffer: Vec<u8>) {
         self.tally.writes.add(1);
         let follows = self.find(conn).is_some_and(|connection| is_replica(connection));
@@ -65,16 +66,16 @@ impl Worker {
         self.touch(conn.index);
     }
 
-    /// A buffer that is needed no more.
+    /// Keeps a buffer that is not needed any more, or frees it.
     pub(crate) fn keep_buffer(&mut self, buffer: Vec<u8>) {
         let left = self.lists.spare.keep(buffer, self.limited.memory.most_bytes);
         if let Some(buffer) = left.filter(|buffer| buffer.capacity() > LARGE_BUFFER_BYTES) {
-            // Its pages go back to the system, which takes its time.
+            // Freeing it returns pages to the system, which takes time.
             self.shared.engine.space.dispose(Garbage::Bytes(buffer), true, &self.tally.keys);
         }
     }
 
-    /// Goes through the connections this turn has touched.
+    /// Goes through the connections that this turn has touched.
     pub(crate) fn flush(&mut self, ops: &mut Ops<'_>) {
         let mut touched = take(&mut self.lists.touched);
         if !self.lists.replicas.is_empty() {
@@ -92,7 +93,7 @@ impl Worker {
         }
     }
 
-    /// Counts what a connection takes now.
+    /// Counts again what a connection takes.
     fn recount(&mut self, index: u32) {
         let Some(connection) = self.at(index) else { return };
         let (before, bytes) = (connection.counts.counted_bytes, connection.memory_bytes() as u64);
@@ -128,7 +129,7 @@ impl Worker {
         self.end_if_through(index);
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
         let is_last = connection.life == Life::Ending;
-        // What it sent in this turn is answered later, or never.
+        // Its input of this turn is answered later, or never.
         let is_unanswered =
             connection.output.bytes.is_empty() && connection.counts.active_us == self.now_us;
         if let Some(tls) = connection.tls.as_mut().filter(|_| is_last) {
@@ -146,7 +147,7 @@ impl Worker {
             && connection.has_output()
         {
             if is_last {
-                // Who has read its last reply counts on it that nobody is told anything there.
+                // Once a client has read its last reply, it may rely on getting no more messages.
                 self.shared.engine.notices.directory.leave(connection.session.id);
             }
             let spare = &mut self.lists.spare;
@@ -168,7 +169,7 @@ impl Worker {
             ops.send(token, output, receipt);
             self.keep_buffer(spent);
             if follows {
-                // A large buffer went from what is spare to the connection.
+                // A large buffer has moved from the spare ones to the connection.
                 self.recount(index);
             }
         } else if is_last {
@@ -177,8 +178,8 @@ impl Worker {
         self.balance_reading(index, is_unanswered, ops);
     }
 
-    /// Whether what a connection was answered may be seen: with `appendfsync always` its last step
-    /// is durable. Others are not held up.
+    /// Whether a connection's replies may be sent: with `appendfsync always` its last step must be
+    /// durable. Other connections are not held up.
     #[inline]
     fn is_kept(&self, index: u32) -> bool {
         let journal = &self.shared.engine.journal;
@@ -190,34 +191,35 @@ impl Worker {
         step == Stamp::default() || journal.is_durable(step)
     }
 
-    /// More of the journal is durable.
+    /// Sends replies that waited: more of the journal is durable.
     pub(super) fn send_kept(&mut self) {
         for index in take(&mut self.lists.unkept) {
             self.touch(index);
         }
     }
 
-    /// Sends its last replies from now on, if no more commands are to run.
+    /// Begins to end a connection that has no more commands to run.
     fn end_if_through(&mut self, index: u32) {
         let Some(connection) = self.at(index).filter(|one| one.life == Life::Open) else { return };
-        // A peer that finished sending still gets what it asked for before.
+        // A peer that has sent a FIN still gets the replies to earlier commands.
         let is_through =
             connection.is_ready() && connection.peer.is_done && !connection.marks.is_resumed;
-        // One that waits for keys gets nothing any more: it might wait for ever.
+        // One that is blocked on keys gets none: it might wait for ever.
         let is_gone =
             connection.waits_for_keys() && (connection.peer.is_done || connection.peer.has_hung_up);
         if is_through || is_gone || connection.session.closing {
             connection.life = Life::Ending;
-            // What it would be served with would be lost.
+            // An element that it was served would be lost.
             self.stop_waiting(index);
         }
     }
 
-    /// Leaves input in the kernel while a connection that is parked for a while has enough of it,
-    /// so that its peer feels it; takes it up again after.
+    /// Pauses reading while a parked connection has enough input, so that its peer feels
+    /// back-pressure; resumes it afterwards.
     fn balance_reading(&mut self, index: u32, is_unanswered: bool, ops: &mut Ops<'_>) {
         let Some(connection) = self.at(index) else { return };
-        // A FIN arrives after all that was sent, so who waits for keys is read from to the end.
+        // A FIN arrives after all that was sent, so the input of a client that is blocked on keys
+        // is read to its end.
         let ends_by_itself =
             connection.waits.parked.is_some_and(|parked| parked.waiting != Waiting::Keys);
         if is_unanswered || connection.waits_for_keys() {
@@ -244,7 +246,7 @@ impl Worker {
         }
     }
 
-    /// Closes one that has gone beyond a limit.
+    /// Closes a connection that has exceeded a limit.
     #[cold]
     fn drop_for(&mut self, over: Judgement, conn: Token, ops: &mut Ops<'_>) {
         match over {
@@ -255,7 +257,7 @@ impl Worker {
         self.drop_connection(conn, ops);
     }
 
-    /// Asks the reactor to close; what is unsent is lost.
+    /// Asks the reactor to close the connection; unsent output is lost.
     pub(crate) fn drop_connection(&mut self, conn: Token, ops: &mut Ops<'_>) {
         let Some(connection) = self.find(conn) else { return };
         if connection.life == Life::Closing {

@@ -1,20 +1,20 @@
-//! Buffers of a worker that are used again: what was sent becomes the room of the next reply.
+//! Spare buffers of a worker: a sent buffer becomes the room of a later reply.
 //!
-//! They count for `maxmemory` like everything else, so with a small limit only a few are kept:
-//! otherwise they would take the place of keys.
+//! They count against `maxmemory`, so with a small limit only a few are kept: otherwise they would
+//! take memory from keys.
 //!
 //! Invariant
-//! 1. `bytes` is the capacity of all that are kept, and below what may be kept after each call.
+//! 1. `bytes` is the capacity of all kept buffers, and after each call at most what may be kept.
 //!
 //! Tests: at the foot.
 
 /// Buffers up to this size are kept.
 const BUFFER_BYTES: usize = 32 << 10;
-/// All of them take so much at most,
+/// All of them together take at most this much,
 const MOST_BYTES: usize = 4 << 20;
-/// and this part of the limit of memory.
+/// and at most this fraction (1/128) of the memory limit.
 const PART_OF_LIMIT: u64 = 128;
-/// Up to this size that of a replica is kept.
+/// The buffer for replicas is kept up to this size.
 const LARGE_BYTES: usize = 1 << 20;
 
 /// The spare buffers of one worker.
@@ -22,13 +22,13 @@ const LARGE_BYTES: usize = 1 << 20;
 pub struct SpareBuffers {
     buffers: Vec<Vec<u8>>,
     bytes: usize,
-    /// What was sent last to a replica, while there is one: as large as its pieces, whose pages are
-    /// not to be had anew each time.
+    /// The buffer last sent to a replica, while there is one. It is as large as the pieces of the
+    /// stream, so its pages are reused instead of mapped again.
     large: Vec<u8>,
 }
 
 impl SpareBuffers {
-    /// One of them, or one without any room.
+    /// A spare buffer, or a new one without capacity.
     #[inline]
     pub fn take(&mut self) -> Vec<u8> {
         let buffer = self.buffers.pop().unwrap_or_default();
@@ -36,8 +36,8 @@ impl SpareBuffers {
         buffer
     }
 
-    /// Keeps a buffer, empty; if it is too large it comes back. `limit_bytes` is that of memory, 0
-    /// where there is none.
+    /// Keeps a buffer, emptied; returns it if it is too large. `limit_bytes` is the memory limit, 0
+    /// if there is none.
     #[inline]
     pub fn keep(&mut self, mut buffer: Vec<u8>, limit_bytes: u64) -> Option<Vec<u8>> {
         if !(1..=BUFFER_BYTES).contains(&buffer.capacity()) {
@@ -56,17 +56,17 @@ impl SpareBuffers {
         None
     }
 
-    /// The one of replicas.
+    /// The large buffer, for replicas.
     pub fn take_large(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.large)
     }
 
-    /// Bytes of the one of replicas.
+    /// The capacity of the large buffer, in bytes.
     pub fn large_bytes(&self) -> usize {
         self.large.capacity()
     }
 
-    /// Keeps the one of replicas; what is not kept comes back.
+    /// Keeps the large buffer; what is not kept is returned.
     pub fn keep_large(&mut self, mut buffer: Vec<u8>) -> Option<Vec<u8>> {
         if buffer.capacity() > LARGE_BYTES || buffer.capacity() <= self.large.capacity() {
             return Some(buffer);

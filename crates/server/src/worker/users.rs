@@ -1,15 +1,15 @@
-//! What a change of users means for a worker's connections.
+//! Changes of users (ACL), as a worker's connections see them.
 //!
 //! Invariants
-//! 1. Before anything runs that has arrived in a turn its session knows the users of that moment;
-//!    after a command that changes them so do those that follow it. So what a client was told to be
-//!    done holds for all that anybody sends after that.
-//! 2. The same holds for what it is told without asking: messages that were published later, and
-//!    what a monitor is shown.
-//! 3. A connection whose user is gone, or which listens to a channel that its user may not listen
-//!    to any more, ends: it has its replies, and nothing more of it runs.
+//! 1. Before the input of a turn runs, its session has been updated to the users of that moment;
+//!    after a command that changes users, so are the sessions of the commands that follow. So when
+//!    a client has been told that a change is done, it holds for everything that any client sends
+//!    afterwards.
+//! 2. The same holds for pushed data: messages published later, and the lines of a monitor.
+//! 3. A connection ends when its user is removed, or may no longer listen to a channel that the
+//!    connection has subscribed to: it gets its replies, and nothing more of it runs.
 //!
-//! Not here: whose rules hold for a command (the engine's `permission`). Tests: `tests/acl.rs`.
+//! Not here: which rules apply to a command (the engine's `permission`). Tests: `tests/acl.rs`.
 
 use std::mem::take;
 
@@ -21,7 +21,7 @@ use super::Worker;
 use super::connection::Life;
 
 impl Worker {
-    /// Looks whether there are other users than its connections know.
+    /// Updates all connections if the users have changed.
     #[inline]
     pub(crate) fn look_at_users(&mut self) {
         if self.shared.engine.acl.version() != self.users.version {
@@ -37,9 +37,9 @@ impl Worker {
         }
     }
 
-    /// Brings a connection's session up to date that comes from elsewhere, which may end it.
+    /// Updates the session of a connection that has come from elsewhere, which may end it.
     pub(super) fn renew_login(&mut self, index: u32) {
-        // It may know users that this worker has not heard of yet.
+        // It may know newer users than this worker does.
         self.look_at_users();
         self.renew_one(index);
     }
@@ -57,7 +57,8 @@ impl Worker {
     }
 }
 
-/// Brings a session up to date; it is closing if its user is gone, or has lost a channel of its.
+/// Updates a session. The session is closing if its user was removed or has lost one of its
+/// channels.
 pub(super) fn renew(session: &mut Session, users: &InForce, pubsub: &PubSub) {
     if session.login().version() != users.version {
         session.closing |= !session.renew_login(users);
@@ -67,7 +68,7 @@ pub(super) fn renew(session: &mut Session, users: &InForce, pubsub: &PubSub) {
     }
 }
 
-/// Whether it listens to something that its user may not listen to any more.
+/// Whether the session is subscribed to something that its user may not listen to any more.
 #[cold]
 fn has_lost_channel(pubsub: &PubSub, session: &Session) -> bool {
     let Some(user) = session.login().user().filter(|_| session.is_subscribed()) else {

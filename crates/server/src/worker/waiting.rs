@@ -1,6 +1,6 @@
-//! Connections whose commands wait for keys: timeouts, CLIENT UNBLOCK, and the end of waiting.
+//! Connections blocked on keys: timeouts, CLIENT UNBLOCK, and the end of blocking.
 //!
-//! What waits and who serves it stands in `pantala_engine::waiting`.
+//! What they wait for and who serves them: `pantala_engine::waiting`.
 
 use std::collections::BTreeMap;
 use std::mem::take;
@@ -18,10 +18,10 @@ use super::Worker;
 use super::connection::{Connection, Life, Waiting};
 use crate::replication::primary;
 
-/// When a command is looked at again whose time is over while the lane runs it.
+/// How soon a timed-out command that the lane is running is checked again.
 const LOOK_AGAIN_US: u64 = 10_000;
 
-/// For how many servers its command waits, if it is one that does (WAIT, WAITAOF).
+/// The acknowledgements that a connection's command waits for, if it is WAIT or WAITAOF.
 fn awaits(connection: Option<&mut Connection>) -> Option<Acknowledged> {
     match connection?.waits.blocked.as_ref()?.at_timeout {
         AtTimeout::Acknowledged(asked) => Some(asked),
@@ -29,21 +29,21 @@ fn awaits(connection: Option<&mut Connection>) -> Option<Acknowledged> {
     }
 }
 
-/// The moments at which waiting ends in vain, of one worker: time and connection.
+/// The timeouts of one worker's blocked connections, in order of time.
 #[derive(Default)]
 pub struct Timeouts {
     pub(super) due: BTreeMap<(u64, u64), u32>,
 }
 
 impl Timeouts {
-    /// When the first of them is.
+    /// When the earliest of them is due.
     pub fn next_us(&self) -> Option<u64> {
         self.due.first_key_value().map(|((until_us, _), _)| *until_us)
     }
 }
 
 impl Worker {
-    /// A connection's command waits for keys from now on; its parking has begun.
+    /// Begins to block a connection's command; the connection is already parked.
     pub(crate) fn block(&mut self, index: u32, blocked: Blocked) {
         let Some(connection) = self.at(index) else { return };
         let (handle, number) = (connection.handle(), connection.waits.parkings);
@@ -60,12 +60,13 @@ impl Worker {
                 self.inbox.for_replicas.join();
                 self.shared.appending.ask_replicas(&self.shared.engine.journal);
             }
-            // What was to call it may have come before.
+            // The message that would wake it may have come before.
             self.answer_if_enough(index);
         }
     }
 
-    /// More of the journal is durable, or a replica has more of it: who waits for that looks again.
+    /// Checks the commands that wait for the journal: more of it is durable, or has reached a
+    /// replica.
     pub(super) fn wake_for_journal(&mut self) {
         for index in take(&mut self.lists.awaiting) {
             if awaits(self.at(index)).is_some() {
@@ -75,18 +76,18 @@ impl Worker {
         }
     }
 
-    /// Answers WAIT or WAITAOF, if all have what they wait for.
+    /// Answers WAIT or WAITAOF if enough servers have acknowledged.
     fn answer_if_enough(&mut self, index: u32) {
         let Some(told) = self.count_acknowledged(index) else { return };
         if told.is_enough() {
             self.unblock(index, None);
         } else if told.wants_local && !self.shared.appending.is_running() {
-            // CONFIG SET appendonly no: nothing will be kept any more.
+            // CONFIG SET appendonly no: nothing becomes durable any more.
             self.unblock(index, Some(&error::NO_LOG_TO_WAIT_FOR));
         }
     }
 
-    /// How many have what WAIT or WAITAOF waits for now; the connection knows it, too.
+    /// Counts the servers that have acknowledged, and stores the count in the connection.
     fn count_acknowledged(&mut self, index: u32) -> Option<Acknowledged> {
         let shared = Arc::clone(&self.shared);
         let asked = awaits(self.at(index))?;
@@ -97,7 +98,7 @@ impl Worker {
         Some(told)
     }
 
-    /// The connection's command waits no longer: it is forgotten here.
+    /// Removes and returns the blocked command of a connection.
     pub(super) fn take_blocked(&mut self, index: u32) -> Option<Box<Blocked>> {
         let connection = self.at(index)?;
         let (handle, blocked) = (connection.handle(), connection.waits.blocked.take()?);
@@ -112,8 +113,8 @@ impl Worker {
         Some(blocked)
     }
 
-    /// Takes the connection's command out of the queues, or off the lane. `None` if it does not
-    /// wait, or if it was served or called in this moment, or runs: then that message will arrive.
+    /// Takes the connection's command out of the queues, or off the lane. `None` if it is not
+    /// blocked, or was served or called at this moment, or runs: then that message will arrive.
     fn give_up(&mut self, index: u32) -> Option<Box<Blocked>> {
         let connection = self.at(index)?;
         let is_in_queues = connection.waits_for_keys();
@@ -130,7 +131,7 @@ impl Worker {
         if is_won { self.take_blocked(index) } else { None }
     }
 
-    /// Ends the waiting of those whose time is over.
+    /// Ends the commands whose timeout has passed.
     pub(crate) fn end_waiting(&mut self) {
         while let Some((&(until_us, handle), &number)) = self.timeouts.due.first_key_value()
             && until_us <= self.now_us
@@ -148,8 +149,8 @@ impl Worker {
         }
     }
 
-    /// A client that gave a wrong password is answered now, and goes on; one that sent too much
-    /// meanwhile does not.
+    /// Sends the delayed reply to a wrong password. The client goes on, unless it has sent too much
+    /// meanwhile.
     #[cold]
     fn end_penalty(&mut self, index: u32) {
         let Some(connection) = self.at(index) else { return };
@@ -160,8 +161,8 @@ impl Worker {
         self.resume(index);
     }
 
-    /// The time of a command is over that runs again on the lane at this moment. It may be laid
-    /// aside there once more.
+    /// Checks again later: the command has timed out while it runs on the lane, and may block there
+    /// once more.
     #[cold]
     fn look_again(&mut self, index: u32) {
         let again_us = self.now_us + LOOK_AGAIN_US;
@@ -173,10 +174,10 @@ impl Worker {
         }
     }
 
-    /// Ends the waiting of a connection with the reply of a timeout or with an error; false if it
-    /// does not wait, or is being served.
+    /// Unblocks a connection with the reply of a timeout or with an error; false if it is not
+    /// blocked, or is being served.
     pub(crate) fn unblock(&mut self, index: u32, error: Option<&ClientError>) -> bool {
-        // What is answered at the end of the time is true then.
+        // The count in the reply is current then.
         self.count_acknowledged(index);
         let Some(blocked) = self.give_up(index) else { return false };
         let began_us = monotonic_us();
@@ -198,7 +199,7 @@ impl Worker {
         if let Some(found) = blocked.note(&engine, &connection.session, 0, text.len()) {
             let row = &tally.commands[usize::from(found.number)];
             row.calls.add(1);
-            // As in Valkey: it was called, and what ended it refused it.
+            // As in Valkey: the command counts as called, and an error as a rejection.
             row.rejected.add(u64::from(error.is_some()));
             let took_us = (monotonic_us() - began_us).max(1);
             row.took(took_us * 1_000, has_histogram);
@@ -210,14 +211,14 @@ impl Worker {
         true
     }
 
-    /// The connection ends: nothing is to be served to it any more.
+    /// Stops blocking for a connection that ends: it is not to be served any more.
     pub(crate) fn stop_waiting(&mut self, index: u32) {
         if let Some(blocked) = self.take_blocked(index) {
             blocked.give_up(&self.shared.engine);
         }
     }
 
-    /// Somebody has served this connection's command.
+    /// Takes the reply of a command that another client's change has served.
     pub(crate) fn served(
         &mut self,
         handle: u64,
@@ -237,17 +238,17 @@ impl Worker {
         }
         answer(connection, reply);
         connection.session.last_step = step;
-        // The lane ran it, and its word that it waits is still on the way.
+        // The lane ran it, and its message that the command blocks is still on the way.
         connection.tell_kept();
         if let Some(blocked) = self.take_blocked(index) {
-            // It still stands in the queues of its other keys.
+            // It is still in the queues of its other keys.
             blocked.forget(&self.shared.engine, 2);
         }
         self.resume(index);
     }
 
-    /// A command that waited is to run again from its start: on the lane, which may wait for the
-    /// partitions it needs. Its time goes on meanwhile, and CLIENT UNBLOCK ends it there.
+    /// Runs a blocked command again from its start, on the lane, where it may wait for its
+    /// partitions. Its timeout goes on meanwhile, and CLIENT UNBLOCK ends it there.
     pub(crate) fn run_again(&mut self, index: u32) {
         let inbox = Arc::clone(&self.mailbox);
         let Some(connection) = self.at(index) else { return };
@@ -280,7 +281,7 @@ impl Worker {
         }
     }
 
-    /// A command on the lane found nothing and waits.
+    /// A command on the lane has found nothing and blocks.
     pub(crate) fn lane_blocked(&mut self, handle: u64, parking: u32, blocked: Blocked) {
         let found = self.find_handle(handle).filter(|connection| connection.life == Life::Open);
         let parked = found.and_then(|connection| {
@@ -288,7 +289,7 @@ impl Worker {
             connection.waits.parked.as_mut().map(|parked| (index, parked))
         });
         let Some((index, parked)) = parked.filter(|(_, parked)| parked.number == parking) else {
-            // Served already, or nobody is there to be served.
+            // It was served already, or its connection has gone.
             if !blocked.give_up(&self.shared.engine) {
                 blocked.forget(&self.shared.engine, 2);
             }
@@ -299,7 +300,7 @@ impl Worker {
         if let Some(connection) = self.at(index) {
             connection.tell_kept();
         }
-        // What it was when it waited before.
+        // The one from when it was blocked before.
         self.take_blocked(index);
         self.block(index, blocked);
         if is_called {
@@ -308,8 +309,8 @@ impl Worker {
         self.touch(index);
     }
 
-    /// Puts the command of a waiting connection back into its input, to be run at another worker,
-    /// where its time goes on, and its place in the queues is the same.
+    /// Puts the blocked command of a connection back into its input, to be run at another worker
+    /// with the rest of its timeout and its place in the queues.
     pub(crate) fn take_back(&mut self, index: u32) {
         let Some(blocked) = self.give_up(index) else { return };
         let Some(pending) = blocked.waiter.request.downcast_ref::<Pending>() else { return };
@@ -324,7 +325,7 @@ impl Worker {
     }
 }
 
-/// Writes the reply of a command that waited, if the client wants one.
+/// Writes the reply of a blocked command, unless the client has turned replies off.
 fn answer(connection: &mut Connection, reply: Vec<u8>) {
     let (mode, before) = (connection.session.reply_mode, connection.output.bytes.len());
     connection.push_reply(reply);

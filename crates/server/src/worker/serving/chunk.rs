@@ -6,12 +6,12 @@ use pantala_commands::{OwnedArgs, Protocol};
 
 use crate::worker::connection::Connection;
 
-/// What is longer than this gets its room at once,
+/// A longer argument gets its room at once,
 const LONG_ARGUMENT_BYTES: usize = 1 << 20;
-/// as soon as the part that is missing is at most so many times what has arrived.
+/// as soon as the missing part is at most so many times what has arrived.
 const PROMISED_TIMES: usize = 8;
 
-/// What has arrived in a turn, by protocol.
+/// The input of all connections in a turn, by protocol.
 #[derive(Default)]
 pub struct Chunks<'t> {
     pub resp: Vec<Chunk<'t>>,
@@ -19,7 +19,7 @@ pub struct Chunks<'t> {
 }
 
 impl<'t> Chunks<'t> {
-    /// Whether nothing has.
+    /// Whether nothing has arrived.
     pub fn is_empty(&self) -> bool {
         self.resp.is_empty() && self.memcached.is_empty()
     }
@@ -38,29 +38,30 @@ impl<'t> Chunks<'t> {
 pub struct Chunk<'t> {
     pub index: u32,
     bytes: Bytes<'t>,
-    /// Bytes at the start that have been executed before.
+    /// Bytes at the start that were executed in an earlier turn.
     done: usize,
 }
 
-/// Received bytes that nothing precedes are read where the kernel put them.
+/// The bytes of a chunk: in the reactor's buffer if no earlier input precedes them, else the
+/// connection's own buffer.
 enum Bytes<'t> {
     Received(&'t [u8]),
     Kept(Vec<u8>),
 }
 
 impl<'t> Chunk<'t> {
-    /// Fresh bytes, with none before them that wait.
+    /// A chunk of bytes just received, for a connection without earlier input.
     pub fn received(index: u32, bytes: &'t [u8]) -> Self {
         Chunk { index, bytes: Bytes::Received(bytes), done: 0 }
     }
 
-    /// A connection's own input; it loses it.
+    /// A chunk of the connection's earlier input, which is moved out of it.
     pub fn kept(index: u32, connection: &mut Connection) -> Self {
         let bytes = Bytes::Kept(take(&mut connection.input.bytes));
         Chunk { index, bytes, done: take(&mut connection.input.done) }
     }
 
-    /// More of the same connection.
+    /// Appends further bytes of the same connection.
     pub fn extend(&mut self, more: &[u8]) {
         match &mut self.bytes {
             Bytes::Received(bytes) => self.bytes = Bytes::Kept([bytes, more].concat()),
@@ -68,8 +69,8 @@ impl<'t> Chunk<'t> {
         }
     }
 
-    /// Parts the command from `begin` to `end` from what follows it, and says as
-    /// [`Chunk::rest`] what that is. The shorter of the two is copied.
+    /// Separates the command from `begin` to `end` from the input after it, which is returned as by
+    /// [`Chunk::rest`]. The shorter of the two is copied.
     pub fn part(self, begin: usize, end: usize) -> (OwnedArgs, (Vec<u8>, usize)) {
         let is_shorter = end - begin <= self.bytes().len() - end;
         match self.bytes {
@@ -93,8 +94,9 @@ impl<'t> Chunk<'t> {
         }
     }
 
-    /// What is left after `done` more bytes, and how much of it is done all the same: a long rest
-    /// is moved to the front only when that is paid for by what was done.
+    /// The buffer with what is left after `done` more bytes, and the number of executed bytes at
+    /// its start: the rest is moved to the front only when at least half of the buffer was
+    /// executed.
     pub fn rest(self, done: usize) -> (Vec<u8>, usize) {
         let done = self.done + done;
         match self.bytes {
@@ -112,9 +114,9 @@ impl<'t> Chunk<'t> {
     }
 }
 
-/// Room for the rest of a long command, at once: growing by doubling would copy it again and
-/// again. Only when a good part of it is there, so that nobody takes memory by a promise. It
-/// doubles at least: what is wanted may be the next of many long arguments.
+/// Reserves room for the rest of a long argument at once, since doubling would copy it several
+/// times: but only when a good part of it has arrived, so that a mere announcement takes no memory.
+/// `Vec::reserve` at least doubles the capacity: `wanted` may be the next of many long arguments.
 pub fn make_room(input: &mut Vec<u8>, wanted: usize) {
     if wanted > LONG_ARGUMENT_BYTES && input.len() >= wanted / PROMISED_TIMES {
         input.reserve(wanted);

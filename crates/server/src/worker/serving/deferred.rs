@@ -1,4 +1,4 @@
-//! What commands want of other threads, done when no partition is held.
+//! What the commands of a group need of other threads, done once no partition is held.
 
 use std::sync::Arc;
 
@@ -13,25 +13,26 @@ use pantala_engine::execute::{Refusal, Turn, keep_for_exec};
 use pantala_engine::lane::Job;
 use pantala_engine::waiting::{Blocked, CountedAsBlocked};
 
-/// Longer requests run on the slow lane, which gets their bytes as they are: copying a value takes
-/// longer than other connections should wait. So do those of many arguments, which the worker has
-/// counted, some at a time, but never has before it.
+/// Longer requests run on the slow lane, which gets their bytes as they are: copying a value would
+/// take longer than other connections should wait. So do requests of very many arguments, which the
+/// worker counts piecemeal and never has in its hands as a whole.
 pub const LONG_REQUEST_BYTES: usize = 2 << 20;
 
-/// Something that a command of a group wants done when no partition is held.
+/// What a command of a group needs done once no partition is held.
 pub enum Deferred {
     Lane(CommandRef),
-    /// To be kept for EXEC, with so many arguments.
+    /// To be queued for EXEC; it has this many arguments.
     Queue(CommandRef, usize),
     Park(Park),
     Block(Blocked),
     Pause,
-    /// It has run, and may have to be logged: how long it took and the bytes of its reply.
+    /// It has run and may have to be logged: its duration in microseconds and the bytes of its
+    /// reply.
     Log(CommandRef, u64, usize),
 }
 
 impl Worker {
-    /// Does what a command wants of other threads, now that no partition is held.
+    /// Does what a command needs of other threads, once no partition is held.
     #[cold]
     pub(super) fn perform(
         &mut self,
@@ -70,8 +71,8 @@ impl Worker {
             Deferred::Park(Park::Pin(wait)) => {
                 self.park_with(index, |space, ticket| space.park_at_pin(wait, ticket));
             }
-            // Only commands that are served ask for this, only blocking ones, alone, for keys, and
-            // only those on the lane for the token, after they have waited, or for an errand.
+            // Not of a group: `Again` comes from commands that are served, `Keys` from blocking
+            // ones, which run alone, `Token`, `Aborted` and `Errand` from those on the lane.
             Deferred::Park(
                 Park::Again | Park::Keys(_) | Park::Token(_) | Park::Aborted(_) | Park::Errand,
             ) => {}
@@ -104,8 +105,8 @@ impl Worker {
         }
     }
 
-    /// Parks a connection on a busy partition; or gives its command, which has met busy ones so
-    /// often, to the lane, which waits for all of its partitions in order.
+    /// Parks a connection on a busy partition, or, after many attempts, gives its command to the
+    /// lane, which waits for all of its partitions in order.
     fn park_or_give_to_lane(&mut self, window: &mut Window<'_>, position: usize, busy: Busy) {
         let parsed = &window.parsed[position];
         let index = window.chunks[parsed.chunk as usize].index;
@@ -120,14 +121,15 @@ impl Worker {
         }
     }
 
-    /// Parks a connection on a busy partition. If that is free again the connection calls itself:
-    /// it must stay parked to the end of this turn, or the commands after this one, which stand in
-    /// the window too, would run before it.
+    /// Parks a connection on a busy partition. If the partition is free again by now, the
+    /// connection wakes itself: it must stay parked until this turn ends, or later commands of it
+    /// in the window would run first.
     fn park_on(&mut self, index: u32, busy: Busy) {
         self.park_with(index, |space, ticket| space.park(busy, ticket));
     }
 
-    /// Parks a connection where its ticket is left; or it calls itself, as in `park_on`.
+    /// Parks a connection with the ticket that `leave` puts where it is to be redeemed; the
+    /// connection may wake itself, as in `park_on`.
     fn park_with(
         &mut self,
         index: u32,
@@ -143,8 +145,8 @@ impl Worker {
         }
     }
 
-    /// Answers a command that would have to wait, instead. The connection calls itself: as in
-    /// `park_on` it stays parked to the end of the turn.
+    /// Answers a command with an error in place of blocking. The connection wakes itself: as in
+    /// `park_on`, it stays parked until the turn ends.
     #[cold]
     fn refuse_waiting(
         &mut self,
@@ -162,7 +164,7 @@ impl Worker {
         pantala_keyspace::Inbox::unpark(&*inbox, connection.handle(), parking);
     }
 
-    /// Gives a command away with its bytes; its connection is parked.
+    /// Hands a command over with its bytes; its connection is parked.
     pub(super) fn give(&mut self, index: u32, taken: Taken, args: OwnedArgs) {
         let Taken { found, goal, .. } = taken;
         let Goal::Queue(arg_count) = goal else { return self.give_to_lane(index, found, args) };
@@ -177,8 +179,8 @@ impl Worker {
         self.resume(index);
     }
 
-    /// Answers a long command that its user may not run, between MULTI and EXEC; whether it was
-    /// that. Its arguments were not at hand before.
+    /// Refuses a long command between MULTI and EXEC that its user may not run; true if it did. Its
+    /// arguments were not at hand when the command was admitted.
     fn refuses_to_keep(&mut self, index: u32, found: CommandRef, args: &OwnedArgs) -> bool {
         let (shared, tally) = (Arc::clone(&self.shared), Arc::clone(&self.tally));
         let (limited, now) = (Arc::clone(&self.limited), (unix_ms(), self.now_us));
@@ -213,7 +215,7 @@ impl Worker {
             answer: None,
         };
         if found.row.flags.has(Flags::TRANSACTION) {
-            // Watching ends with EXEC; the lane knows of what.
+            // Watching ends with EXEC; the lane has the watched keys.
             connection.session.watching = None;
         }
         connection.begun(found.number);
@@ -222,7 +224,7 @@ impl Worker {
     }
 }
 
-/// Answers a command that was not admitted, or says what it waits for.
+/// Answers a command that was not admitted, or returns what it waits for.
 #[cold]
 pub fn answer_refusal(
     turn: &Turn<'_>,

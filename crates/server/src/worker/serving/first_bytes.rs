@@ -1,5 +1,5 @@
-//! What a fresh connection speaks, where a port has more than one protocol: told by the first bytes
-//! that it sends, once.
+//! The protocol of a new connection, where a port serves more than one: recognised once, by the
+//! first bytes.
 //!
 //! | first bytes | it speaks |
 //! |---|---|
@@ -10,12 +10,13 @@
 //! | `get KEY`, `touch KEY N` in lower case, which both understand | what the setting says |
 //! | anything else | RESP |
 //!
-//! So nothing that a client of RESP could have sent with success is taken for anything else, unless
-//! the setting says so; what is neither has RESP's error. Until a line ends nothing is decided, but
-//! no more than [`LINE_BYTES`] are kept for that.
+//! So no input that a RESP client could have sent with success is taken for anything else, unless
+//! the setting says so; input of neither protocol gets RESP's error. Nothing is decided until a
+//! line has ended, but at most [`LINE_BYTES`] are kept for that.
 //!
-//! Who speaks HTTP is given up by its worker, with what it has sent (`Worker::give_to_http`), and
-//! served by the control plane (`crate::http`). TLS comes before all this: `worker/secured.rs`.
+//! A connection that speaks HTTP is given up by its worker, with what it has sent
+//! (`Worker::give_to_http`), and served by the control plane (`crate::http`). TLS comes before all
+//! this: `worker/secured.rs`.
 //!
 //! Tests: at the foot; the server's `tests/memcached.rs` and `tests/http.rs`.
 
@@ -27,12 +28,12 @@ use pantala_settings::field::PortSharing;
 
 use crate::worker::Worker;
 
-/// A first line that is longer is judged by its beginning.
+/// A longer first line is judged by its beginning.
 const LINE_BYTES: usize = 2048;
 /// The most words that are looked at.
 const MOST_WORDS: usize = 8;
 
-/// Commands of Memcached's that RESP does not have.
+/// Memcached's commands that RESP does not have.
 const ITS_OWN: &[&[u8]] = &[
     b"add",
     b"bget",
@@ -55,39 +56,40 @@ const ITS_OWN: &[&[u8]] = &[
     b"verbosity",
     b"version",
 ];
-/// Those of both; `quit` is not told apart, it ends a connection of either.
+/// Commands of both; `quit` is left out, as it ends a connection of either.
 const OF_BOTH: &[&[u8]] = &[b"append", b"decr", b"get", b"incr", b"set", b"touch"];
 
-/// Methods of HTTP. What else there is no browser and no probe sends.
+/// Methods of HTTP that browsers and probes send.
 const METHODS: &[&[u8]] =
     &[b"CONNECT", b"DELETE", b"GET", b"HEAD", b"OPTIONS", b"PATCH", b"POST", b"PUT", b"TRACE"];
 
-/// What the bytes so far tell.
+/// What the bytes so far say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     /// More are needed.
     Nothing,
-    /// Its protocol is one that workers serve.
+    /// The connection speaks a protocol that workers serve.
     Speaks(Protocol),
     /// It speaks HTTP.
     Http,
 }
 
-/// What may be spoken where a connection came from, beside RESP.
+/// The protocols that a listener serves beside RESP.
 #[derive(Clone, Copy, Debug)]
 struct Choice {
     memcached: PortSharing,
     has_http: bool,
 }
 
-/// Whether a connection that has sent `before`, and now this, surely speaks RESP.
+/// Whether a connection that has sent `before`, and now `bytes`, certainly speaks RESP.
 #[inline]
 pub fn begins_with_resp(before: &[u8], bytes: &[u8]) -> bool {
     before.is_empty() && bytes.first() == Some(&b'*')
 }
 
 impl Worker {
-    /// Decides what the connection at `index` speaks by what it has sent; whether that is known.
+    /// Determines the protocol of the connection at `index` from what it has sent; false: not known
+    /// yet.
     #[cold]
     pub(crate) fn decide_protocol(&mut self, index: u32) -> bool {
         let settings = &self.settings;
@@ -112,8 +114,8 @@ impl Worker {
     }
 }
 
-/// What these bytes are the beginning of. `is_command` tells whether RESP has such a command: names
-/// may be given to others.
+/// The protocol of these first bytes. `is_command` tells whether RESP has a command of this name:
+/// commands may be renamed.
 fn decide(bytes: &[u8], choice: Choice, is_command: impl Fn(&[u8]) -> bool) -> Told {
     if bytes.is_empty() {
         return Told::Nothing;
@@ -129,7 +131,7 @@ fn decide(bytes: &[u8], choice: Choice, is_command: impl Fn(&[u8]) -> bool) -> T
     }
 }
 
-/// Whether these bytes begin a request of HTTP. `None`: they may.
+/// Whether these bytes begin an HTTP request; `None`: more are needed.
 fn http_begins(bytes: &[u8]) -> Option<bool> {
     let name = bytes.split(|byte| *byte == b' ').next().unwrap_or_default();
     if name.len() == bytes.len() {
@@ -150,7 +152,7 @@ fn http_begins(bytes: &[u8]) -> Option<bool> {
     Some(has_target && version.is_some_and(is_version) && more.is_none())
 }
 
-/// Whether these bytes are the beginning of Memcached's protocols or of RESP.
+/// Whether these bytes begin a request of Memcached's or of RESP.
 fn decide_by_item(
     bytes: &[u8],
     sharing: PortSharing,
@@ -167,7 +169,7 @@ fn decide_by_item(
     let line = match end {
         Some(end) => &bytes[..end],
         None if bytes.len() <= LINE_BYTES && may_become_one(bytes) => return Protocol::Undecided,
-        // The last word may be half a word.
+        // The last word may be incomplete.
         None => bytes.rsplitn(2, |byte| *byte == b' ').nth(1).unwrap_or_default(),
     };
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -178,7 +180,7 @@ fn decide_by_item(
     }
 }
 
-/// Whether a line without its end may become one of Memcached's.
+/// Whether an incomplete line may become one of Memcached's.
 fn may_become_one(bytes: &[u8]) -> bool {
     let name_end = bytes.iter().position(|byte| matches!(byte, b' ' | b'\r'));
     let mut names = ITS_OWN.iter().chain(OF_BOTH);
@@ -196,7 +198,7 @@ fn is_of_memcached(line: &[u8], sharing: PortSharing, is_command: impl Fn(&[u8])
     if ITS_OWN.contains(&name) {
         return !is_command(name);
     }
-    // RESP reads what is in quotes as one word.
+    // RESP reads quoted text as one word.
     let is_quoted = line.iter().any(|byte| matches!(byte, b'"' | b'\''));
     if is_quoted || !OF_BOTH.contains(&name) {
         return false;

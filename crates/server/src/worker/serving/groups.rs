@@ -1,4 +1,4 @@
-//! Running the commands of a window: those with one key together, others alone.
+//! Running the commands of a window: those with one key in groups, the others alone.
 
 use std::mem::take;
 
@@ -12,25 +12,25 @@ use crate::worker::connection::{Connection, Life, Waiting};
 use crate::worker::{Chores, Worker};
 use pantala_engine::execute::{Refusal, Request, Turn, Verdict};
 
-/// Commands whose locks are held together: enough misses under way to fill the core's line buffers,
-/// few enough not to get in other workers' way.
+/// The most commands of a group, whose locks are held together: enough cache misses in flight to
+/// fill the core's line buffers, few enough not to obstruct other workers.
 const GROUP: usize = 12;
-/// After a line about HTTP a worker says nothing about it for so long.
+/// How long a worker logs nothing more about HTTP after it has logged a line about it.
 const HTTP_QUIET_US: u64 = 60_000_000;
-/// Commands that may have published something, by themselves or by what they run.
+/// Commands that may publish, directly or by what they run.
 const PUBLISHING: Flags = Flags::PUBSUB.and(Flags::TRANSACTION).and(Flags::MAY_REPLICATE);
 
-/// Commands that may have changed users, by themselves or by what they run.
+/// Commands that may change users, directly or by what they run.
 const CHANGING_USERS: Flags = Flags::ADMIN.and(Flags::TRANSACTION);
 
-/// Commands that may have been given a wrong password, by themselves or by what they run.
+/// Commands that may be given a wrong password, directly or by what they run.
 const LOGGING_IN: Flags = Flags::NO_AUTH.and(Flags::TRANSACTION);
 
 /// Commands whose locks are held together.
 struct Group<'r> {
     locked: Locked<'r>,
     count: usize,
-    /// For each command: where its partition stands among those held, and the hash of its key.
+    /// For each command: the index of its partition among those held, and the hash of its key.
     members: [(usize, u64); GROUP],
 }
 
@@ -40,8 +40,8 @@ impl<'r> Group<'r> {
         Group { locked, count: 0, members: [(0, 0); GROUP] }
     }
 
-    /// Takes the locks of the commands from `from` on, up to the first that can not be one of a
-    /// group or whose partition is busy, and brings their keys near.
+    /// Locks the partitions of the commands from `from` on and prefetches their keys, up to the
+    /// first command that cannot join a group or whose partition is busy.
     #[inline]
     fn fill(&mut self, window: &Window<'_>, from: usize) {
         for parsed in window.parsed[from..].iter().take(GROUP) {
@@ -72,14 +72,14 @@ impl Worker {
         }
     }
 
-    /// Runs the commands from `from` on that can run as a group; how many they are.
+    /// Runs the commands from `from` on that can run as a group; returns how many.
     #[inline]
     fn run_group(&mut self, window: &mut Window<'_>, turn: &Turn<'_>, from: usize) -> usize {
         let begins = matches!(window.parsed[from].item, Item::Command { group_hash: Some(_), .. });
         if !begins || turn.is_monitored || turn.is_timed {
             return 0;
         }
-        // Filled where it lies: with its list of locks it is too large to be moved about.
+        // Filled in place: with its list of locks it is too large to be moved.
         let mut group = Group::new(turn);
         group.fill(window, from);
         let count = group.count;
@@ -155,20 +155,20 @@ impl Worker {
                 Some(action) => action,
                 None => {
                     window.progress[chunk].done = end;
-                    // It has not run: it took no time.
+                    // It has not run: its time is not counted.
                     window.parsed[position].item = Item::Nothing;
                     return;
                 }
             },
         };
-        // Whatever it waits for, those after it wait too.
+        // Whatever it waits for, later commands of the connection wait too.
         connection.park(Waiting::Partition);
         window.deferred.push((position, action));
         window.not_in_group(position);
     }
 
-    /// Runs one command with nothing else held: without a key, with many, or because its partition
-    /// was busy a moment ago.
+    /// Runs one command with no partition held before: it has no key or many, or its partition was
+    /// busy a moment ago.
     fn run_alone(&mut self, window: &mut Window<'_>, turn: &Turn<'_>, position: usize) {
         let parsed = &window.parsed[position];
         let chunk = parsed.chunk as usize;
@@ -233,7 +233,7 @@ impl Worker {
                 }
             },
         };
-        // It runs again, with its place and the time it has left.
+        // It runs again, with its place in the queue and the rest of its timeout.
         connection.waits.waited = target.waited.filter(|_| !matches!(action, Deferred::Block(_)));
         connection.park(Waiting::Partition);
         self.perform(window, turn, position, action);
@@ -241,7 +241,7 @@ impl Worker {
 }
 
 impl Worker {
-    /// What follows a command with these flags that has run by itself.
+    /// What is to be done after a command with these flags has run alone.
     #[inline]
     fn follow(&mut self, index: u32, flags: Flags) {
         if flags.has(PUBLISHING) {
@@ -252,13 +252,13 @@ impl Worker {
             self.begin_to_follow(index);
         }
         if flags.has(LOGGING_IN) {
-            // What follows a wrong password in its pipeline waits too.
+            // Later commands of the pipeline wait too after a wrong password.
             self.hold_back(index);
         }
     }
 }
 
-/// Writes an answer that needs no command.
+/// Writes an answer that needs no command to run.
 #[cold]
 fn answer(connection: &mut Connection, text: &[u8], closes: bool) {
     connection.output.bytes.extend_from_slice(text);
@@ -268,8 +268,8 @@ fn answer(connection: &mut Connection, text: &[u8], closes: bool) {
     }
 }
 
-/// A browser was made to send this: whatever follows is not meant for us, and it learns nothing,
-/// not even what the lines before it were answered.
+/// Drops a connection that a browser was tricked into opening: no further input is meant for this
+/// server, and it gets no replies, not even to earlier lines.
 #[cold]
 fn reject_http(connection: &mut Connection, (chores, now_us): (&mut Chores, u64)) {
     connection.output.bytes.clear();
@@ -278,7 +278,7 @@ fn reject_http(connection: &mut Connection, (chores, now_us): (&mut Chores, u64)
         return;
     }
     chores.http_told_until_us = now_us + HTTP_QUIET_US;
-    // The first words are Valkey's: those who watch logs look for them.
+    // The first words are Valkey's: log monitors look for them.
     tracing::warn!(
         "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: \
          commands to Pantala, from {}: a web page may be trying to reach this server. The \
@@ -287,7 +287,7 @@ fn reject_http(connection: &mut Connection, (chores, now_us): (&mut Chores, u64)
     );
 }
 
-/// Answers what is no command, and ends the connection.
+/// Answers a protocol error, and ends the connection.
 #[cold]
 fn protocol_error(turn: &Turn<'_>, connection: &mut Connection, error: &ProtocolError) {
     turn.tally.count_error(&turn.engine.stats.errors, "ERR");

@@ -9,23 +9,23 @@
 //! Invariants
 //! 1. Commands of one connection run in the order they arrived; when one parks, those after it
 //!    stay in the connection's input.
-//! 2. A group only tries locks. The first that is busy ends the group; it is then asked for with
-//!    nothing held.
+//! 2. A group only tries locks. The first that is busy ends the group; its command is then tried
+//!    again with nothing held.
 //! 3. A command is consumed from its chunk when it has run or was handed to the lane, not before.
-//! 4. With a partition held nothing is sent, posted or logged: what a group's commands want of
+//! 4. While a partition is held nothing is sent, posted or logged: what a group's commands need of
 //!    other threads is kept in `deferred` until the locks are free.
 //!
 //! | file | what |
 //! |---|---|
-//! | here | a turn: parsing windows, what is left after them, a command that panics |
-//! | `first_bytes` | what a fresh connection speaks |
+//! | here | a turn: parsing windows, keeping what is left, surviving a command that panics |
+//! | `first_bytes` | the protocol of a new connection |
 //! | `front_end` | what differs between protocols: how bytes become commands |
-//! | `resp` | that of RESP |
-//! | `memcached` | those of Memcached |
-//! | `chunk` | the bytes of one connection |
-//! | `window` | commands that are parsed |
+//! | `resp` | the front end of RESP |
+//! | `memcached` | the front ends of Memcached's protocols |
+//! | `chunk` | the bytes of one connection in a turn |
+//! | `window` | parsed commands |
 //! | `groups` | running them |
-//! | `deferred` | what they want of other threads |
+//! | `deferred` | what they need of other threads |
 
 mod chunk;
 mod deferred;
@@ -63,13 +63,13 @@ pub use first_bytes::begins_with_resp;
 pub use memcached::Reader;
 pub use window::Scratch;
 
-/// Commands parsed ahead.
+/// The most commands parsed ahead.
 const WINDOW: usize = 64;
-/// Places for arguments that are kept from turn to turn.
+/// The capacity for arguments that is kept from turn to turn.
 const KEPT_ARGS: usize = 1 << 14;
 
 impl Worker {
-    /// Runs everything that has arrived.
+    /// Runs all commands that have arrived.
     pub(crate) fn serve(&mut self, chunks: Chunks<'_>) {
         if !chunks.resp.is_empty() {
             self.serve_all::<Resp>(chunks.resp);
@@ -79,7 +79,7 @@ impl Worker {
         }
     }
 
-    /// Runs what has arrived of one protocol, inside the gate.
+    /// Runs the commands of one protocol that have arrived, inside the gate.
     fn serve_all<F: FrontEnd>(&mut self, chunks: Vec<Chunk<'_>>) {
         let shared = Arc::clone(&self.shared);
         let tally = Arc::clone(&self.tally);
@@ -118,7 +118,7 @@ impl Worker {
         let Window { mut progress, mut args, parsed, .. } = window;
         args.clear();
         args.shrink_to(KEPT_ARGS);
-        // An empty list has no lifetimes in it: this keeps the allocation.
+        // An empty vector holds no lifetimes: this keeps its allocation.
         let args = args.into_iter().map(|_| -> &'static [u8] { &[] }).collect();
         for (chunk, progress) in chunks.into_iter().zip(progress.drain(..)) {
             self.keep_rest::<F>(chunk, progress);
@@ -126,7 +126,7 @@ impl Worker {
         self.scratch = Scratch { args, parsed, progress };
     }
 
-    /// Parses up to a window of commands; whether there are any.
+    /// Parses up to a window of commands; false if there are none.
     fn fill<'t, F: FrontEnd>(
         &mut self,
         window: &mut Window<'t>,
@@ -144,7 +144,7 @@ impl Worker {
         !window.parsed.is_empty()
     }
 
-    /// Parses one command of the chunk at hand; false when the chunk has no more for now.
+    /// Parses one command of the current chunk; false when the chunk has no more for now.
     #[inline]
     fn parse_next<'t, F: FrontEnd>(
         &mut self,
@@ -183,7 +183,7 @@ impl Worker {
         true
     }
 
-    /// Runs a window. A command that panics costs its connection and nothing else.
+    /// Runs a window. A command that panics ends its connection and nothing else.
     fn run_window<'r>(&mut self, window: &mut Window<'_>, turn: &Turn<'r>) {
         let began_us = monotonic_us();
         window.clock_us.set(began_us);
@@ -206,8 +206,8 @@ impl Worker {
         turn.tally.note_turn(*commands, *us);
     }
 
-    /// Scripts run one by one, but the first keys they name are brought near together, as those of
-    /// a group are.
+    /// Prefetches the first keys of scripts, as those of a group are; the scripts then run one by
+    /// one.
     #[cold]
     fn prefetch_for_scripts(&self, window: &Window<'_>, turn: &Turn<'_>) {
         let key_of = |parsed: &Parsed| {
@@ -224,8 +224,8 @@ impl Worker {
         keys.iter().for_each(|&(db, hash)| turn.engine.space.prefetch_record(db, hash));
     }
 
-    /// The time of a window, spread over its grouped commands: what each took alone would cost a
-    /// look at the clock each. Who ran alone has been timed alone; who waits will be.
+    /// Spreads the time of a window over its grouped commands, since timing each would take a clock
+    /// read each. Commands that ran alone were timed alone; those that wait are timed later.
     fn count_times(&self, window: &Window<'_>, turn: &Turn<'_>, took_us: u64) {
         let share = took_us * 1000 / window.parsed.len() as u64;
         for parsed in &window.parsed {
@@ -235,8 +235,8 @@ impl Worker {
         }
     }
 
-    /// A command panicked: its connection is told and closed, the others go on. Those of its group
-    /// that ran before it get what they wanted.
+    /// Handles a command that panicked: its connection is told and closed, the others go on.
+    /// Commands of its group that ran before it get their deferred work done.
     #[cold]
     fn survive(&mut self, window: &mut Window<'_>, turn: &Turn<'_>) {
         let parsed = &window.parsed[window.running];
@@ -246,7 +246,7 @@ impl Worker {
             Item::Nothing | Item::Broken(_) | Item::Answer { .. } => None,
         };
         if let Some(connection) = self.at(index) {
-            // Half a reply would only confuse.
+            // Half a reply would only confuse the client.
             connection.output.bytes.truncate(window.replied_bytes.get());
             report_panic(
                 turn.engine,
@@ -262,7 +262,7 @@ impl Worker {
         }
     }
 
-    /// What was not executed stays with the connection.
+    /// Keeps the input that was not executed with its connection.
     fn keep_rest<F: FrontEnd>(&mut self, chunk: Chunk<'_>, progress: Progress) {
         let Some(connection) = self.at(chunk.index) else { return };
         connection.marks.chunk = None;
@@ -278,7 +278,7 @@ impl Worker {
             return self.give(index, taken, args);
         }
         (connection.input.bytes, connection.input.done) = F::rest(connection, chunk, &progress);
-        // Half a command is parsed on from where the parser stands; anything else from its start.
+        // An incomplete command is parsed on from where the parser is; other input from its start.
         let is_half = progress.is_half && progress.done == progress.parsed;
         if is_half {
             make_room(&mut connection.input.bytes, progress.wanted);

@@ -1,4 +1,4 @@
-//! RESP: requests as `pantala_protocol` reads them, rows by name.
+//! The front end of RESP: requests as `pantala_protocol` parses them, rows found by name.
 
 use pantala_commands::{CommandRef, Flags};
 use pantala_protocol::{RequestParser, Step};
@@ -29,8 +29,8 @@ impl FrontEnd for Resp {
                 let found = turn.engine.registry.resolve(args);
                 let is_long = consumed > LONG_REQUEST_BYTES;
                 let group_hash = if is_long { None } else { group_hash(found, args, turn) };
-                // What may follow, and how long it may be, depends on whether this is AUTH. What
-                // an operator says may change the settings, which are those of a turn.
+                // If this is AUTH, it decides what may follow and how long it may be. A command of
+                // an operator's may change the settings, which are fixed during a turn.
                 progress.is_over = !connection.session.is_authenticated()
                     || group_hash.is_none() && is_of_operator(found);
                 (Item::Command { found, group_hash }, consumed)

@@ -1,4 +1,4 @@
-//! The commands at hand, parsed but not yet run.
+//! A window: commands that are parsed and not yet run.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -11,56 +11,56 @@ use pantala_protocol::ProtocolError;
 use super::chunk::Chunk;
 use super::deferred::{Deferred, LONG_REQUEST_BYTES};
 
-/// How far a chunk has got.
+/// The progress in one chunk.
 #[derive(Clone, Copy, Default)]
 pub struct Progress {
     /// Bytes parsed.
     pub parsed: usize,
     /// Bytes of commands that have run.
     pub done: usize,
-    /// The parser wants more bytes than there are.
+    /// The parser needs more bytes than there are,
     pub is_half: bool,
-    /// At least so many more.
+    /// at least this many more.
     pub wanted: usize,
-    /// The parser has more to do without anything new arriving.
+    /// The parser can go on without new bytes.
     pub is_busy: bool,
-    /// Nothing more is to be parsed this turn.
+    /// Nothing more of this chunk is parsed in this turn.
     pub is_over: bool,
-    /// The last of the commands counted as done is to be taken with its bytes.
+    /// The last command counted as done is to be moved out with its bytes.
     pub taken: Option<Taken>,
 }
 
-/// A command that is taken with its bytes, as soon as nothing of the window refers to them.
+/// A command to be moved out of its chunk with its bytes, once the window does not refer to them.
 #[derive(Clone, Copy)]
 pub struct Taken {
     pub found: CommandRef,
-    /// Where it begins.
+    /// Where it begins in the chunk.
     pub begin: usize,
     pub goal: Goal,
 }
 
-/// Where it goes.
+/// The destination of such a command.
 #[derive(Clone, Copy)]
 pub enum Goal {
     Lane,
-    /// To the commands between MULTI and EXEC, with so many arguments.
+    /// The queue between MULTI and EXEC; it has this many arguments.
     Queue(usize),
 }
 
-/// What stands at one place of the window.
+/// One item of the window.
 pub enum Item {
     Command {
         found: Option<CommandRef>,
         group_hash: Option<u64>,
     },
-    /// A command of many arguments, of which only the first are at hand.
+    /// A command of very many arguments, of which only the first are at hand.
     Long {
         found: Option<CommandRef>,
         arg_count: usize,
     },
     Nothing,
     Broken(ProtocolError),
-    /// What has its answer already, after which the connection may be closed.
+    /// An answer that needs no command; the connection may be closed after it.
     Answer {
         text: Cow<'static, [u8]>,
         closes: bool,
@@ -77,7 +77,7 @@ pub struct Parsed {
     pub end: usize,
 }
 
-/// Memory that is used again each turn.
+/// Allocations that are reused each turn.
 #[derive(Default)]
 pub struct Scratch {
     pub args: Vec<&'static [u8]>,
@@ -85,7 +85,7 @@ pub struct Scratch {
     pub progress: Vec<Progress>,
 }
 
-/// The commands at hand, and how far each chunk has got.
+/// The commands of a window, and the progress in each chunk.
 pub struct Window<'t> {
     pub chunks: &'t [Chunk<'t>],
     /// See [`FrontEnd::TAKES_BYTES`](super::front_end::FrontEnd::TAKES_BYTES).
@@ -97,25 +97,26 @@ pub struct Window<'t> {
     pub scripts: usize,
     /// The chunk being parsed.
     pub at: usize,
-    /// The command being run, and how long its connection's output was before, for the case that
-    /// it panics.
+    /// The command being run, and the length of its connection's output before it, in case it
+    /// panics.
     pub running: usize,
     pub replied_bytes: Cell<usize>,
-    /// The time, as last read; 0 when something that may take long has run since.
+    /// The last clock reading (monotonic, microseconds); 0 after something that may have taken
+    /// long.
     pub clock_us: Cell<u64>,
-    /// What commands of the group at hand want done when no partition is held.
+    /// What the commands of the current group need done once no partition is held.
     pub deferred: Vec<(usize, Deferred)>,
 }
 
 impl<'t> Window<'t> {
-    /// The time, as last read if that will do: a command is charged with the steady ones before
-    /// it, which are nothing compared with what makes one slow.
+    /// The time as last read, if that is precise enough: a command is also charged with the quick
+    /// ones before it, which are nothing beside what makes one slow.
     #[inline]
     pub fn clock_us(&self) -> u64 {
         if self.clock_us.get() == 0 { self.look_at_clock() } else { self.clock_us.get() }
     }
 
-    /// The time, read anew.
+    /// Reads the clock.
     #[inline]
     pub fn look_at_clock(&self) -> u64 {
         self.clock_us.set(monotonic_us());
@@ -126,14 +127,14 @@ impl<'t> Window<'t> {
         &self.args[parsed.first_arg as usize..][..parsed.arg_count as usize]
     }
 
-    /// Whether a command that has not run is to be taken with its bytes, once it is admitted.
+    /// Whether a command that has not run is to be moved out with its bytes, once it is admitted.
     pub fn is_long(&self, parsed: &Parsed) -> bool {
         matches!(parsed.item, Item::Long { .. })
             || self.takes_bytes
                 && parsed.end - self.progress[parsed.chunk as usize].done > LONG_REQUEST_BYTES
     }
 
-    /// The command at a position counts as done, and is taken with its bytes.
+    /// Counts the command at a position as done, and has it moved out with its bytes.
     pub fn take(&mut self, position: usize, found: CommandRef, goal: Goal) {
         let parsed = &self.parsed[position];
         let progress = &mut self.progress[parsed.chunk as usize];
@@ -141,7 +142,7 @@ impl<'t> Window<'t> {
         progress.taken = Some(Taken { found, begin, goal });
     }
 
-    /// Has no share in the time of the groups.
+    /// Excludes a command from the time of the groups.
     #[cold]
     pub fn not_in_group(&mut self, position: usize) {
         if let Item::Command { group_hash, .. } = &mut self.parsed[position].item {

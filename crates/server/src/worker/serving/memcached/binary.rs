@@ -1,5 +1,5 @@
-//! Requests of the binary protocol become commands: one each, with its header and extras as they
-//! came, which its handler reads again.
+//! The binary protocol: each request becomes one command, whose handler reads the header and extras
+//! again as they came.
 
 use std::borrow::Cow;
 
@@ -11,14 +11,14 @@ use pantala_memcached::sasl;
 use super::super::front_end::{Ahead, group_hash};
 use super::super::window::{Item, Progress};
 
-/// The largest item, and the longest password, of a client that has yet to give its own.
+/// The largest item, and the longest password, of a client that has yet to authenticate.
 const UNAUTHENTICATED_BYTES: usize = 16 << 10;
 
 /// What a request becomes.
 enum Becomes<'t> {
     /// A command on a key, with data.
     Keyed(Verb, &'t [u8], &'t [u8]),
-    /// An answer that is known.
+    /// A complete answer; the flag says whether it closes the connection.
     Answer(Vec<u8>, bool),
 }
 
@@ -40,7 +40,7 @@ pub fn parse<'t>(
             false => item_bytes.min(UNAUTHENTICATED_BYTES),
         },
         access: match is_authenticated {
-            // There is nobody to be but the default user, who need not say so.
+            // Only the default user exists, which needs no login.
             true if users.users.needs_no_login() => Access::Open,
             false => Access::Locked,
             true => Access::Granted,
@@ -64,10 +64,10 @@ pub fn parse<'t>(
         Step::Close => (Becomes::Answer(Vec::new(), true), bytes.len() - at, 0),
     };
     if skip > 0 {
-        // What follows is read when this has been answered.
+        // Later requests are read once this one was answered.
         (reader.skipped_then, progress.is_over) = (skip, true);
     }
-    // Whether it may go on depends on whether this was the password.
+    // Whether later requests may run depends on whether this was the password.
     progress.is_over |= !is_authenticated;
     let (verb, key, data) = match becomes {
         Becomes::Keyed(verb, key, data) => (verb, key, data),
@@ -116,7 +116,7 @@ fn answer(closes: bool, write: impl FnOnce(&mut Vec<u8>)) -> Becomes<'static> {
     Becomes::Answer(text, closes)
 }
 
-/// The verb of a page of figures: who may see one need not see the next.
+/// The verb of a page of statistics; each has permissions of its own.
 fn stats(what: &[u8]) -> Verb {
     match what {
         b"reset" => Verb::BinaryStatsReset,

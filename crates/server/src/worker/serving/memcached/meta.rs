@@ -1,11 +1,11 @@
-//! Meta commands become commands with the same words; keys that came in base64 are decoded.
+//! Meta commands: they become commands with the same words, and keys in base64 are decoded.
 
 use pantala_commands::families::memcached::Verb;
 use pantala_memcached::arithmetic::Direction;
 use pantala_memcached::meta::{Action, Count, Key, KeyRoom, Request};
 use pantala_protocol::Arena;
 
-/// The arguments of a command for this request.
+/// Appends the arguments of a command for this request; returns its verb.
 #[inline]
 pub fn push_words<'t>(request: Request<'t>, arena: &'t Arena, args: &mut Vec<&'t [u8]>) -> Verb {
     let verb = match request.action {
@@ -29,7 +29,7 @@ pub fn push_words<'t>(request: Request<'t>, arena: &'t Arena, args: &mut Vec<&'t
     verb
 }
 
-/// A key's bytes.
+/// The bytes of a key, decoded if it came in base64.
 pub fn key<'t>(key: Key<'t>, arena: &'t Arena) -> &'t [u8] {
     match key {
         Key::Plain(bytes) | Key::Decoded(bytes) => bytes,

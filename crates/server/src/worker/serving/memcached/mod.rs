@@ -1,15 +1,14 @@
-//! Memcached's protocols: what arrives becomes commands with one key at most.
+//! Memcached's protocols: requests become commands with at most one key.
 //!
-//! The first byte says which of them a connection speaks (`text`; numbers, when their parser is
-//! there). A `get` of many keys becomes as many commands, so they stand in groups as a pipeline's
-//! do. The commands of one line may therefore run in several turns: then what has run is taken off
-//! the line, and what is left begins with the same words, as if it had been sent so
-//! (`text::begin_rest`).
+//! The first byte says which of them a connection speaks (`text` or `binary`). A `get` of many keys
+//! becomes one command a key, so they run in groups like a pipeline. The commands of one line may
+//! therefore run in several turns: then those that have run are removed from the line, and the rest
+//! begins with the same words, as if it had been sent so (`text::begin_rest`).
 //!
 //! Invariants
 //! 1. What is left of a connection's input when a turn ends begins with a request, or with data
-//!    that are thrown away (`Reader::skipped`). So a parser keeps nothing else between turns but
-//!    how much of the first request it has seen.
+//!    that are to be thrown away (`Reader::skipped`). So between turns a parser keeps only how much
+//!    of the first request it has seen.
 
 mod binary;
 mod meta;
@@ -27,21 +26,21 @@ use crate::worker::connection::Connection;
 
 use text::Line;
 
-/// Places for lines that are kept from turn to turn.
+/// The capacity for lines that is kept from turn to turn.
 const KEPT_LINES: usize = 64;
 
-/// How far a connection's input has been read.
+/// The parsers of a connection, and what they keep.
 #[derive(Default)]
 pub struct Reader {
     text: RequestParser,
     binary: pantala_memcached::binary::RequestParser,
     /// The first byte has told which protocol it is.
     is_decided: bool,
-    /// The `get` of which some keys have been parsed.
+    /// A `get` of which only some keys have been parsed.
     line: Option<Line>,
     /// The `get`s of several keys in this turn.
     lines: Vec<Cut>,
-    /// Bytes of data that are thrown away as they come.
+    /// Bytes of data still to be thrown away as they come.
     skipped: usize,
     /// Bytes of data to throw away once the last command that was parsed has run.
     skipped_then: usize,
@@ -63,7 +62,7 @@ impl FrontEnd for Memcached {
             let skipped = reader.skipped.min(bytes.len() - progress.parsed);
             reader.skipped -= skipped;
             progress.parsed += skipped;
-            // They are the first of what is left.
+            // They are at the start of the rest.
             progress.done = progress.parsed;
         }
         let first = bytes.get(progress.parsed)?;
@@ -109,7 +108,7 @@ impl FrontEnd for Memcached {
     }
 }
 
-/// A `get` of several keys, by places in its chunk.
+/// A `get` of several keys, by offsets in its chunk.
 #[derive(Clone)]
 struct Cut {
     /// The words before its keys.
@@ -118,7 +117,7 @@ struct Cut {
 }
 
 impl Cut {
-    /// Whether what is left after `done` begins in the midst of it.
+    /// Whether the rest after `done` begins inside it.
     fn has(&self, done: usize) -> bool {
         self.words.end < done && done < self.end
     }

@@ -1,4 +1,4 @@
-//! Lines become commands.
+//! The text protocol: lines become commands.
 
 use pantala_commands::families::memcached::{LAST, MORE, NO_REPLY, Verb};
 use pantala_engine::engine::limits::Limited;
@@ -17,10 +17,10 @@ const LINE_BYTES: usize = 16 << 20;
 /// The longest line, and the largest item, of a client that has yet to authenticate.
 const UNAUTHENTICATED_BYTES: usize = 16 << 10;
 
-/// A `get` of which some keys have been parsed.
+/// A `get` of which only some keys have been parsed.
 pub struct Line {
     verb: Verb,
-    /// Where its time to live stands in the chunk, if it says one.
+    /// The position of its time to live in the chunk, if it has one.
     exptime: Option<Range<usize>>,
     /// Where its keys end.
     keys_end: usize,
@@ -29,7 +29,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// The one that ends at `end`, with these keys left.
+    /// The line that ends at `end`, with these keys left.
     fn new(
         bytes: &[u8],
         (verb, exptime): (Verb, Option<&[u8]>),
@@ -44,7 +44,8 @@ impl Line {
         Line { verb, exptime, keys_end, end }
     }
 
-    /// The arguments of a command for the key after `at`; where that ends, or the line.
+    /// Appends the arguments of a command for the key after `at`; returns where that key ends, or
+    /// the line.
     #[inline]
     fn push_next<'t>(&self, bytes: &'t [u8], at: usize, args: &mut Vec<&'t [u8]>) -> usize {
         let keys = Keys::rest(&bytes[at..self.keys_end]);
@@ -56,12 +57,12 @@ impl Line {
     }
 }
 
-/// Where a part of these bytes begins in them.
+/// The offset of `part` in `bytes`.
 fn place(bytes: &[u8], part: &[u8]) -> usize {
     part.as_ptr().addr() - bytes.as_ptr().addr()
 }
 
-/// Parses what comes next: a key of the `get` at hand, or the next line.
+/// Parses the next key of the current `get`, or the next line.
 #[inline]
 pub fn parse<'t>(
     ahead: Ahead<'_, '_, 't>,
@@ -106,14 +107,14 @@ pub fn parse<'t>(
         }
         Step::Request { request, no_reply, consumed } => {
             let verb = push_words(request, no_reply, is_authenticated, args);
-            // Whether it may go on depends on whether this was the password.
+            // Whether later lines may run depends on whether this was the password.
             progress.is_over = !is_authenticated;
             Some((command(verb, &args[first_arg..]), consumed))
         }
         Step::Fault { fault, no_reply, stale, consumed } => {
             let skipped = reader.text.take_skipped();
             if skipped > 0 {
-                // What follows is read when this has been answered.
+                // Later input is read once this request was answered.
                 (reader.skipped_then, progress.is_over) = (skipped, true);
             }
             let stale = stale.map(|key| meta::key(key, arena));
@@ -153,7 +154,7 @@ fn verb_of_get(with_cas: bool, touches: bool) -> Verb {
     }
 }
 
-/// The arguments of a command for the first of these keys; the others.
+/// Appends the arguments of a command for the first of these keys; returns the other keys.
 #[inline]
 fn push_key<'t>(
     keys: Keys<'t>,
@@ -172,7 +173,7 @@ fn push_key<'t>(
     rest
 }
 
-/// The arguments of a command for a request that asks for no keys.
+/// Appends the arguments of a command for a request that is no retrieval.
 fn push_words<'t>(
     request: Request<'t>,
     no_reply: bool,
@@ -180,7 +181,7 @@ fn push_words<'t>(
     args: &mut Vec<&'t [u8]>,
 ) -> Verb {
     let verb = match request {
-        // Without a password only this is understood: with it comes the password.
+        // Before authentication only `set` is understood: its data carry the password.
         Request::Store { storing: Storing::Always, .. } if !is_authenticated => Verb::Auth,
         Request::Store { storing, .. } => match storing {
             Storing::Always => Verb::Set,
@@ -227,7 +228,7 @@ fn push_words<'t>(
     verb
 }
 
-/// What comes of a request that is wrong.
+/// The item that answers a malformed request.
 #[cold]
 fn fail<'t>(
     fault: Fault,
@@ -248,7 +249,7 @@ fn fail<'t>(
     command(Verb::TooLarge, &args[first_arg..])
 }
 
-/// What is left of an input, from `done` on, with these words before it.
+/// What is left of an input from `done` on, with `words` in front of it.
 pub fn begin_rest((mut bytes, done): (Vec<u8>, usize), words: &[u8]) -> (Vec<u8>, usize) {
     match done.checked_sub(words.len()) {
         Some(begin) => {
