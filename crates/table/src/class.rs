@@ -5,9 +5,9 @@
 //! 16-byte quantum: 8, then multiples of 16 up to 128, then four steps for every doubling (160,
 //! 192, 224, 256, 320, ...), and above eight pages (32 KiB, on aarch64 512 KiB) whole pages.
 //!
-//! A record tells its class by one byte, which keeps four steps a doubling for all sizes (only a
-//! very long key needs that). The block of a long string tells its own by two: exact to the page up
-//! to 4,096 pages, to one part in 2,048 above.
+//! A record stores its class in one byte, which keeps four steps a doubling for all sizes (only a
+//! very long key needs that). The block of a long string stores its class in two bytes: exact to
+//! the page up to 4,096 pages, to one part in 2,048 above.
 //!
 //! Tests: at the foot of this file.
 
@@ -15,12 +15,12 @@
 const PAGE_BYTES: usize = if cfg!(target_arch = "aarch64") { 64 << 10 } else { 4 << 10 };
 /// Above this, blocks are whole pages.
 const SMALL_BYTES: usize = 8 * PAGE_BYTES;
-/// Room codes below this are class indices, the others count pages.
+/// Room codes below this are class indices; codes from here on count pages.
 const PAGES_FROM: usize = 64;
-/// Pages that a room code counts exactly are fewer than twice this.
+/// A room code counts pages exactly below twice this number.
 const PAGE_STEPS: usize = 2048;
 
-/// Bytes an allocation of `bytes` bytes really takes.
+/// Bytes that an allocation of `bytes` bytes really takes.
 #[inline]
 pub const fn size_class(bytes: usize) -> usize {
     if bytes <= SMALL_BYTES {

@@ -1,8 +1,8 @@
-//! The directory: which segment has the keys that begin with these bits.
+//! The directory: maps the top bits of a hash to a segment.
 //!
 //! An array of 2^depth entries of 8 bytes, or, while there is one segment, the entry itself. An
-//! entry tells where the segment is, how many buckets it has and how deep it is, so that a lookup
-//! does not read the segment's header:
+//! entry holds the segment's address, its number of buckets and its depth, so a lookup does not
+//! read the segment's header:
 //!
 //! ```text
 //!  61-56 window shift | 52-48 depth of the segment | 47-7 address of the segment | 6-0 buckets
@@ -23,7 +23,7 @@ use std::ptr;
 use crate::hash::{PREFIX_BITS, prefix, window_shift};
 use crate::segment::Segment;
 
-/// One entry.
+/// One directory entry: address, depth and bucket count of a segment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Entry(u64);
@@ -106,7 +106,7 @@ impl Directory {
         self.entry(u64::from(prefix) << (64 - PREFIX_BITS))
     }
 
-    /// Puts a segment where the keys of its depth and this prefix are looked up (D3).
+    /// Makes a segment the target of its prefix at its depth (D3).
     pub(crate) fn set(&mut self, prefix: u32, segment: Segment) {
         let entry = Entry::new(segment);
         if self.depth == 0 {
@@ -124,12 +124,12 @@ impl Directory {
         }
     }
 
-    /// Forgets the one segment of a table that has become empty.
+    /// Forgets the only segment of a table that has become empty.
     pub(crate) fn clear(&mut self) {
         *self = Directory::new();
     }
 
-    /// Twice as many entries.
+    /// Doubles the number of entries.
     pub(crate) fn double(&mut self) {
         let old = Directory { root: self.root, depth: self.depth };
         let depth = self.depth + 1;
@@ -148,7 +148,7 @@ impl Directory {
         // `old` frees the old entries here.
     }
 
-    /// Halves the directory while no segment is as deep as it is.
+    /// Halves the directory as long as no segment is as deep as the directory.
     pub(crate) fn halve(&mut self) {
         while self.depth > 0 {
             let deep = (0..1usize << self.depth)

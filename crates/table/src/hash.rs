@@ -1,26 +1,26 @@
-//! Which bits of a key's hash mean what.
+//! The meaning of the bits of a key's hash.
 //!
 //! ```text
 //!  63 .. 36 directory prefix, top bit first | 33 .. 18 position in the segment | 9 .. 0 partition
 //! ```
 //!
 //! The position decides the home bucket, `position * N >> 16`, so buckets are in the order of
-//! positions for every N. The fingerprint is the position's low byte: within one home bucket
-//! positions differ mostly there, and a bucket number with 12 low bits gives the whole position
-//! back, so that growing a segment reads no record. A position whose low byte is 0 becomes 1 there,
-//! because fingerprint 0 marks an empty slot.
+//! positions for every N. The fingerprint is the low byte of the position, where the positions
+//! within one home bucket mostly differ. Bucket number and 12 low bits give the whole position
+//! back, so growing a segment reads no record. A position whose low byte is 0 gets 1 there, because
+//! fingerprint 0 marks an empty slot.
 //!
-//! Words remember five bits of the directory prefix: the *window* at depth d begins at bit
-//! `d - d % 5`, so four splits in five read no record either.
+//! Words keep five bits of the directory prefix: the *window* at depth d begins at bit `d - d % 5`,
+//! so four splits in five read no record either.
 
 use crate::word::{Trail, WINDOW_BITS, Word};
 
-/// Bits of the directory prefix; no segment is deeper.
+/// Bits of the directory prefix, which bound the depth of a segment.
 pub(crate) const PREFIX_BITS: u32 = 28;
 /// Positions in a segment.
 pub(crate) const POSITIONS: u32 = 1 << 16;
 
-/// Where in its segment a key belongs.
+/// The position of a key in its segment.
 #[inline]
 pub(crate) fn position(hash: u64) -> u16 {
     let position = (hash >> 18) as u16;
@@ -33,7 +33,7 @@ pub(crate) fn prefix(hash: u64) -> u32 {
     (hash >> (64 - PREFIX_BITS)) as u32
 }
 
-/// By how much a hash is shifted to get its window at this depth.
+/// The shift that extracts the window of a hash at this depth.
 #[inline]
 pub(crate) fn window_shift(depth: u32) -> u32 {
     64 - WINDOW_BITS - depth / WINDOW_BITS * WINDOW_BITS
@@ -45,7 +45,7 @@ pub(crate) fn window(hash: u64, shift: u32) -> u8 {
     (hash >> shift) as u8 & ((1 << WINDOW_BITS) - 1)
 }
 
-/// What a word remembers of a hash at this depth.
+/// The bits of a hash that a word keeps at this depth.
 #[inline]
 pub(crate) fn trail(hash: u64, shift: u32) -> Trail {
     Word::trail(position(hash), window(hash, shift))

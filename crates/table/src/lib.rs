@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Extendible hashing over small segments (Dash, arXiv 2003.07302), made for one lock above it and
-//! for few bytes a key. What is different from the paper: segments grow through the allocator's
-//! size classes before they split, the stash shares the header's lines, and words keep enough hash
+//! for few bytes a key. Differences from the paper: segments grow through the allocator's size
+//! classes before they split, the stash shares the header's cache lines, and words keep enough hash
 //! bits that neither growing nor most splits read a record.
 //!
 //! | file | what |
@@ -14,12 +14,12 @@
 //! | `table` | the surface: find, read, change, insert, remove |
 //! | `structure` | growing, splitting, shrinking, merging |
 //! | `walk` | SCAN, expiry sweep, random record, all records |
-//! | `renewal` | out of sparse pages |
-//! | `evict` | which records go when there is no room |
+//! | `renewal` | moving blocks out of sparse pages |
+//! | `evict` | which records are evicted |
 //! | `segment` | buckets, stash, displacement |
 //! | `directory` | prefix to segment |
 //! | `hash`, `word`, `group` | bits of a hash, of a slot, and the SIMD of a bucket head |
-//! | `records` | one record, its string, and what leaves the table |
+//! | `records` | one record, its string, and values that leave the table |
 //! | `class` | allocator classes |
 //!
 //! A lookup that hits touches a directory entry, one bucket (two cache lines) and one record.
@@ -56,22 +56,22 @@ pub use word::HOTTEST;
 
 /// A collection that a record holds: 8-byte aligned, at most 64 bytes, moved as bytes.
 pub trait Object: Send + 'static {
-    /// What kind of collection: 1..=15, the same for its whole life. 0 is a string.
+    /// The type of the collection: 1..=15, constant for its life. 0 is a string.
     fn type_tag(&self) -> u8;
 
-    /// Allocated bytes behind it, without itself.
+    /// Allocated bytes that it owns, without its own size.
     fn heap_bytes(&self) -> usize;
 
-    /// Allocates its parts anew that are to be, those from number `from` on, `most` or a few more;
-    /// where to go on, `None` at the end. Parts may get other numbers between two calls: then some
-    /// are left out. What is read is the same after.
+    /// Reallocates the parts that `renewal` wants, from number `from` on, for `most` parts or a few
+    /// more. Returns where to continue, `None` at the end. Parts may get other numbers between two
+    /// calls: then some are skipped. The content stays the same.
     fn renew(&mut self, _from: usize, _most: usize, _renewal: &mut Renewal<'_>) -> Option<usize> {
         None
     }
 }
 
-/// Whether a record with this deadline is gone: in the millisecond of its deadline it is still
-/// there.
+/// Whether a record with this deadline has expired: in the millisecond of its deadline it still
+/// exists.
 #[inline]
 pub fn is_expired(deadline: UnixMs, now: UnixMs) -> bool {
     deadline < now

@@ -1,36 +1,36 @@
-//! Allocating anew what lies in sparse pages, so that those can be given back.
+//! Reallocates what lies in sparse pages, so that those pages can be given back.
 //!
-//! After many removals at random, what is left lies in pages that are mostly empty. A walk over the
-//! table allocates such records again, with all they own: segments, records, the blocks of long
+//! After many random removals, the remaining records lie in pages that are mostly empty. A walk
+//! over the table reallocates them with everything they own: segments, records, the blocks of long
 //! strings, the parts of collections. The allocator puts them into denser pages (crate `memory`).
 //!
 //! Invariants
-//! 1. What is read is the same before and after, and each record keeps its place and its word but
-//!    for the address: no hotness, mark, saved bit or deadline is lost, and no SCAN disturbed.
-//! 2. One step looks at a bounded number of blocks, each of which is a part of a page or a few.
+//! 1. Content is the same before and after, and each record keeps its place and its word but for
+//!    the address: no hotness, mark, saved bit or deadline is lost, and no SCAN is disturbed.
+//! 2. One step looks at a bounded number of blocks, each a part of a page or a few pages.
 //!
-//! Not here: what is sparse, and when it is worth it. Tests: `tests/renewal.rs`.
+//! Not here: what is sparse, and when renewal is worth it. Tests: `tests/renewal.rs`.
 
 use crate::hash::PREFIX_BITS;
 use crate::records::record::renew_blocks;
 use crate::{Object, Table};
 
-/// Says which blocks are to be allocated anew, and counts.
+/// Decides which blocks are reallocated, and counts.
 pub struct Renewal<'s> {
     is_sparse: &'s mut dyn FnMut(*const u8) -> bool,
     /// Blocks that were looked at.
     pub looked_at: usize,
-    /// Blocks that were allocated anew.
+    /// Blocks that were reallocated.
     pub moved: usize,
 }
 
 impl<'s> Renewal<'s> {
-    /// Of the blocks of which `is_sparse` says so.
+    /// A renewal of the blocks for which `is_sparse` returns true.
     pub fn of(is_sparse: &'s mut dyn FnMut(*const u8) -> bool) -> Self {
         Renewal { is_sparse, looked_at: 0, moved: 0 }
     }
 
-    /// Whether a block is to be allocated anew; the caller does it if so.
+    /// Whether a block should be reallocated; if so, the caller does it.
     pub fn wants(&mut self, block: *const u8) -> bool {
         self.looked_at += 1;
         let wants = (self.is_sparse)(block);
@@ -38,7 +38,7 @@ impl<'s> Renewal<'s> {
         wants
     }
 
-    /// Allocates the block of an owner anew if it is to be: one whose clone has a block of its own.
+    /// Reallocates the block of `owner` if wanted; a clone of `owner` must have a block of its own.
     pub fn renew<T: Clone>(&mut self, block: *const u8, owner: &mut T) {
         if self.wants(block) {
             *owner = owner.clone();
@@ -46,7 +46,7 @@ impl<'s> Renewal<'s> {
     }
 }
 
-/// Where a walk stands that allocates anew: the prefix of a segment, and the number of a slot.
+/// The position of a renewal walk: prefix of a segment and number of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RenewalCursor {
     prefix: u32,
@@ -54,9 +54,9 @@ pub struct RenewalCursor {
 }
 
 impl RenewalCursor {
-    /// Where it begins.
+    /// The start of a walk.
     pub const START: RenewalCursor = RenewalCursor { prefix: 0, slot: 0 };
-    /// Where it is over.
+    /// The end of a walk.
     pub const END: RenewalCursor = RenewalCursor { prefix: 1 << PREFIX_BITS, slot: 0 };
 }
 
@@ -64,10 +64,10 @@ impl RenewalCursor {
 pub const PARTS_PER_STEP: usize = 64;
 
 impl<O: Object> Table<O> {
-    /// Allocates records anew, from `at` on, until `most_blocks` or a few more were looked at.
-    /// Collections with more than [`PARTS_PER_STEP`] parts are named to `large`, with the next,
-    /// and left to [`Table::renew_object`]; `shows` is told of each key whether something of it was
-    /// moved. Where to go on; `None` at the table's end.
+    /// Reallocates records, from `at` on, until `most_blocks` or a few more were looked at. For a
+    /// collection with more than [`PARTS_PER_STEP`] parts, `large` gets the key and the number of
+    /// the next part, for [`Table::renew_object`]; `shows` is called once per record with whether
+    /// anything of it was moved. Returns where to continue, `None` at the table's end.
     pub fn renew(
         &mut self,
         at: RenewalCursor,
@@ -110,7 +110,8 @@ impl<O: Object> Table<O> {
         None
     }
 
-    /// Goes on with the parts of the object under a key, from number `from` on; where to go on.
+    /// Continues with the parts of the object under a key, from number `from` on. Returns where to
+    /// continue; `None`: the object is done or gone.
     pub fn renew_object(
         &mut self,
         hash: u64,

@@ -1,13 +1,13 @@
-//! How a table gets larger and smaller: one segment at a time, never a rehash of everything.
+//! Growing and shrinking of a table: one segment at a time, never a rehash of everything.
 //!
 //! A segment grows through the sizes of `segment::SHAPES`; at the largest it splits, and each half
-//! begins at the smallest size with sensible room, so that slots are used to between about 0.7 and
-//! 0.95 and not between 0.45 and 0.9. Removals go the other way: a sparse segment merges with its
-//! buddy or shrinks.
+//! starts at the smallest size with sensible room, so that utilisation stays between about 0.7 and
+//! 0.95, not between 0.45 and 0.9. After removals, a sparse segment merges with its buddy or
+//! shrinks.
 //!
 //! The work of one call is bounded by the items of two segments, and by the directory when it
-//! doubles or halves (8 bytes for hundreds of keys). Records are read only where the positions are
-//! not known (small segments) and by one split in five; they are fetched ahead then.
+//! doubles or halves (8 bytes for hundreds of keys). Records are read only where positions are
+//! unknown (small segments) and by one split in five; they are prefetched then.
 //!
 //! Not here: when to call these (the keyspace). Tests: `tests/model.rs`.
 
@@ -22,14 +22,14 @@ use crate::segment::{FRESH_FILL_PERCENT, Item, LARGEST, MOST_SLOTS, SHAPES, Segm
 use crate::word::{WINDOW_BITS, Word};
 use crate::{Object, Table, is_expired};
 
-/// Buddies merge when both together have at most this many items.
+/// Buddies merge when they hold at most this many items together.
 const MERGE_AT_MOST: usize = MOST_SLOTS / 2;
 /// The directory doubles only while it has at most this many entries for each segment: keys that
 /// share a long prefix would make it huge for nothing.
 const ENTRIES_PER_SEGMENT: usize = 16;
-/// Records fetched ahead while their keys are hashed again.
+/// How many records are prefetched while keys are hashed again.
 const AHEAD: usize = 12;
-/// Expired records are enough room when they are at least this part of the slots.
+/// Expired records make enough room when they are at least one in this many slots.
 const EXPIRED_PART: usize = 32;
 
 /// Hashes a key again.
@@ -37,8 +37,8 @@ type Rehash<'r> = &'r mut dyn FnMut(&[u8]) -> u64;
 
 impl<O: Object> Table<O> {
     /// Makes room for a key that found its segment full. Expired records of that segment are handed
-    /// out first; only when they are few does the segment grow or split. After a call the insert is
-    /// tried again; a handful of rounds is enough.
+    /// out first; only when they are few does the segment grow or split. The caller then tries the
+    /// insert again; a handful of rounds is enough.
     pub fn make_room(
         &mut self,
         hash: u64,
@@ -64,8 +64,8 @@ impl<O: Object> Table<O> {
         }
     }
 
-    /// Lets the segment of a removed key shrink or merge, and the directory halve, when it has
-    /// become sparse. A cheap check when it has not.
+    /// Lets the segment of a removed key shrink or merge, and the directory halve, if it has become
+    /// sparse. A cheap check otherwise.
     pub fn tidy_after_remove(&mut self, hash: u64, rehash: &mut dyn FnMut(&[u8]) -> u64) {
         let entry = self.directory.entry(hash);
         if entry.is_empty() {
@@ -115,7 +115,7 @@ impl<O: Object> Table<O> {
         self.units += u32::from(new.shape().units);
     }
 
-    /// Puts the copy of a segment in its place.
+    /// Replaces a segment by its copy.
     pub(crate) fn replace_segment(&mut self, prefix: u32, segment: Segment, copy: Segment) {
         self.install(prefix, Some(segment), copy);
     }
@@ -252,7 +252,7 @@ impl<O: Object> Table<O> {
     }
 }
 
-/// What an expiry pass over a segment found.
+/// The result of an expiry pass over a segment.
 #[derive(Default)]
 pub(crate) struct Expired {
     pub(crate) seen: usize,
@@ -279,7 +279,7 @@ fn fit(items: &[Item], class: u8, depth: u32) -> Option<Segment> {
     (class..=LARGEST).find_map(|class| Segment::build(items, class, depth))
 }
 
-/// All items of these segments, with their positions.
+/// Collects all items of these segments, with their positions.
 fn gather(segments: &[Segment], rehash: Rehash<'_>) -> Vec<Item> {
     let mut items = Vec::with_capacity(segments.iter().map(|segment| segment.count()).sum());
     for segment in segments {
@@ -292,7 +292,7 @@ fn gather(segments: &[Segment], rehash: Rehash<'_>) -> Vec<Item> {
     items
 }
 
-/// The items of a segment, by their next bit of the prefix, with trails for the new depth.
+/// Divides the items of a segment by their next prefix bit, with trails for the new depth.
 fn part(segment: Segment, rehash: Rehash<'_>) -> (Vec<Item>, Vec<Item>) {
     let depth = segment.depth();
     let mut items = Vec::with_capacity(segment.count());

@@ -1,19 +1,20 @@
 //! The table: keys to records, for one partition and one database. Plain single-threaded code.
 //!
-//! This file is the surface: finding, reading, changing, inserting and removing one record. Growing
-//! and shrinking are in `structure`, walks in `walk`.
+//! This file is the interface: finding, reading, changing, inserting and removing one record.
+//! Growing and shrinking are in `structure`, walks in `walk`.
 //!
 //! Keys whose segment can neither grow nor split (more keys with one hash than a segment holds,
-//! which no client can bring about under a secret hash key) become *strays*: a plain list, searched
-//! from its start.
+//! which no client can cause under a secret hash key) become *strays*: a list that is searched
+//! linearly.
 //!
 //! Invariants
 //! - T1. Segments keep S1..S4, the directory D1..D3, records R1..R5 with the `O` of the table.
 //! - T2. `len` and `deadlines` count all records and those with a deadline, strays too; `segments`
 //!   and `units` count segments and their 128-byte units.
-//! - T3. A `Place` is good until the next insert, removal, `make_room`, `tidy_after_remove` or
-//!   `sweep`. Debug builds check that; it is the one promise of a caller that release builds trust.
-//! - T4. A key is in the table at most once: who inserts has looked before.
+//! - T3. A `Place` is valid until the next insert, removal, `make_room`, `tidy_after_remove` or
+//!   `sweep`. Debug builds check that; it is the only promise of a caller that release builds
+//!   trust.
+//! - T4. A key is in the table at most once: an insert follows a failed lookup.
 //!
 //! Tests: `tests/model.rs`, `tests/records.rs`, `fuzz/src/table.rs`.
 
@@ -49,7 +50,7 @@ pub struct Table<O: Object> {
     pub(crate) segments: u32,
     pub(crate) units: u32,
     pub(crate) eviction: Standing,
-    /// What the saved bit of a record must be for it to count as saved; see `begin_epoch`.
+    /// The value of a record's saved bit that counts as saved; see `begin_epoch`.
     epoch: bool,
     #[cfg(debug_assertions)]
     generation: u64,
@@ -65,7 +66,7 @@ pub(crate) struct Stray {
     pub(crate) word: Word,
 }
 
-/// Where a record is. Good until the table is changed (T3).
+/// The location of a record, valid until the table is changed (T3).
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     pub(crate) slot: *mut Word,
@@ -75,7 +76,7 @@ pub struct Place {
     generation: u64,
 }
 
-/// The segment must grow first: call [`Table::make_room`] and insert again.
+/// The segment is full: call [`Table::make_room`] and insert again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -85,7 +86,7 @@ unsafe impl<O: Object> Send for Table<O> {}
 #[cfg(debug_assertions)]
 fn next_generation() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};
-    // Shared by all tables, so that a place of one is noticed in another.
+    // Shared by all tables, so that a place of another table is detected.
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -217,7 +218,7 @@ impl<O: Object> Table<O> {
         }
     }
 
-    /// From here on, places given out before are no good.
+    /// Makes all places handed out so far invalid.
     #[inline]
     pub(crate) fn outdate_places(&mut self) {
         #[cfg(debug_assertions)]
@@ -235,7 +236,7 @@ impl<O: Object> Table<O> {
         unsafe { *p.slot }
     }
 
-    /// The word at a place, to be changed.
+    /// Mutable access to the word at a place.
     #[inline]
     fn word_mut(&mut self, p: Place) -> &mut Word {
         #[cfg(debug_assertions)]
@@ -281,7 +282,7 @@ impl<O: Object> Table<O> {
         }
     }
 
-    /// The object at a place, to be changed, if it is one. Its type tag must stay.
+    /// Mutable access to the object at a place, if it is one. Its type tag must not change.
     #[inline]
     pub fn object_mut(&mut self, p: Place) -> Option<&mut O> {
         let word = self.word(p);
@@ -298,7 +299,7 @@ impl<O: Object> Table<O> {
         self.word(p).kind().tag()
     }
 
-    /// How the value is kept; reads no record.
+    /// The encoding of the value; reads no record.
     pub fn encoding(&self, p: Place) -> Encoding {
         encoding_of(self.word(p))
     }
@@ -315,7 +316,7 @@ impl<O: Object> Table<O> {
         self.record(p).deadline()
     }
 
-    /// Gives the record another deadline, or none.
+    /// Sets or removes the deadline.
     pub fn set_deadline(&mut self, p: Place, deadline: Option<UnixMs>) {
         let before = self.word(p).has_deadline();
         // SAFETY: T1.
@@ -333,8 +334,7 @@ impl<O: Object> Table<O> {
         }
     }
 
-    /// How hot the record is, 0..=3: it goes up when the record is used, and down when there is no
-    /// room; see `evict`.
+    /// How hot the record is, 0..=3: uses raise it, eviction lowers it; see `evict`.
     pub fn hotness(&self, p: Place) -> u8 {
         self.word(p).hotness()
     }
@@ -344,12 +344,12 @@ impl<O: Object> Table<O> {
         self.word_mut(p).set_hotness(hotness);
     }
 
-    /// How hot a new record begins.
+    /// The initial hotness of a new record.
     pub fn fresh_hotness(&self) -> u8 {
         self.eviction.fresh()
     }
 
-    /// Hotter by a step, or at once at the top; writes nothing when it is there already.
+    /// Raises the hotness by the policy's step, at most to the top; writes nothing at the top.
     #[inline]
     pub fn touch(&mut self, p: Place) {
         let step = self.eviction.step();
@@ -360,46 +360,46 @@ impl<O: Object> Table<O> {
         }
     }
 
-    /// Whether the record is marked as not to be evicted.
+    /// Whether eviction skips the record.
     pub fn sticky(&self, p: Place) -> bool {
         self.word(p).is_sticky()
     }
 
-    /// Marks the record as not to be evicted, or takes the mark away.
+    /// Sets whether eviction skips the record.
     pub fn set_sticky(&mut self, p: Place, sticky: bool) {
         self.word_mut(p).set_sticky(sticky);
     }
 
-    /// Begins a point-in-time snapshot: from now on no record is saved, and records inserted later
-    /// count as saved. Every record must be saved when this is called: a snapshot that was given up
-    /// calls [`Table::end_epoch`] before.
+    /// Begins a point-in-time snapshot: from now on no record counts as saved, and records inserted
+    /// later do. All records must be saved when this is called: an aborted snapshot must have
+    /// called [`Table::end_epoch`].
     ///
-    /// The mark is one bit of the record's word. It goes where the word goes, so growing, splitting
-    /// and merging cannot lose it, and a record is saved exactly once: by the walk, or by the
-    /// writer that is about to change it.
+    /// The mark is one bit of the record's word and moves with it, so growing, splitting and
+    /// merging cannot lose it, and a record is saved exactly once: by the walk, or by the writer
+    /// that is about to change it.
     pub fn begin_epoch(&mut self) {
         self.epoch = !self.epoch;
     }
 
-    /// Whether the snapshot has this record already; always so while no snapshot runs.
+    /// Whether the snapshot already has this record; always true while no snapshot runs.
     #[inline]
     pub fn is_saved(&self, p: Place) -> bool {
         self.word(p).saved() == self.epoch
     }
 
-    /// What [`OwnedRecord::saved_mark`] is of a record that came out of this table saved.
+    /// The value of [`OwnedRecord::saved_mark`] for a record that left this table saved.
     #[inline]
     pub fn saved_mark(&self) -> bool {
         self.epoch
     }
 
-    /// The snapshot has this record now.
+    /// Marks the record as saved in the running snapshot.
     pub fn mark_saved(&mut self, p: Place) {
         let epoch = self.epoch;
         self.word_mut(p).set_saved(epoch);
     }
 
-    /// Marks every record as saved; touches the index only.
+    /// Marks every record as saved; touches only the index.
     pub fn end_epoch(&mut self) {
         let epoch = self.epoch;
         self.directory.for_each(|_, segment| {
@@ -411,22 +411,22 @@ impl<O: Object> Table<O> {
         }
     }
 
-    /// What is kept beside a string; nothing beside an object.
+    /// The memcached metadata beside a string; none beside an object.
     #[inline]
     pub fn tail(&self, p: Place) -> Tail {
         // SAFETY: T1.
         unsafe { tail::tail_of(self.word(p)) }
     }
 
-    /// Keeps this beside a string.
+    /// Sets the memcached metadata beside a string.
     pub fn set_tail(&mut self, p: Place, tail: Tail) {
         assert!(!self.word(p).kind().is_object(), "a collection has no tail");
         // SAFETY: T1; it is a string.
         unsafe { tail::set(self.word_mut(p), tail) };
     }
 
-    /// Takes the whole record out and leaves one in its place with the same key, deadline, flags
-    /// and marks and an empty string, to be overwritten. Its time does not depend on the value.
+    /// Takes the whole record out and leaves one with the same key, deadline, flags and marks and
+    /// an empty string, to be overwritten. The cost does not depend on the value.
     pub fn take_value(&mut self, p: Place) -> OwnedRecord<O> {
         let old = self.word(p);
         let flags = self.tail(p).flags;
@@ -456,14 +456,14 @@ impl<O: Object> Table<O> {
         unsafe { Discarded::from_loose(text::set_with_tail(self.word_mut(p), value, tail)) }
     }
 
-    /// Replaces the value by a string, keeping key and deadline but no tail. What may take long to
-    /// free is returned.
+    /// Replaces the value by a string, keeping key and deadline but no tail. A part that may take
+    /// long to free is returned.
     pub fn set_string(&mut self, p: Place, value: &[u8]) -> Option<Discarded<O>> {
         // SAFETY: T1; what is loose is not the table's any more.
         unsafe { Discarded::from_loose(text::set(self.word_mut(p), value)) }
     }
 
-    /// Replaces value and deadline, keeping the key.
+    /// Replaces value and deadline by a string, keeping the key.
     pub fn set_string_and_deadline(
         &mut self,
         p: Place,
@@ -514,7 +514,7 @@ impl<O: Object> Table<O> {
         len
     }
 
-    /// Cuts a string or fills it up with zeros. A number becomes text.
+    /// Truncates a string or extends it with zeros. A number becomes text.
     pub fn resize(&mut self, p: Place, len: usize) {
         let old_len = self.resize_uninit(p, len);
         if len > old_len {
@@ -523,7 +523,7 @@ impl<O: Object> Table<O> {
         }
     }
 
-    /// The bytes of a string, to be changed in place. A number becomes text.
+    /// Mutable access to the bytes of a string. A number becomes text.
     pub fn string_mut(&mut self, p: Place) -> Option<&mut [u8]> {
         if self.word(p).kind().is_object() {
             return None;
@@ -536,12 +536,12 @@ impl<O: Object> Table<O> {
         }
     }
 
-    /// Whether a string was changed in place since it was set.
+    /// Whether the string was changed in place since it was set.
     pub fn is_edited(&self, p: Place) -> bool {
         self.word(p).is_edited()
     }
 
-    /// A copy of a string, of its deadline and its flags under another key; `None` for an object.
+    /// A copy of a string with its deadline and flags under another key; `None` for an object.
     pub fn copy_string(&self, p: Place, key: &[u8]) -> Option<OwnedRecord<O>> {
         let word = self.word(p);
         // SAFETY: T1; the copy is a fresh record, owned by nobody else.
@@ -616,8 +616,8 @@ impl<O: Object> Table<O> {
         }
     }
 
-    /// Inserts a whole record, whose key is not in the table (T4). Stickiness is the
-    /// record's, and hotness if it is above that of a new one.
+    /// Inserts a whole record, whose key is not in the table (T4). The record keeps its stickiness,
+    /// and its hotness if that is above a new record's.
     pub fn insert_record(
         &mut self,
         hash: u64,
@@ -695,8 +695,7 @@ impl<O: Object> Table<O> {
         }
     }
 
-    /// About how many bytes are allocated for the index and all records: a few of them stand for
-    /// the others.
+    /// An estimate of the bytes allocated for the index and all records, from a sample of them.
     pub fn estimated_bytes(&self) -> usize {
         const LOOKED_AT: usize = 8;
         let (mut sum, mut count) = (0, 0);
@@ -710,7 +709,7 @@ impl<O: Object> Table<O> {
         self.heap_bytes() + sum.checked_div(count).unwrap_or(0) * self.len
     }
 
-    /// Hands a word out that no slot keeps any more.
+    /// Wraps a word that no slot keeps any more.
     pub(crate) fn disown(&mut self, word: Word) -> OwnedRecord<O> {
         self.len -= 1;
         self.deadlines -= usize::from(word.has_deadline());
@@ -718,7 +717,7 @@ impl<O: Object> Table<O> {
         unsafe { OwnedRecord::from_word(word) }
     }
 
-    /// Proves S2..S4, D1..D3, L1 and T2, given the hash of keys; for tests. Panics where one does
+    /// Checks S2..S4, D1..D3, L1 and T2, given the hash of keys; for tests. Panics where one does
     /// not hold.
     #[doc(hidden)]
     pub fn check(&self, rehash: &mut dyn FnMut(&[u8]) -> u64) {
@@ -748,7 +747,7 @@ impl<O: Object> Table<O> {
     }
 }
 
-/// Where a new record may go: an empty slot, or among the strays (null).
+/// The place for a new record: an empty slot, or among the strays (null).
 struct Spot {
     slot: *mut Word,
     entry: Entry,

@@ -1,10 +1,10 @@
-//! Walks over a table: SCAN, the expiry sweep, a random record, every record.
+//! Walks over a table: SCAN, the expiry sweep, a random record, all records.
 //!
-//! SCAN goes through the home buckets in the order of (directory prefix, position). Both are bits
-//! of the key's hash, so growing and splitting do not change the order, and "all before the cursor
-//! has been emitted" stays true. A merge would put keys of the second half before the cursor: the
-//! cursor tells the depth it saw, and a segment that has become shallower is begun again. So every
-//! key that is there from the first call to the last is emitted at least once.
+//! SCAN visits the home buckets in the order of (directory prefix, position). Both are bits of the
+//! key's hash, so growing and splitting do not change the order, and "everything before the cursor
+//! has been emitted" stays true. A merge would put keys of the second half before the cursor: so
+//! the cursor stores the depth it saw, and a segment that has become shallower is restarted. So
+//! every key that exists from the first call to the last is emitted at least once.
 //!
 //! Tests: `tests/scan.rs`.
 
@@ -16,7 +16,8 @@ use crate::records::owned::OwnedRecord;
 use crate::segment::{MOST_SLOTS, Segment, first_position, home_of};
 use crate::{Object, Place, Table};
 
-/// Where a scan stands: prefix (28 bits), depth (5 bits) and position (16 bits) in the low 49 bits.
+/// The position of a scan: prefix (28 bits), depth (5 bits) and position (16 bits), in the low 49
+/// bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor(u64);
 
@@ -25,9 +26,9 @@ const DEPTH_AT: u32 = 16;
 const PREFIX_AT: u32 = 21;
 
 impl Cursor {
-    /// Bits of a cursor as a number.
+    /// How many bits a cursor has as a number.
     pub const BITS: u32 = PREFIX_AT + PREFIX_BITS;
-    /// Where a scan begins.
+    /// The start of a scan.
     pub const START: Cursor = Cursor(0);
     const END: Cursor = Cursor(u64::MAX);
 
@@ -39,7 +40,7 @@ impl Cursor {
         )
     }
 
-    /// The cursor at the segment after the one with this prefix and depth.
+    /// The cursor at the segment after the segment with this prefix and depth.
     fn behind(directory_entry: impl Fn(u32) -> Entry, prefix: u32, depth: u32) -> Cursor {
         match prefix.checked_add(1 << (PREFIX_BITS - depth)) {
             Some(next) if next < 1 << PREFIX_BITS => {
@@ -54,13 +55,13 @@ impl Cursor {
         self == Cursor::END
     }
 
-    /// As a number below 2^[`Cursor::BITS`]; not for a scan that is over.
+    /// The cursor as a number below 2^[`Cursor::BITS`]; not for a finished scan.
     pub fn to_bits(self) -> u64 {
         debug_assert!(!self.is_end());
         self.0
     }
 
-    /// From a number, which may come from a client: any value gives a cursor that is safe to use.
+    /// The cursor from a number, which a client may have made up: any value is safe to use.
     pub fn from_bits(bits: u64) -> Cursor {
         Cursor(bits & ((1 << Self::BITS) - 1))
     }
@@ -78,33 +79,33 @@ impl Cursor {
     }
 }
 
-/// Where an expiry sweep stands.
+/// The position of an expiry sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SweepCursor(u32);
 
 impl SweepCursor {
-    /// Where a sweep begins.
+    /// The start of a sweep.
     pub const START: SweepCursor = SweepCursor(0);
 }
 
-/// What a part of a sweep did.
+/// The result of one part of a sweep.
 #[derive(Clone, Copy, Debug)]
 pub struct Swept {
-    /// Where to go on; `None` when the table's end was reached.
+    /// Where to continue; `None` when the table's end was reached.
     pub next: Option<SweepCursor>,
     /// Records whose deadline was read.
     pub visited: usize,
-    /// Records handed out.
+    /// Expired records that were handed out.
     pub expired: usize,
-    /// The earliest deadline of the records that were visited and stay.
+    /// The earliest deadline among the visited records that stay.
     pub earliest: Option<UnixMs>,
 }
 
-/// Tries of `random` before it takes the next record it finds.
+/// How often `random` tries an empty slot before it takes the next record it finds.
 const RANDOM_TRIES: usize = 64;
 
 impl<O: Object> Table<O> {
-    /// Emits the records of one home bucket and returns where to go on.
+    /// Emits the records of one home bucket and returns where to continue.
     pub fn scan(&self, cursor: Cursor, emit: &mut dyn FnMut(Place)) -> Cursor {
         let entry = self.directory.entry_of_prefix(cursor.prefix());
         if cursor.is_end() || entry.is_empty() {
@@ -151,8 +152,8 @@ impl<O: Object> Table<O> {
     }
 
     /// Hands out expired records, segment by segment, until about `max_records` deadlines were read
-    /// (a segment is not left halfway). Only records with a deadline are touched. The caller tidies
-    /// up after the keys it was given, as after any removal.
+    /// (a segment is always finished). Only records with a deadline are touched. The caller calls
+    /// [`Table::tidy_after_remove`] for the keys it was given, as after any removal.
     pub fn sweep(
         &mut self,
         at: SweepCursor,
@@ -179,7 +180,7 @@ impl<O: Object> Table<O> {
             }
             let next = aligned(prefix, entry.depth()) + (1 << (PREFIX_BITS - entry.depth()));
             swept.next = (next < 1 << PREFIX_BITS).then_some(SweepCursor(next));
-            // Checked after a segment, so that every call comes further.
+            // Checked after a segment, so that every call makes progress.
             if swept.visited >= max_records {
                 break;
             }
@@ -216,9 +217,9 @@ impl<O: Object> Table<O> {
         self.strays = (!strays.is_empty()).then_some(strays);
     }
 
-    /// A record taken at random, near-uniformly: a random slot of a random segment, tried again
-    /// when it is empty; shallow segments are taken as much more often as there are more prefixes
-    /// to them.
+    /// A random record, near-uniformly: a random slot of a random segment, tried again when it is
+    /// empty. Shallow segments are drawn more often, so each of their slots is accepted more
+    /// rarely.
     pub fn random(&self, random: &mut dyn FnMut() -> u64) -> Option<Place> {
         if self.len == 0 {
             return None;
@@ -238,8 +239,8 @@ impl<O: Object> Table<O> {
         for _ in 0..RANDOM_TRIES {
             let entry = self.directory.entry(random());
             let (segment, draw) = (entry.segment(), random());
-            // A segment with 2^k entries is drawn 2^k times as often as it should be: its slots are
-            // 2^k times rarer.
+            // A segment with 2^k entries is drawn 2^k times too often, so each of its slots is
+            // accepted 2^k times more rarely.
             let spread = self.directory.depth() - entry.depth();
             let number = below(draw, span << spread);
             if number >= span {

@@ -1,4 +1,4 @@
-//! The word: all the index knows about one record, in 8 bytes.
+//! The word: everything the index knows about one record, in 8 bytes.
 //!
 //! ```text
 //!  63 edited | 62 saved | 61 sticky | 60-59 hotness | 58 deadline | 57-53 kind | 52-48 window
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Kind: an object is 16 + its type tag (1..=15); a string is the number of its encoding, in two
-//! bits, and 4 if it has a tail (`records::tail`); one bit is to spare, for packed text.
+//! bits, plus 4 if it has a tail (`records::tail`); one bit is spare, for packed text.
 //!
 //! The position bits and the window are bits of the key's hash ("trail"). They sharpen the
 //! fingerprint, so that a lookup touches a wrong record about once in thousands, and they let a
@@ -19,7 +19,7 @@ use std::ptr;
 const POINTER: u64 = 0x0000_FFFF_FFFF_FFF0;
 const WINDOW_AT: u32 = 48;
 const KIND_AT: u32 = 53;
-/// Of a string: there is a tail. Of an object it belongs to the type tag.
+/// For a string: there is a tail. For an object the bit belongs to the type tag.
 const TAIL: u64 = 4 << KIND_AT;
 /// Of all kinds: the encoding of a string; more than any of them for an object.
 const FORM: u8 = 16 | 3;
@@ -39,7 +39,7 @@ const TRAIL: u64 = 0xF | 0x1F << WINDOW_AT;
 /// Highest hotness.
 pub const HOTTEST: u8 = 3;
 
-/// What a record holds and how, as the word says it.
+/// The type and encoding of a record's value, as the word stores them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind(u8);
 
@@ -101,7 +101,7 @@ impl Word {
         Kind((self.0 >> KIND_AT) as u8 & 31)
     }
 
-    /// The kind without what depends on type or tail: one of the three of strings, or some other.
+    /// The kind without type tag or tail: one of the three of strings, or another value.
     #[inline]
     pub(crate) fn form(self) -> Kind {
         Kind((self.0 >> KIND_AT) as u8 & FORM)
@@ -113,7 +113,7 @@ impl Word {
         self.0 & (16 << KIND_AT | TAIL) == TAIL
     }
 
-    /// A string has a tail from now on, or none.
+    /// Sets whether the string has a tail.
     #[inline]
     pub(crate) fn set_has_tail(&mut self, on: bool) {
         debug_assert!(!self.kind().is_object(), "a collection has no tail");
@@ -178,8 +178,8 @@ impl Word {
         self.set(EDITED, on);
     }
 
-    /// Before another value is set: it is not edited and has no tail. Of an object the type tag is
-    /// no good after.
+    /// Resets the word before another value is set: not edited, no tail. The type tag of an object
+    /// is invalid afterwards.
     #[inline]
     pub(crate) fn begin_anew(&mut self) {
         self.0 &= !(EDITED | TAIL);
@@ -223,7 +223,7 @@ impl Word {
     }
 }
 
-/// Hash bits in the places where a word keeps them.
+/// Hash bits at the positions where a word keeps them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Trail(u64);
 

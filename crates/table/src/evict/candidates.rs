@@ -1,4 +1,4 @@
-//! The records of one segment that may go, and who of them does.
+//! The records of one segment that may be evicted, and the choice of victims among them.
 
 use pantala_base::UnixMs;
 use smallvec::SmallVec;
@@ -10,19 +10,20 @@ use crate::records::record::Record;
 use crate::segment::{MOST_SLOTS, Segment};
 use crate::word::{HOTTEST, Word};
 
-/// With fewer candidates than this in its segment, the share is that of all lately.
+/// With fewer candidates than this in its segment, the share of cold records is taken from recent
+/// turns of all segments.
 pub(super) const FEW: usize = 64;
-/// Of a segment's candidates at most this part goes before the next segment has its turn.
+/// At most one in this many candidates of a segment is evicted before the next segment's turn.
 const PART: usize = 24;
-/// With fewer candidates than this, a segment is sometimes left alone.
+/// With fewer candidates than this, a segment is sometimes skipped.
 const SMALL_PART: u64 = 8;
 
-/// Slots of the records that go, those of the stash first: a removal from a bucket may move an item
-/// of the stash.
+/// Slots of the records to evict, those of the stash first: a removal from a bucket may move an
+/// item of the stash.
 pub(super) type Victims = SmallVec<[*mut Word; MOST_VICTIMS]>;
 
-/// How many records there are of each hotness, 16 bits a count: while they are counted the sums
-/// stay in one register.
+/// The number of records at each hotness, 16 bits a count: while counting, the sums stay in one
+/// register.
 #[derive(Clone, Copy, Default)]
 struct Levels(u64);
 
@@ -33,19 +34,19 @@ impl Levels {
         self.0 += 1 << (16 * u32::from(word.hotness()));
     }
 
-    /// Records of this hotness.
+    /// The number of records at this hotness.
     fn at(self, hotness: u8) -> usize {
         usize::from((self.0 >> (16 * u32::from(hotness))) as u16)
     }
 
-    /// All records.
+    /// The number of all records.
     fn sum(self) -> usize {
         (0..=HOTTEST).map(|hotness| self.at(hotness)).sum()
     }
 }
 
 impl Way {
-    /// One of so many of a segment's candidates should be at 0: on probation, or used longest ago.
+    /// Of the candidates of a segment, one in this many should be at hotness 0.
     fn reserve(self) -> usize {
         match self {
             Way::Recency => 20,
@@ -59,7 +60,7 @@ pub(super) fn is_candidate(word: Word, only_deadlines: bool) -> bool {
     !word.is_sticky() && (word.has_deadline() || !only_deadlines)
 }
 
-/// The records of a segment that may go.
+/// The evictable records of a segment.
 #[derive(Clone, Copy)]
 pub(super) struct Candidates {
     pub(super) segment: Segment,
@@ -76,7 +77,7 @@ impl Candidates {
         });
     }
 
-    /// Who goes, and how many there were to choose from.
+    /// The records to evict, and the number of candidates they were chosen from.
     pub(super) fn choose(
         self,
         choice: Choice,
@@ -96,7 +97,8 @@ impl Candidates {
         let victims = match way {
             Some(_) if choice.in_need && count < FEW => self.least_hot(levels, random),
             Some(way) => self.coldest(wanted, levels, (way, choice.first, among), random),
-            // A small segment has its turn as often as a large one, but not each time a victim.
+            // A small segment has its turn as often as a large one, but does not lose a record each
+            // time.
             None if rests => Victims::new(),
             None if choice.first == First::Nearest => self.nearest(wanted),
             None => self.some(wanted, count, |_| true, random),
@@ -104,7 +106,7 @@ impl Candidates {
         (victims, count)
     }
 
-    /// One of those that are least hot, however hot that is.
+    /// One of the least hot records, whatever their hotness.
     fn least_hot(self, levels: Levels, random: &mut dyn FnMut(u64) -> u64) -> Victims {
         let level = (0..=HOTTEST).find(|&hotness| levels.at(hotness) > 0).unwrap_or(0);
         self.some(1, levels.at(level), |word| word.hotness() == level, random)
@@ -142,7 +144,7 @@ impl Candidates {
         self.some(wanted, zeroes, |word| word.hotness() == 0, random)
     }
 
-    /// `wanted` at random of those `count` that `may_go`.
+    /// `wanted` records at random, of the `count` for which `may_go` holds.
     fn some(
         self,
         wanted: usize,
@@ -164,7 +166,7 @@ impl Candidates {
         victims
     }
 
-    /// Those `wanted` whose deadlines are nearest.
+    /// The `wanted` records with the nearest deadlines.
     fn nearest(self, wanted: usize) -> Victims {
         // SAFETY: S2.
         self.each(|slot| prefetch(unsafe { *slot }.pointer()));

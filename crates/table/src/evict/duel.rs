@@ -1,65 +1,65 @@
-//! Ways to choose who goes, and which of them has fewer misses.
+//! Set dueling: finds the eviction policy with fewer misses.
 //!
-//! *Recency* puts a new record high, so that it goes only when it was not used for long: best where
-//! what is popular changes. *Frequency* puts it lowest: best where it stays, and where a scan or a
-//! loop passes. What the requests are like cannot be seen from a record, but the result can: of
-//! every [`EVERY`] tables one always goes by recency and one by frequency, and all others follow
-//! the one to which fewer records are added, as in a cache that is where less is missed. ("Set
-//! dueling": Qureshi and others, ISCA 2007; Jaleel and others, ISCA 2010.)
+//! *Recency* inserts a new record with high hotness, so it leaves only after it was unused for
+//! long: best where popularity changes. *Frequency* inserts it at the lowest: best where popularity
+//! is stable, and where a scan or a loop passes. A record does not show which pattern the requests
+//! have, but the result does: of every [`EVERY`] tables one always uses recency and one frequency,
+//! and all others follow the policy under which fewer records are added, which in a cache means
+//! fewer misses. ("Set dueling": Qureshi and others, ISCA 2007; Jaleel and others, ISCA 2010.)
 //!
-//! A wrong decision is soon put right, but what it has cost comes back slowly: frequency needs to
-//! have seen many uses. So until one side leads clearly ([`CLEAR_LEAD`]) the others go a way
-//! *between*, which is never far behind the better one.
+//! A wrong decision is soon corrected, but what it cost comes back slowly: frequency needs to have
+//! seen many uses. So until one side leads clearly ([`CLEAR_LEAD`]) the other tables use a policy
+//! *between* the two, which is never far behind the better one.
 //!
-//! Keys are spread evenly over tables, and all tables have their turn equally often, so the two
-//! sides are asked for equally much. What an application deletes is deleted on both sides. A side
-//! must not win because it holds more: where records go in proportion to what there is, it cannot;
-//! in small tables, from which a record goes only when one is at 0, the fuller side ages faster.
+//! Keys are spread evenly over tables, and all tables have their turn equally often, so both sides
+//! receive equally many requests. What an application deletes is deleted on both sides. A side must
+//! not win because it holds more records: where eviction is in proportion to the records held, it
+//! cannot; in small tables, which evict only a record at hotness 0, the fuller side ages faster.
 //!
 //! Tests: at the foot of this file; `tests/eviction.rs`.
 
 use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 
-/// One table of so many goes always the same way, for each way.
+/// Of this many tables, one always uses recency and one always frequency.
 const EVERY: usize = 16;
 const BY_RECENCY: usize = 3;
 const BY_FREQUENCY: usize = 11;
-/// A side with so many records fewer has won: about two standard deviations of what chance makes of
-/// 8,000 additions on each side, and a tenth of their difference where one way is much better.
+/// A lead of this many records decides: about two standard deviations of what chance makes of 8,000
+/// additions on each side, and a tenth of the difference where one policy is much better.
 const CLEAR_LEAD: i32 = 1 << 8;
-/// The score goes no further, so that it can come back when requests change.
+/// The score stops here, so that it can return when the requests change.
 const MOST: i32 = 4 * CLEAR_LEAD;
 
-/// How it is chosen who goes.
+/// An eviction policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Those not used for longest.
+    /// Evicts the records that were unused for longest.
     Recency,
-    /// Those not used for long, and what is new and not used soon.
+    /// Evicts records that were unused for long, and new ones that are not used soon.
     Between,
-    /// Those used least.
+    /// Evicts the least used records.
     Frequency,
 }
 
-/// How many ways there are.
+/// The number of policies.
 pub(crate) const WAYS: usize = 3;
 
-/// Tables that the mean of what a side holds is about.
+/// The weight of the past in the mean of what a side holds, in tables.
 const LATELY: i64 = 256;
-/// Parts of a record in that mean.
+/// Fixed-point scale of that mean: parts per record.
 const PARTS: i64 = 1 << 20;
 
-/// How it stands. Threads that update it at once may lose an update.
+/// The state of the duel. Concurrent updates may be lost.
 #[derive(Debug, Default)]
 pub(crate) struct Duel {
     /// How many more records were added to tables that always go by recency than to those that
     /// always go by frequency.
     score: AtomicI32,
-    /// How many records a table of each side holds, in [`PARTS`].
+    /// The mean number of records that a table of each side holds, in [`PARTS`].
     held: [AtomicI64; WAYS],
 }
 
-/// The way that a table always goes, if it is one of those.
+/// The policy of a table that always uses the same one; `None`: it follows the winner.
 fn fixed_way(number: usize) -> Option<Way> {
     match number % EVERY {
         BY_RECENCY => Some(Way::Recency),
@@ -69,7 +69,7 @@ fn fixed_way(number: usize) -> Option<Way> {
 }
 
 impl Duel {
-    /// How the table with this number chooses.
+    /// The policy that the table with this number uses now.
     pub(crate) fn way(&self, number: usize) -> Way {
         fixed_way(number).unwrap_or_else(|| match self.score.load(Ordering::Relaxed) {
             CLEAR_LEAD.. => Way::Frequency,
@@ -78,8 +78,8 @@ impl Duel {
         })
     }
 
-    /// The table with this number holds so many records, and so many were added to it since its
-    /// last turn.
+    /// Reports that the table with this number holds `held` records and got `added` since its last
+    /// turn.
     pub(crate) fn note(&self, number: usize, held: usize, added: usize) {
         let Some(way) = fixed_way(number) else { return };
         let added = i32::try_from(added).unwrap_or(MOST).min(MOST);
@@ -91,8 +91,8 @@ impl Duel {
         self.held[way as usize].store(mean + (held - mean) / LATELY, Ordering::Relaxed);
     }
 
-    /// Whether the table with this number always goes one way, and the tables that do so hold more
-    /// than those of the other side.
+    /// Whether the table with this number always uses one policy, and the tables of that side hold
+    /// more records than those of the other side.
     pub(crate) fn is_fuller(&self, number: usize) -> bool {
         let held = |way: Way| self.held[way as usize].load(Ordering::Relaxed);
         match fixed_way(number) {

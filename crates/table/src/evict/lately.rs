@@ -1,10 +1,10 @@
-//! What eviction has seen lately, in all tables together.
+//! Statistics of recent evictions, over all tables.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::duel::{Duel, WAYS, Way};
 
-/// A share of what was seen lately, in 2^32ths. Threads that update it at once may lose an update.
+/// An exponentially weighted share, in 2^32ths. Concurrent updates may be lost.
 #[derive(Debug, Default)]
 struct Share(AtomicU32);
 
@@ -13,7 +13,7 @@ impl Share {
         self.0.load(Ordering::Relaxed) < u32::MAX / part as u32
     }
 
-    /// `some` of `all` it was this time; what was before weighs as much as `lately`.
+    /// Adds an observation: `some` of `all`; the past weighs as much as `lately` observations.
     fn note(&self, some: usize, all: usize, lately: u32) {
         if all == 0 {
             return;
@@ -27,22 +27,22 @@ impl Share {
     }
 }
 
-/// How many records the share of those at hotness 0 is about.
+/// How many records the share of those at hotness 0 averages over.
 const RECORDS: u32 = 512;
-/// How many new records the share of those that come back is about.
+/// How many new records the share of returning ones averages over.
 const NEWCOMERS: u32 = 8_192;
 
-/// What all tables that are evicted from in turn share.
+/// Statistics shared by the tables that are evicted from in turn.
 #[derive(Debug, Default)]
 pub struct Lately {
-    /// Records at hotness 0, among those of tables that go one way; for segments that are too
-    /// small to have a share of their own.
+    /// The share of records at hotness 0, by policy; for segments that are too small to have a
+    /// share of their own.
     zeroes: [Share; WAYS],
-    /// New records that had been evicted not long before.
+    /// The share of new records that had been evicted not long before.
     came_back: Share,
-    /// Which way has fewer misses.
+    /// Which policy has fewer misses.
     pub(super) duel: Duel,
-    /// Records lowered by ageing, each as often as it was.
+    /// How often ageing has lowered a record by a step.
     aged: AtomicU64,
 }
 
@@ -55,8 +55,8 @@ impl Lately {
         self.zeroes[way as usize].note(zeroes, records, RECORDS);
     }
 
-    /// Whether it means something that a record comes back: not when most do, as in a loop. Then
-    /// each is as good as any other, and it is best to keep some of them and leave the rest alone.
+    /// Whether a returning record means something: not when most return, as in a loop. Then each is
+    /// as good as any other, and it is best to keep some of them and leave the rest alone.
     pub(super) fn is_return_rare(&self) -> bool {
         self.came_back.is_below_one_in(2)
     }
@@ -69,7 +69,7 @@ impl Lately {
         self.aged.fetch_add(records as u64, Ordering::Relaxed);
     }
 
-    /// How many records ageing has lowered by a step, in all; a record counts as often as it was.
+    /// How often ageing has lowered a record by a step, over all tables.
     pub fn aged(&self) -> u64 {
         self.aged.load(Ordering::Relaxed)
     }

@@ -1,40 +1,41 @@
-//! Which records go when there is no room: one segment at a time, with no order kept anywhere.
+//! Which records are evicted: one segment at a time, with no order kept anywhere.
 //!
 //! A record's hotness is two bits of its word. It goes up when the record is used, and a step down
 //! when its segment ages; victims are taken at random among those at 0. A segment ages when too few
-//! of its records are at 0. Three ways differ in where a record stands (`Way`):
+//! of its records are at 0. Three policies (`Way`) differ in these numbers:
 //!
-//! | way | a new record | one that comes back | a use | at 0 should be |
+//! | policy | a new record | a returning one | a use | at 0 should be |
 //! |---|---|---|---|---|
 //! | recency | 2 | 2 | to the top | one in 20 |
 //! | between | 1 | 2 | to the top | one in 40 |
 //! | frequency | 0 | 1 | a step | one in 10 |
 //!
-//! Recency is a clock of four ages: what was not used in three of them goes. With frequency what is
-//! new is on probation until it is used: so a scan goes through that tenth and leaves the rest
-//! alone, and a loop larger than the cache keeps its share.
+//! Recency is a clock of four ages: what was unused for three of them is evicted. With frequency a
+//! new record is on probation until it is used: so a scan goes through that tenth and leaves the
+//! rest alone, and a loop larger than the cache keeps its share.
 //!
-//! *One that comes back* was evicted not long ago: segments remember that in slots that are free
-//! (`segment/ghosts`). It means nothing while most of the new come back, as in a loop.
+//! A *returning* record was evicted not long ago: segments remember evictions in slots that are
+//! free (`segment/ghosts`). A return means nothing while most new records return, as in a loop.
 //!
-//! [`First::Coldest`] goes the way with fewer misses, which a few tables find out for all (`duel`).
+//! [`First::Coldest`] uses the policy with fewer misses, which a few tables find out for all
+//! (`duel`).
 //!
-//! At random and not in an order: in a segment there is none (places come from the hash), and an
-//! order would let nothing of a loop survive. Measured beside LRU, LFU, S3-FIFO, SIEVE and the
-//! optimum by `examples/hit_rate`.
+//! Victims are random because a segment has no order (places come from the hash), and an order
+//! would let nothing of a loop survive. `examples/hit_rate` measures this beside LRU, LFU, S3-FIFO,
+//! SIEVE and the optimum.
 //!
-//! In a segment of few records a tenth is no number. There the share of zeroes is that of all
-//! segments looked at lately ([`Lately`]), and a table of few goes by frequency.
+//! In a segment of few records a tenth is not meaningful. There the share of zeroes is that of all
+//! recent segments ([`Lately`]), and a table of few records uses frequency.
 //!
 //! Invariants
 //! - E1. Nothing sticky is handed out, and with `only_deadlines` nothing without a deadline.
 //! - E2. One call looks at the words of one segment that has candidates, and reads the records of
 //!   those only whose deadlines it compares.
-//! - E3. What a way asks of inserting and using a record (its [`Habit`]) is in the table, so that
-//!   neither reads anything that is shared.
+//! - E3. What a policy needs for inserting and using a record (its [`Habit`]) is in the table, so
+//!   neither reads anything shared.
 //!
-//! Not here: when there is no room, locks, who is told (the keyspace). Tests: `tests/eviction.rs`,
-//! and what cannot be seen from there at the foot of these files.
+//! Not here: when to evict, locks, notifications (the keyspace). Tests: `tests/eviction.rs`, and
+//! what cannot be seen from there at the foot of these files.
 
 mod candidates;
 mod duel;
@@ -54,41 +55,41 @@ use crate::{Object, Table};
 use candidates::{Candidates, Victims, is_candidate};
 use duel::Way;
 
-/// Records handed out by one call, at most.
+/// The most records that one call hands out.
 pub const MOST_VICTIMS: usize = 32;
 
-/// Which records go first.
+/// Which records are evicted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First {
-    /// Those not used for longest.
+    /// The records unused for longest.
     LeastRecent,
-    /// Those used least.
+    /// The least used records.
     LeastFrequent,
-    /// Those that the better of these two would take.
+    /// What the better of these two would evict.
     Coldest,
-    /// Any.
+    /// Any record.
     Any,
-    /// Those whose deadline is nearest.
+    /// The records with the nearest deadlines.
     Nearest,
 }
 
-/// Which records may go, and which first.
+/// Which records may be evicted, and in what order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Which first.
+    /// The order.
     pub first: First,
-    /// Only records with a deadline may go.
+    /// Only records with a deadline may be evicted.
     pub only_deadlines: bool,
-    /// Few are left that may go: a segment with few of them gives one each time.
+    /// Few evictable records are left: a segment with few of them gives one each time.
     pub in_need: bool,
 }
 
-/// The tables that are evicted from in turn, and which of them this is.
+/// The group of tables that are evicted from in turn, and this table's place in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Among<'l> {
-    /// What they share.
+    /// The statistics that the group shares.
     pub lately: &'l Lately,
-    /// The number of this one.
+    /// This table's number in the group.
     pub number: usize,
 }
 
@@ -103,16 +104,16 @@ impl Among<'_> {
     }
 }
 
-/// What one call did.
+/// The result of one call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evicted {
-    /// Records that may go and were looked at.
+    /// Evictable records that were looked at.
     pub candidates: usize,
-    /// Records handed out.
+    /// Records that were handed out.
     pub taken: usize,
 }
 
-/// What a way asks of a table between two turns.
+/// What a policy asks of a table between two turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Habit {
     /// Hotness of a new record.
@@ -124,7 +125,7 @@ struct Habit {
 }
 
 impl Habit {
-    /// Where nothing was evicted by hotness.
+    /// The habit of a table from which nothing was evicted by hotness.
     const NONE: Habit = Habit { fresh: 0, returned: 0, step: 1 };
 
     fn of(way: Option<Way>, lately: &Lately) -> Habit {
@@ -141,16 +142,16 @@ impl Habit {
     }
 }
 
-/// Where a table stands between two turns.
+/// The eviction state of a table between two turns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing {
-    /// The prefix of the segment whose turn it is; any value is safe.
+    /// Prefix of the segment that is next; any value is safe.
     hand: u32,
-    /// New records since the last turn.
+    /// Records added since the last turn.
     added: u32,
-    /// Those of them that had been evicted before.
+    /// How many of them had been evicted before.
     came_back: u16,
-    /// Records have gone by their hotness.
+    /// Whether records have been evicted by hotness.
     has_begun: bool,
     habit: Habit,
 }
@@ -159,27 +160,27 @@ impl Standing {
     pub(crate) const START: Standing =
         Standing { hand: 0, added: 0, came_back: 0, has_begun: false, habit: Habit::NONE };
 
-    /// Whether a new record is to be looked at ([`Table::welcome`]).
+    /// Whether inserting must call [`Table::welcome`].
     #[inline]
     pub(crate) fn has_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// How much hotter a use makes a record.
+    /// By how much a use raises the hotness.
     #[inline]
     pub(crate) fn step(&self) -> u8 {
         self.habit.step
     }
 
-    /// Hotness of a new record.
+    /// Initial hotness of a new record.
     pub(crate) fn fresh(&self) -> u8 {
         self.habit.fresh
     }
 }
 
 impl<O: Object> Table<O> {
-    /// Hands out some records of the next segment that has candidates, until `out` breaks off. The
-    /// caller tidies up after the keys it was given, as after any removal.
+    /// Hands out records of the next segment that has candidates, until `out` breaks off. The
+    /// caller calls [`Table::tidy_after_remove`] for the keys it was given, as after any removal.
     pub fn evict(
         &mut self,
         choice: Choice,
@@ -215,19 +216,19 @@ impl<O: Object> Table<O> {
         Evicted { candidates, taken }
     }
 
-    /// Whether there are enough records that a segment's turn says something about each. In a
-    /// smaller table a few ages may pass between two uses of what is used all the time: it always
-    /// goes by frequency.
+    /// Whether the table has enough records for a segment's turn to tell something about each. In a
+    /// smaller table several ages may pass between two uses of a record in constant use: it always
+    /// uses frequency.
     fn ages_evenly(&self) -> bool {
         self.len >= candidates::FEW
     }
 
-    /// Whether hotness tells, where eviction goes by recency, for how long a record was not used.
+    /// Whether hotness tells how long a record was unused, where eviction uses recency.
     pub fn tells_idleness(&self) -> bool {
         self.ages_evenly() || !self.eviction.has_begun
     }
 
-    /// Tells what has come since the last turn, and how it is to be from now on.
+    /// Reports what was added since the last turn, and sets the habit until the next.
     fn take_stock(&mut self, way: Option<Way>, among: Among<'_>) {
         let standing = &mut self.eviction;
         if standing.has_begun {
@@ -240,7 +241,8 @@ impl<O: Object> Table<O> {
         (standing.added, standing.came_back) = (0, 0);
     }
 
-    /// How hot a new record begins, in a segment that may remember it; it is not there yet.
+    /// Sets the initial hotness of a record that is about to be inserted, higher if the segment
+    /// remembers it.
     #[inline(never)]
     pub(crate) fn welcome(&mut self, segment: Segment, hash: u64, word: &mut Word) {
         let position = position(hash);
@@ -257,7 +259,7 @@ impl<O: Object> Table<O> {
         word.set_hotness(word.hotness().max(hotness));
     }
 
-    /// The next segment with candidates, and who of them goes.
+    /// The next segment with candidates, and the victims in it.
     fn choose(
         &mut self,
         choice: Choice,
@@ -292,7 +294,7 @@ impl<O: Object> Table<O> {
         Some(entry)
     }
 
-    /// Where no segment has a candidate there may be strays.
+    /// Evicts a stray, where no segment has a candidate.
     #[cold]
     fn evict_stray(
         &mut self,
@@ -315,7 +317,7 @@ impl<O: Object> Table<O> {
 mod tests {
     use super::*;
 
-    /// There are no collections here.
+    /// The collection type of these tests, which have no collections.
     enum Nothing {}
 
     impl Object for Nothing {

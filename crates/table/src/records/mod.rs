@@ -1,4 +1,4 @@
-//! Records: what the words of the index point to, and what leaves the table.
+//! Records: what the words of the index point to, and values that leave the table.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Integers as text: which strings may be kept as an `i64`, and how they are written again.
+//! Integers as text: which strings may be kept as an `i64`, and how they are formatted again.
 //!
 //! A string is kept as a number only when writing the number gives back the same bytes, so no
 //! client can tell the difference.
@@ -31,7 +31,7 @@ impl Default for IntText {
     }
 }
 
-/// Fewest bytes (1, 2, 4 or 8) that hold the number: never more than its text has.
+/// The fewest bytes (1, 2, 4 or 8) that hold the number: never more than its text has.
 #[inline]
 pub(crate) fn int_width(value: i64) -> usize {
     match value {
@@ -42,7 +42,7 @@ pub(crate) fn int_width(value: i64) -> usize {
     }
 }
 
-/// The number that may stand for this string.
+/// The number that may be stored in place of this string.
 #[inline]
 pub(crate) fn as_int(text: &[u8]) -> Option<i64> {
     let may_be = text.len() <= I64_TEXT_MAX_BYTES && text.first().is_some_and(|byte| *byte <= b'9');

@@ -1,8 +1,7 @@
-//! What comes out of a table and belongs to the caller: whole records, and values that were
-//! replaced.
+//! What leaves a table and belongs to the caller: whole records, and replaced values.
 //!
-//! Freeing a large collection takes long, so the table never does it by itself: it hands the
-//! value out, and the caller drops it where there is time (after the lock, on another thread).
+//! Freeing a large collection takes long, so the table never does it: it hands the value out, and
+//! the caller drops it where there is time (after the lock, on another thread).
 //!
 //! Invariants: those of `record`; an `OwnedRecord` is the one owner of its record (R4).
 //! Tests: `tests/records.rs`.
@@ -25,7 +24,7 @@ use crate::word::{Kind, Word};
 /// Replaced string blocks of at least this size are handed out, smaller ones are freed at once.
 const COSTLY_BLOCK_BYTES: usize = 64 << 10;
 
-/// How a value is kept.
+/// The encoding of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// A string that is the text of a number, kept as the number.
@@ -38,7 +37,7 @@ pub enum Encoding {
     Object,
 }
 
-/// A string value as it is kept.
+/// A string value as it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StrRef<'t> {
     /// The text of this number.
@@ -79,7 +78,7 @@ impl<'t> StrRef<'t> {
     }
 }
 
-/// A value as it is kept.
+/// A value as it is stored.
 #[derive(Debug)]
 pub enum ValueRef<'t, O> {
     /// A string.
@@ -108,7 +107,7 @@ pub(crate) unsafe fn value_of<'t, O>(word: Word) -> ValueRef<'t, O> {
     }
 }
 
-/// The encoding a word tells.
+/// The encoding of the value, as told by the word.
 pub(crate) fn encoding_of(word: Word) -> Encoding {
     match word.form() {
         Kind::INT => Encoding::Int,
@@ -171,7 +170,7 @@ pub struct Discarded<O> {
 unsafe impl<O: Send> Send for Discarded<O> {}
 
 impl<O: Object> Discarded<O> {
-    /// Frees what is small at once and wraps the rest.
+    /// Frees small parts at once and wraps the rest.
     ///
     /// # Safety
     /// The caller owns what `loose` points to, which was in a table of `O`.
@@ -273,12 +272,12 @@ impl<O> OwnedRecord<O> {
         self.record().deadline()
     }
 
-    /// Whether it was marked as not to be evicted.
+    /// Whether eviction skips the record.
     pub fn is_sticky(&self) -> bool {
         self.word.is_sticky()
     }
 
-    /// What is kept beside it, if it is a string.
+    /// The memcached flags, cas number and state beside a string.
     pub fn tail(&self) -> Tail {
         // SAFETY: the word owns a live record.
         unsafe { tail::tail_of(self.word) }
@@ -292,12 +291,13 @@ impl<O> OwnedRecord<O> {
         self
     }
 
-    /// The saved bit that it came out with: see [`Table::saved_mark`](crate::Table::saved_mark).
+    /// The saved bit with which it left the table: see
+    /// [`Table::saved_mark`](crate::Table::saved_mark).
     pub fn saved_mark(&self) -> bool {
         self.word.saved()
     }
 
-    /// Gives it another deadline, or none.
+    /// Sets or removes the deadline.
     pub fn set_deadline(&mut self, deadline: Option<UnixMs>) {
         // SAFETY: the word owns a live record.
         unsafe { set_deadline(&mut self.word, deadline) }

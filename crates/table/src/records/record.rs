@@ -4,7 +4,7 @@
 //! | key length u8 | class u8 | aux u16 | [u32 key length] | [i64 deadline] | key | value
 //! ```
 //!
-//! The key length is 255 for a long key, whose true length follows. The deadline is there only when
+//! The key length is 255 for a long key, whose true length follows. The deadline exists only when
 //! the word says so. The value part is, by the word's kind:
 //!
 //! | kind | value part | aux |
@@ -24,8 +24,8 @@
 //!   inside the class and initialised.
 //! - R3. A long value's block was allocated with the room of the code in aux, its length fits and
 //!   its bytes up to the length are initialised; it belongs to this record alone.
-//! - R4. One word owns one record. Whoever copies a word (a move inside the table) forgets the old
-//!   one.
+//! - R4. One word owns one record. A move inside the table copies the word and forgets the old
+//!   copy.
 //! - R5. An object is an `O` of the table, whole and initialised; it is moved as bytes. `O` is
 //!   aligned to 8, and so is its place: a block is aligned to 16, and a deadline shifts by 8.
 //!
@@ -50,9 +50,9 @@ const DEADLINE_BYTES: usize = 8;
 const LONG_KEY: u8 = 255;
 /// Value part of a long string: pointer and length.
 pub(crate) const LONG_PART_BYTES: usize = 12;
-/// What objects are aligned to.
+/// Alignment of objects, in bytes.
 pub(crate) const OBJECT_ALIGN_BYTES: usize = 8;
-/// Records and long values are at least this aligned: words use the low bits of their address.
+/// Minimum alignment of records and long values: words use the low bits of their address.
 const ALIGN_BYTES: usize = 16;
 
 /// Longest key and longest string value. Callers enforce a smaller limit (512 MB by default).
@@ -84,7 +84,7 @@ pub(crate) fn allocate(room: usize) -> *mut u8 {
     block
 }
 
-/// Gives a block back.
+/// Frees a block.
 ///
 /// # Safety
 /// `block` came from [`allocate`] or [`reallocate`] with this room and is not used again.
@@ -93,7 +93,7 @@ pub(crate) unsafe fn release(block: *mut u8, room: usize) {
     unsafe { alloc::dealloc(block, block_layout(room)) }
 }
 
-/// Gives a block another room, keeping the bytes both have place for.
+/// Reallocates a block, keeping the bytes that both sizes have room for.
 ///
 /// # Safety
 /// As for [`release`].
@@ -133,7 +133,7 @@ fn key_offset(long_key: bool, deadline: bool) -> usize {
     HEAD_BYTES + if long_key { 4 } else { 0 } + if deadline { DEADLINE_BYTES } else { 0 }
 }
 
-/// A look at the record behind a word. Copies of it are only good until the record moves.
+/// A view of the record behind a word. Copies of it are valid until the record moves.
 #[derive(Clone, Copy)]
 pub(crate) struct Record {
     at: *mut u8,
@@ -360,7 +360,7 @@ impl Record {
         self.set_aux(size_of::<O>() as u16);
     }
 
-    /// Moves the object into a box of its own; the record owns it no more.
+    /// Moves the object into a box of its own; the record does not own it any more.
     ///
     /// # Safety
     /// This is an object record, and its value part is written anew after.
@@ -404,8 +404,8 @@ pub(crate) unsafe fn reshape(word: &mut Word, class: u8) {
     }
 }
 
-/// Allocates the record anew and what it owns, where that is to be. A collection with too many
-/// parts for one step is named to `large`, with the next of them; its record is moved.
+/// Reallocates the record and what it owns, where `renewal` wants it. If a collection has too many
+/// parts for one step, `large` gets its key and the number of the next part.
 ///
 /// # Safety
 /// `word` owns a live record of a table of `O`, to which nothing refers.
@@ -459,7 +459,8 @@ pub(crate) unsafe fn release_record(word: Word) {
     unsafe { release(word.pointer(), Record::of(word).room()) }
 }
 
-/// A record with another key and the same deadline, flags and value part; the old one is freed.
+/// Makes a record with another key and the same deadline, flags and value part; the old one is
+/// freed.
 ///
 /// # Safety
 /// `word` owns a live record and is not used again.
@@ -496,7 +497,7 @@ unsafe fn rekey_bare(word: Word, key: &[u8]) -> Word {
     }
 }
 
-/// Gives the record another deadline, or none; the record moves when eight more bytes do not fit.
+/// Sets or removes the deadline; the record moves when eight more bytes do not fit.
 ///
 /// # Safety
 /// `word` owns a live record.

@@ -4,24 +4,24 @@
 //! | ... value part | room | flags u32 | state u8, cas u56 |      the last 12 bytes of the block
 //! ```
 //!
-//! - A string that has one has bit 2 of its kind set (`word`). Others pay no byte for it, and a
-//!   lookup or a read no instruction: the mask that reads the encoding removes that bit anyway.
+//! - A string with a tail has bit 2 of its kind set (`word`). Other strings pay no byte for it, and
+//!   a lookup or a read no instruction: the mask that reads the encoding removes that bit anyway.
 //! - It is at the end, so no offset of key, deadline or value depends on it.
-//! - **Flags** stay through an append, an increment and a rename, and go with a copy. A whole new
-//!   value from elsewhere (SET) drops the tail, which means flags 0.
-//! - **The cas number** is kept only where it was asked for, so writers of records without a tail
-//!   pay only for testing a bit they have loaded. Every change of the text forgets it, and so does
-//!   another key, but not another deadline. As nobody gives a number twice to one key, it names one
-//!   state of it. 0 is none.
-//! - **The state** is eight bits for whoever speaks memcached's meta protocol. Another text forgets
-//!   it, another number in the place of one does not.
+//! - **Flags** survive an append, an increment, a rename and a copy. A whole new value from
+//!   elsewhere (SET) drops the tail, which means flags 0.
+//! - **The cas number** is kept only after it was asked for, so writers of records without a tail
+//!   pay only for testing a bit that they have loaded. Every change of the text forgets it, and so
+//!   does another key, but not another deadline. No number is given twice to one key, so it names
+//!   one state of the value. 0 is none.
+//! - **The state** is eight bits for the layer that speaks memcached's meta protocol. Another text
+//!   forgets it; a number that replaces a number does not.
 //! - Collections have none: memcached does not see them.
 //!
 //! Invariant
-//! - L1. Of a record with a tail the value part ends at least 12 bytes before its block does.
-//!   Whoever changes the value part takes the tail off first, and puts it on again after.
+//! - L1. The value part of a record with a tail ends at least 12 bytes before its block does. Code
+//!   that changes the value part removes the tail first, and restores it after.
 //!
-//! Not here: who gives numbers (the keyspace). Tests: `tests/tails.rs`, `tests/model.rs`.
+//! Not here: who assigns cas numbers (the keyspace). Tests: `tests/tails.rs`, `tests/model.rs`.
 
 use crate::records::number::int_width;
 use crate::records::record::{Record, record_class, reshape};
@@ -34,34 +34,34 @@ const CAS_BITS: u32 = 56;
 /// The largest cas number.
 pub const CAS_MAX: u64 = (1 << CAS_BITS) - 1;
 
-/// What is kept beside a string; see the module. All zero is the same as none.
+/// Memcached's metadata beside a string: flags, cas number, state. All zero is the same as none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tail {
-    /// The client's own.
+    /// The client's flags, opaque to the server.
     pub flags: u32,
-    /// At most [`CAS_MAX`]; 0 if nobody has asked since the last change.
+    /// The cas number, at most [`CAS_MAX`]; 0 if nobody has asked for it since the last change.
     pub cas: u64,
-    /// Bits whose meaning is not known here.
+    /// Bits whose meaning only the memcached front end knows.
     pub state: u8,
 }
 
 impl Tail {
-    /// One with these flags and nothing else.
+    /// A tail with these flags and nothing else.
     pub fn of_flags(flags: u32) -> Tail {
         Tail { flags, ..Tail::default() }
     }
 
-    /// What is left of it when the text changes.
+    /// What survives when the text changes.
     pub(crate) fn of_other_text(self) -> Tail {
         Tail::of_flags(self.flags)
     }
 
-    /// What is left of it when a number takes the text's place.
+    /// What survives when a number replaces a number.
     pub(crate) fn of_other_number(self) -> Tail {
         Tail { cas: 0, ..self }
     }
 
-    /// All of it.
+    /// Keeps everything; for [`without`].
     pub(crate) fn same(self) -> Tail {
         self
     }
@@ -148,8 +148,8 @@ unsafe fn put_on(word: &mut Word, tail: Tail) {
     }
 }
 
-/// Does something that may move the value part, with the tail taken off meanwhile; `left` of it is
-/// put on again.
+/// Runs `change`, which may move the value part, without the tail; then restores what `left` keeps
+/// of it.
 ///
 /// # Safety
 /// `word` owns a live record, also after `change`, and then of a string if it did before.

@@ -1,4 +1,4 @@
-//! Strings inside records: how a value is laid out, overwritten, grown and cut.
+//! Strings inside records: layout, overwriting, growing and cutting.
 //!
 //! A string is an *int* when its text is the canonical text of an `i64`; otherwise its bytes lie
 //! *inline* after the key, or in a block of their own (*long*) where that costs less: classes are
@@ -8,7 +8,7 @@
 //! anyway while it is small.
 //!
 //! Invariants: those of `record`.
-//! Not here: objects, and who owns what is taken out (`owned`).
+//! Not here: objects, and ownership of what is taken out (`owned`).
 //! Tests: at the foot of this file; `tests/records.rs`; `tests/model.rs`.
 
 use std::ptr;
@@ -27,7 +27,7 @@ use crate::word::{Kind, Word};
 /// Shorter values are never long: the second cache miss would cost more than the bytes.
 const LONG_MIN_BYTES: usize = 64;
 
-/// How a string would be laid out in a fresh record.
+/// The layout of a string in a fresh record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Plan {
     Int(i64),
@@ -35,7 +35,7 @@ enum Plan {
     Long,
 }
 
-/// A value part that was taken out of its record and owns something.
+/// An owned value part that was taken out of its record.
 pub(crate) enum Loose {
     /// A block with this room.
     Block(*mut u8, usize),
@@ -71,8 +71,8 @@ fn part_bytes(plan: Plan, len: usize) -> usize {
     }
 }
 
-/// Bytes that a record takes with all it owns, by the lengths of its key and of a string that is no
-/// number's text.
+/// Bytes that a record takes with everything it owns, given the lengths of its key and its string,
+/// which is not the text of a number.
 pub fn string_bytes(key_bytes: usize, value_bytes: usize, has_deadline: bool) -> usize {
     let value_at = value_offset(key_bytes, has_deadline);
     let plan = plan_bytes(value_at, value_bytes);
@@ -115,9 +115,9 @@ fn create_with_room<const TAIL: usize>(key: &[u8], value: &[u8], deadline: Optio
     word
 }
 
-/// A record with another key and a copy of the string, of the deadline and of the flags; with the
-/// same key also of the rest of the tail. An edited string stays one: bytes that happen to be a
-/// number's text are not made a number.
+/// Makes a record with another key and a copy of the string, the deadline and the flags; with the
+/// same key also of the rest of the tail. An edited string stays edited: bytes that happen to be
+/// the text of a number are not converted to a number.
 ///
 /// # Safety
 /// `word` owns a live string record.
@@ -199,7 +199,7 @@ unsafe fn write_int<const TAIL: usize>(word: &mut Word, number: i64) {
     }
 }
 
-/// Takes out what the value part owns; the value part must be written anew after.
+/// Takes out what the value part owns; the value part must be written again afterwards.
 ///
 /// # Safety
 /// `word` owns a live record.
@@ -308,7 +308,7 @@ pub(crate) unsafe fn make_part(word: &mut Word, part_bytes: usize) {
     }
 }
 
-/// Overwrites a long value in its own block if that is sensible.
+/// Overwrites a long value in its own block if its room fits. Returns whether it did.
 ///
 /// # Safety
 /// `record` is a long string.
@@ -324,7 +324,7 @@ unsafe fn overwrite_long(record: Record, value: &[u8]) -> bool {
     true
 }
 
-/// Makes the value bytes (never an int) of exactly `len` bytes; old bytes up to `len` are kept, new
+/// Resizes the value bytes (never an int) to exactly `len`; old bytes up to `len` are kept, new
 /// bytes are not initialised. Returns the old length.
 ///
 /// # Safety
@@ -344,7 +344,7 @@ pub(crate) unsafe fn resize(word: &mut Word, len: usize) -> usize {
     }
 }
 
-/// Before the bytes are changed in place: there are some, and they are not those of before.
+/// Prepares changing the bytes in place: an int becomes text, and the tail forgets the old text.
 ///
 /// # Safety
 /// `word` owns a live string record.

@@ -1,25 +1,25 @@
-//! Ghosts: what a segment remembers of records that were evicted, in slots that are free.
+//! Ghosts: traces of evicted records that a segment keeps in its free slots.
 //!
 //! ```text
 //! | word of a free slot: four ghosts of 16 bits, the newest lowest; 0 is none                  |
 //! ghost: | 4 bits of the window | bits 8..12 of the position | fingerprint |
 //! ```
 //!
-//! A ghost lies in the bucket that was its record's home, or in the next one if the home is full.
-//! The free slots of a bucket are one queue: a new ghost enters the highest slot and pushes the
-//! others on, the last out of the lowest slot, which is also the one that the next record is given.
-//! So the oldest go first, and no byte is needed that was not free. A full bucket remembers
-//! nothing; with a fifth of the slots free there is one ghost for each record, or nearly.
+//! A ghost lies in the home bucket of its record, or in the next one if the home is full. The free
+//! slots of a bucket are one queue: a new ghost enters the highest slot and pushes the others on,
+//! the last out of the lowest slot, which is also the slot that the next record gets. So the oldest
+//! leave first, and ghosts use only bytes that were free. A full bucket remembers nothing; with a
+//! fifth of the slots free there is about one ghost for each record.
 //!
-//! A record that never was here may look like a ghost: one of some hundred does, as the home tells
-//! six bits of a position that are also in the ghost. Segments that are built anew begin without
+//! A record that was never here may look like a ghost: about one in a hundred does, as the home
+//! tells six bits of a position that are also in the ghost. Segments that are rebuilt start without
 //! ghosts.
 //!
 //! Invariant
 //! - S5. If the header says that there are ghosts, the word of every free slot in a bucket is zero
-//!   or ghosts. Else it is anything, and not read.
+//!   or holds ghosts. Otherwise it is undefined and not read.
 //!
-//! Not here: who is remembered, and what follows when one comes back (`evict`). Tests:
+//! Not here: which records are remembered, and what a return means (`evict`). Tests:
 //! `tests/eviction.rs`.
 
 use super::{At, Bucket, Segment};
@@ -34,18 +34,18 @@ const ONES: u64 = u64::MAX / GHOST;
 /// The highest bit of each lane.
 const TOPS: u64 = ONES << (GHOST_BITS - 1);
 
-/// What is remembered of a key; not 0, as no fingerprint is.
+/// The trace of an evicted key; not 0, as no fingerprint is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ghost(u16);
 
 impl Ghost {
-    /// Of the record with this word and fingerprint.
+    /// The ghost of the record with this word and fingerprint.
     pub(crate) fn of(word: Word, fingerprint: u8) -> Ghost {
         let window = u16::from(word.window() & 15);
         Ghost(window << 12 | word.position_bits() << 8 | u16::from(fingerprint))
     }
 
-    /// The lane of a word in which it is.
+    /// The lane of a word that holds this ghost.
     fn lane_in(self, word: u64) -> Option<u32> {
         let differs = word ^ (ONES * u64::from(self.0));
         // The lowest bit of these belongs to a lane that is 0.
@@ -94,7 +94,7 @@ impl Segment {
         unsafe { (*self.header()).ghosts = true }
     }
 
-    /// Whether such a record of this home is remembered; it is no more, after.
+    /// Whether such a record of this home is remembered; forgets it.
     pub(crate) fn recall(self, home: usize, ghost: Ghost) -> bool {
         self.has_ghosts()
             && (self.bucket(home).recall(ghost) || self.bucket(self.next(home)).recall(ghost))
@@ -102,8 +102,8 @@ impl Segment {
 }
 
 impl Bucket {
-    /// Calls `each` with the words of free slots, the highest first, as long as it likes. They may
-    /// be written, and read where S5 holds.
+    /// Calls `each` with the words of free slots, the highest first, while it returns true. They
+    /// may be written, and read where S5 holds.
     fn for_free(self, mut each: impl FnMut(*mut u64) -> bool) {
         let mut free = self.free();
         while free != 0 {

@@ -11,7 +11,7 @@
 //! header nor stash. A full neighbourhood is opened by moving items one bucket on, or back to their
 //! home ("displacement").
 //!
-//! Sizes are classes of the allocator, so the segment grows in steps of an eighth to a quarter; a
+//! Sizes are the allocator's classes, so a segment grows in steps of an eighth to a quarter; a
 //! word's trail and the fingerprint give the position back (see `hash`), so growing reads no
 //! record.
 //!
@@ -26,7 +26,7 @@
 //! - S4. `count` and `deadlines` of the header count all items, and those whose word has a
 //!   deadline.
 //!
-//! Words of free slots may hold what is remembered of evicted records: S5, in `ghosts`.
+//! Words of free slots may hold ghosts of evicted records: S5, in `ghosts`.
 //!
 //! Not here: the directory, splitting and merging (`directory`, `structure`).
 //! Tests: `tests/model.rs`, and `check` of this file, which proves S2..S4 for a segment.
@@ -46,12 +46,12 @@ pub(crate) use ghosts::Ghost;
 pub(crate) const UNIT_BYTES: usize = 128;
 const WORDS_AT: usize = 16;
 const TAIL_AT: usize = 14;
-/// Tail: some item of mine lies in the next bucket.
+/// Tail bit: an item of this home lies in the next bucket.
 const IN_NEXT: u16 = 1 << 14;
-/// Tail: some item of mine lies in the stash.
+/// Tail bit: an item of this home lies in the stash.
 const IN_STASH: u16 = 1 << 15;
 const HEADER_BYTES: usize = 8;
-/// Home of an empty stash slot.
+/// The home byte of an empty stash slot.
 const NO_HOME: u8 = 0xFF;
 /// Longest chain of items moved to open a place.
 const CHAIN: usize = 2;
@@ -92,13 +92,13 @@ const fn shape(units: u8, stash_units: u8) -> Shape {
     }
 }
 
-/// Fill, in percent of the slots, that a segment is given when it is made for a count of items.
+/// Target fill of a new segment, in percent of its slots.
 pub(crate) const FRESH_FILL_PERCENT: usize = 82;
 /// Fill, in percent of the next smaller class's slots, under which a segment shrinks.
 const SPARSE_FILL_PERCENT: usize = 75;
 
 const fn with_sparse(mut shapes: [Shape; CLASSES]) -> [Shape; CLASSES] {
-    // The smallest does not shrink, but it merges, and goes when the table is empty.
+    // The smallest does not shrink, but it merges, and is freed when the table is empty.
     shapes[0].sparse_below = 8;
     let mut class = 1;
     while class < CLASSES {
@@ -139,7 +139,7 @@ const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
 pub(crate) struct Header {
     pub(crate) class: u8,
     pub(crate) depth: u8,
-    /// Neither growing nor splitting opens a place: more keys with one hash than fit.
+    /// Neither growing nor splitting makes room: more keys share one hash than fit.
     pub(crate) stuck: bool,
     /// Free slots may remember evicted records (S5).
     ghosts: bool,
@@ -194,7 +194,7 @@ impl Bucket {
         unsafe { self.0.add(TAIL_AT).cast::<u16>().write(tail) }
     }
 
-    /// The slots whose item has the bucket before as its home.
+    /// The slots whose item's home is the previous bucket.
     #[inline]
     fn members(self) -> u32 {
         u32::from(self.tail()) & SLOT_BITS
@@ -408,7 +408,7 @@ impl Segment {
         self.find_away(home, position as u8, trail, key)
     }
 
-    /// The slot of an item that is not in its home bucket.
+    /// The slot of an item that lies outside its home bucket.
     #[inline(never)]
     fn find_away(
         self,
@@ -483,7 +483,7 @@ impl Segment {
         self.stash_home(slot + usize::from(self.shape().stash))
     }
 
-    /// A slot for a new item at this position, empty; other items may have moved to open it.
+    /// An empty slot for a new item at this position; other items may have been moved for it.
     pub(crate) fn vacate(self, position: u16) -> Option<*mut Word> {
         let home = home_of(position, self.homes);
         let bucket = self.bucket(home);
@@ -505,7 +505,7 @@ impl Segment {
         (free != 0).then(|| self.stash_word(free.trailing_zeros() as usize))
     }
 
-    /// Opens a slot in a full bucket by moving members back to their homes, along a chain.
+    /// Frees a slot in a full bucket by moving members back to their homes, along a chain.
     fn send_back(self, bucket: usize) -> Option<*mut Word> {
         let mut length = 0;
         let mut at = bucket;
@@ -539,7 +539,7 @@ impl Segment {
         }
     }
 
-    /// Opens a slot in a full bucket by moving items at home to the bucket after, along a chain.
+    /// Frees a slot in a full bucket by moving items at home to the next bucket, along a chain.
     fn send_on(self, bucket: usize) -> Option<*mut Word> {
         let mut length = 0;
         let mut at = bucket;
@@ -633,7 +633,7 @@ impl Segment {
         }
     }
 
-    /// Takes an item out. An item of the stash may move into the hole.
+    /// Takes an item out. An item of the stash may move into the freed slot.
     pub(crate) fn remove(self, slot: *mut Word) -> Word {
         // SAFETY: S1, S2: the slot is taken.
         let word = unsafe {
@@ -703,8 +703,7 @@ impl Segment {
         }
     }
 
-    /// Calls `each` with the bucket's distance-ordered slots for a random choice: the slot with
-    /// this number, if taken.
+    /// The item in the slot with this number, if the slot is taken; for a random choice.
     pub(crate) fn slot(self, number: usize) -> Option<*mut Word> {
         let buckets = self.homes * BUCKET_SLOTS;
         if number < buckets {
@@ -813,7 +812,7 @@ impl Segment {
 }
 
 impl Bucket {
-    /// Fetches the records of the candidates with this trail; tells whether there was one.
+    /// Fetches the records of the candidates with this trail; returns whether there was one.
     #[inline(always)]
     fn prefetch_candidates(self, mut candidates: u32, trail: Trail) -> bool {
         let mut found = false;
@@ -831,7 +830,7 @@ impl Bucket {
     }
 }
 
-/// Where a slot is.
+/// The location of a slot.
 enum At {
     /// Bucket and index.
     Bucket(usize, usize),
@@ -839,7 +838,7 @@ enum At {
     Stash(usize),
 }
 
-/// An item on its way between segments.
+/// An item being moved between segments.
 #[derive(Clone, Copy)]
 pub(crate) struct Item {
     pub(crate) word: Word,
