@@ -1,22 +1,23 @@
-//! From a request to its reply, with no socket and no thread of its own.
+//! From a request to its reply, without a socket or thread of its own.
 //!
 //! ```text
 //! admit    known? allowed? memory? too long for a worker?        execute, lane
 //! lock     all partitions of its keys, or parked                 execute, scripts
-//! handler  finds nothing: waits in the queues of its keys        waiting
+//! handler  finds nothing: blocks in the queues of its keys       waiting
 //! effects  become messages to other clients                      events, pubsub, tracking
 //! ```
 //!
-//! Whoever has bytes of a client drives it: a worker of the server, a job of the slow lane, and
-//! later what replays a journal or follows a primary. It speaks to the threads that own connections
-//! through [`WorkerSet`] and [`Mailbox`], and never calls up.
+//! It is driven by the threads that have a client's bytes: workers of the server, threads of the
+//! slow lane, a replica that follows a primary, and the replay of a journal. It talks to the
+//! threads that own connections through [`WorkerSet`] and [`Mailbox`], and never calls up.
 //!
 //! Invariants
-//! 1. No system call on the way of a command, except to wake a thread that sleeps, with no
-//!    partition held.
-//! 2. It starts no thread: who drives it does, and gives it a way to ask for one more
+//! 1. No system call in the execution of a command, except to wake a sleeping thread while no
+//!    partition is held.
+//! 2. It starts no thread: its driver does, and gives it a way to ask for one more
 //!    (`lane::Lane::set_thread_starter`).
-//! 3. One place for each answer: whether a command may run (`execute`), whether the server is full
+//! 3. Each decision is made in one place: whether a command may run (`execute`), whether the server
+//!    is full (`condition::memory`), which clients are told of a change (`tracking::notifier`).
 //!    (`condition::memory`), who is told of a change (`tracking::notifier`).
 //!
 //! Not here: connections, listeners, the process (`pantala-server`); what a command does

@@ -1,4 +1,4 @@
-//! How an engine is put together: the one boot sequence, with threads around it and without.
+//! Assembling an engine: the one boot sequence, for servers and for tests without threads.
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,24 +19,24 @@ use crate::stats::{ErrorCounts, HotKeys, LatencyMonitor, Logs, Tallies, Telemetr
 use crate::tracking::notifier::Notifier;
 use crate::waiting::BlockedCount;
 
-/// What an engine is made of.
+/// The parts that an engine is made of.
 pub struct Parts {
     /// The settings at the start.
     pub settings: Settings,
-    /// The file they were read from.
+    /// The file that the settings were read from.
     pub file: Option<std::path::PathBuf>,
-    /// For the hashes of keys.
+    /// The seed of the key hashes.
     pub seed: HashSeed,
     /// The command table.
     pub registry: Registry,
     /// The threads that own connections.
     pub workers: Arc<dyn WorkerSet>,
-    /// Who is told of what happens to keys; `None`: the clients that ask for it.
+    /// The sink that is told of changes of keys; `None`: the clients that ask for it.
     pub change_sink: Option<Box<dyn ChangeSink>>,
 }
 
 impl Engine {
-    /// An empty one, ready to run commands.
+    /// An empty engine, ready to run commands.
     pub fn new(parts: Parts) -> Arc<Self> {
         let registry = parts.registry;
         let users = Users::new(Arc::new(registry.catalogue()));
@@ -74,7 +74,7 @@ impl Engine {
         engine
     }
 
-    /// What the keyspace tells goes to clients and to the slow lane; what reads settings has them.
+    /// Connects the keyspace's events with the clients and the slow lane, and applies the settings.
     fn connect(self: &Arc<Self>, sink: Option<Box<dyn ChangeSink>>) {
         self.apply_log_settings();
         let settings = self.settings.current();

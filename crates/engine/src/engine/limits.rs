@@ -1,5 +1,5 @@
-//! The settings as whoever runs commands uses them, and what follows from several of them: made
-//! anew when they change.
+//! The settings as threads that run commands use them, with the limits derived from them; made anew
+//! when a setting changes.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use pantala_table::MAX_STRING_BYTES;
 
 use crate::condition::eviction::MemoryRules;
 
-/// Limits of the parser, by whether the connection has given its password.
+/// The parser's limits, by whether the connection has authenticated.
 #[derive(Clone, Copy, Debug)]
 pub struct ParserLimits {
     max_bulk_bytes: usize,
 }
 
 impl ParserLimits {
-    /// Those of this session.
+    /// The limits that apply to this session.
     #[inline]
     pub fn of(&self, session: &Session) -> pantala_protocol::Limits {
         pantala_protocol::Limits {
@@ -33,36 +33,37 @@ pub struct Limited {
     pub parser: ParserLimits,
     /// The settings themselves, for handlers.
     pub settings: Arc<Settings>,
-    /// A connection with more output than this is closed, so no more need be written.
+    /// A connection with more output than this, in bytes, is closed, so no more need be written.
     pub most_output_bytes: usize,
-    /// The longest output that a command which reads makes on a worker.
+    /// The longest reply, in bytes, that a reading command writes on a worker; for a longer one it
+    /// is run again on the lane.
     pub most_worker_bytes: usize,
-    /// How much memory may be used, and what happens above.
+    /// The memory limit, and what happens above it.
     pub memory: MemoryRules,
-    /// Every command is timed by itself, because fast ones may have to be logged too.
+    /// Every command is timed on its own, because quick ones may have to be logged too.
     pub is_timed: bool,
-    /// How long commands take is counted by duration.
+    /// Durations of commands are counted in histograms.
     pub has_histograms: bool,
-    /// One turn in so many is traced; 0: none is.
+    /// One in this many turns is traced; 0: none.
     pub traced_turns: u32,
-    /// Commands that take at least so long have to be logged, in microseconds.
+    /// Commands that take at least this many microseconds have to be logged.
     pub slow_us: u64,
-    /// What the buffers of all clients may take together; 0: no limit.
+    /// The most bytes that the buffers of all clients may take together; 0: no limit.
     pub most_client_bytes: u64,
-    /// Requests and replies of at least this size, in bytes, may have to be logged: for the size,
-    /// or because they took long.
+    /// Commands with requests or replies of at least this many bytes may have to be logged, for the
+    /// size or because they took long.
     pub large_bytes: usize,
 }
 
-/// Moving fewer bytes than this never takes as long as [`TIMED_BELOW_US`].
+/// Moving fewer bytes than this takes less than [`TIMED_BELOW_US`].
 const SLOW_BYTES: usize = 256 << 10;
-/// Copying a longer reply takes longer than other connections of a worker should wait.
+/// Copying a longer reply would take longer than other connections of a worker should wait.
 const WORKER_OUTPUT_BYTES: usize = 2 << 20;
-/// Below this slow-log threshold commands run one by one, each with its own look at the clock.
+/// With a slow-log threshold below this, commands run one by one, each with its own clock reads.
 const TIMED_BELOW_US: i64 = 1000;
 
 impl Limited {
-    /// From a snapshot of the settings.
+    /// The limits that follow from these settings.
     pub fn new(settings: Arc<Settings>) -> Self {
         let most_output_bytes = settings.client_output_buffer_limit.normal.most_bytes();
         let slow_us = settings.commandlog_execution_slower_than_us;

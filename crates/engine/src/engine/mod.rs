@@ -1,8 +1,8 @@
-//! What everything that runs commands shares.
+//! The engine: the state that everything that runs commands shares.
 //!
-//! Its parts know neither it nor each other, as far as that goes; what works with several of them
-//! (`execute`, `lane`, `scripts::run`, `tracking::notifier`) knows it. It is put together in
-//! `assemble`. The settings in force are in `settings_cell`, what follows from them in `limits`.
+//! What works with several of its parts (`execute`, `lane`, `scripts::run`, `tracking::notifier`)
+//! is given the whole. `assemble` puts it together. The settings in force are in `settings_cell`,
+//! the limits derived from them in `limits`.
 
 pub mod assemble;
 pub mod limits;
@@ -55,83 +55,84 @@ pub struct Engine {
     pub workers: Arc<dyn WorkerSet>,
     /// The slow lane.
     pub lane: Lane,
-    /// What changes is recorded there, if anywhere.
+    /// Records all changes, if they are recorded.
     pub journal: Arc<Journal>,
-    /// The scripts it has been shown, and those that run.
+    /// The scripts that were loaded or called, and those that run.
     pub scripts: Scripts,
     /// The libraries of functions.
     pub functions: Functions,
-    /// What is counted and kept for operators.
+    /// Statistics and logs for operators.
     pub stats: Stats,
-    /// What is told to clients without being asked for.
+    /// Everything that is pushed to clients.
     pub notices: Notices,
-    /// Clients that wait for keys.
+    /// How many clients are blocked on keys.
     pub blocked: BlockedCount,
-    /// Whether it loads, is paused, full, or stops.
+    /// Whether the server loads, is paused, is full, or stops.
     pub condition: Condition,
     pub(crate) self_ref: OnceLock<Weak<Engine>>,
 }
 
-/// What is counted and kept for operators.
+/// Statistics and logs for operators.
 pub struct Stats {
     /// Counters of all threads.
     pub tallies: Tallies,
     /// Error replies by code.
     pub errors: ErrorCounts,
-    /// Slow, large and late things.
+    /// Slow commands, large requests and large replies.
     pub logs: Logs,
-    /// Commands that took very long: LATENCY.
+    /// Latency spikes, for LATENCY.
     pub latency_monitor: LatencyMonitor,
-    /// Keys that cost much: HOTKEYS.
+    /// The keys that cost most, for HOTKEYS.
     pub hot_keys: HotKeys,
-    /// Commands for traces.
+    /// Commands kept for traces.
     pub telemetry: Telemetry,
 }
 
-/// What is told to clients without being asked for: messages, events, changed keys, commands.
+/// Everything that is pushed to clients: messages, events, invalidated keys, monitored commands.
 #[derive(Default)]
 pub struct Notices {
     /// Channels and their subscribers.
     pub pubsub: PubSub,
     /// Keyspace notifications.
     pub events: Events,
-    /// Clients that are told when keys change.
+    /// Clients that track keys.
     pub trackers: Trackers,
-    /// Clients that watch all commands.
+    /// Clients that use MONITOR.
     pub monitors: Monitors,
     /// Where each client is.
     pub directory: Directory,
 }
 
 impl Engine {
-    /// Itself, for threads that are to be started.
+    /// The engine itself, for threads that are to be started.
     pub fn arc(&self) -> Option<Arc<Engine>> {
         self.self_ref.get()?.upgrade()
     }
 
-    /// Itself, for what may outlive it.
+    /// The engine itself, for objects that may outlive it.
     pub fn weak(&self) -> Weak<Engine> {
         self.self_ref.get().cloned().unwrap_or_default()
     }
 
-    /// The client tracks from now on, in this way.
+    /// The client tracks keys from now on, in this mode.
     pub fn track(&self, client: ClientId, tracking: &Tracking) {
         self.notices.trackers.join(&self.space, &self.settings, client, tracking);
     }
 
-    /// The client tracks no more.
+    /// Ends tracking for the client.
     pub fn end_tracking(&self, client: ClientId) {
         self.notices.trackers.leave(&self.space, &self.settings, client);
     }
 
-    /// Forgets remembered keys beyond `tracking-table-max-keys`, as far as their partitions are
-    /// free. Inside the gate.
+    /// Evicts tracked keys beyond `tracking-table-max-keys`, as far as their partitions are free.
+    /// Inside the gate.
     #[cold]
     pub fn shrink_tracked(&self) {
         self.space.shrink_tracked(most_keys(&self.settings.current()));
     }
 
-    /// Whether more keys are remembered than may be, and nobody need ask for them to be forgotten.
+    /// Whether tracked keys are to be evicted: there are more than the limit allows, and DEBUG has
+    /// not stopped housekeeping.
     #[inline]
     pub fn has_too_many_tracked(&self, settings: &Settings) -> bool {
         self.notices.trackers.is_used()
@@ -139,25 +140,25 @@ impl Engine {
             && !self.condition.switches.no_housekeeping.is_on()
     }
 
-    /// Who is told of what happens to keys, at the start and after CONFIG SET.
+    /// Selects the events that are published, at the start and after CONFIG SET.
     pub fn apply_event_settings(&self) {
         self.notices.events.configure(&self.settings.current());
         self.notices.trackers.settings_changed(&self.space, &self.settings);
     }
 
-    /// Keys expire, or are hidden and stay, at the start and after CONFIG SET.
+    /// Has expired keys removed or, with `import-mode`, hidden, at the start and after CONFIG SET.
     pub fn apply_expiry_settings(&self) {
         self.space.hide_expired(HideReason::Import, self.settings.current().import_mode);
     }
 
-    /// Counts what a user was refused, and keeps it for ACL LOG.
+    /// Counts a refusal by a user's rules, and keeps it for ACL LOG.
     #[cold]
     pub fn log_refusal(&self, refusal: Refusal) {
         let most = self.settings.current().acllog_max_len;
         self.acl.log.add(refusal, unix_ms().0, most);
     }
 
-    /// Hands the logs their thresholds, at the start and after CONFIG SET.
+    /// Applies the thresholds of the logs, at the start and after CONFIG SET.
     pub fn apply_log_settings(&self) {
         let now = self.settings.current();
         let logs = &self.stats.logs;
@@ -174,7 +175,7 @@ impl Engine {
             .configure(now.commandlog_reply_larger_than_bytes, now.commandlog_large_reply_max_len);
     }
 
-    /// Gives the default user the password of the settings, or none, at the start and after CONFIG
+    /// Gives the default user the password of `requirepass`, or none, at the start and after CONFIG
     /// SET.
     pub fn apply_password(&self, now: &Settings) {
         let password = now.requirepass.as_bytes();
@@ -182,27 +183,28 @@ impl Engine {
         debug_assert_eq!(changed, Ok(()), "any password will do");
     }
 
-    /// Tells interpreters their limit, at the start and after CONFIG SET.
+    /// Applies the memory limit of the interpreters, at the start and after CONFIG SET.
     pub fn apply_script_settings(&self) {
         let bytes = self.settings.current().lua_memory_limit_bytes;
         self.scripts.limit_memory(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
 
-    /// Whether more memory is used than may be.
+    /// Whether more memory is used than `most_bytes`, where a limit applies.
     #[inline]
     pub fn is_full(&self, most_bytes: u64) -> bool {
         !self.condition.lasting.now().has(States::UNLIMITED)
             && self.condition.memory.is_full(most_bytes, || self.not_counted_bytes())
     }
 
-    /// The states of this moment (monotonic, microseconds), with this limit of memory.
+    /// The states of the server at the time `now_us` (monotonic, microseconds), with this memory
+    /// limit.
     #[inline]
     pub fn states(&self, most_bytes: u64, now_us: u64) -> States {
         let states = self.condition.states(most_bytes, || self.not_counted_bytes(), now_us);
         if self.journal.is_full() { states.and(States::JOURNAL_FULL) } else { states }
     }
 
-    /// The function that FCALL means.
+    /// The function of this name, for FCALL.
     ///
     /// # Errors
     /// There is none of this name.
@@ -210,8 +212,8 @@ impl Engine {
         self.functions.find(name)
     }
 
-    /// Puts what `change` makes of the current state of all libraries in its place. Nothing changes
-    /// on an error.
+    /// Replaces all libraries by what `change` makes of the current ones. Nothing changes on an
+    /// error.
     ///
     /// # Errors
     /// Those of `change`.
@@ -222,18 +224,18 @@ impl Engine {
         let had_some = self.functions.current().library_count() > 0;
         self.functions.change(change)?;
         if had_some {
-            // A library that is gone lets go of its memory in every interpreter.
+            // Every interpreter frees the memory of a library that is gone.
             self.scripts.forget_compiled();
         }
         Ok(())
     }
 
-    /// Puts these libraries of functions in the place of all.
+    /// Replaces all libraries of functions by these.
     pub fn set_functions(&self, libraries: Libraries<Kept>) {
         let Ok(()) = self.change_functions(|_| Ok::<_, std::convert::Infallible>(libraries));
     }
 
-    /// What a handler is given, as what it is.
+    /// The engine that runs this call.
     pub fn of<'c>(call: &Call<'c, '_>) -> &'c Engine {
         Engine::of_server(call.server)
     }
@@ -244,7 +246,7 @@ impl Engine {
     }
 }
 
-/// An engine that nothing stands around: for tests, and for what replays a journal.
+/// An engine without a server: for tests, and for replaying a journal.
 impl Server for Engine {
     fn any(&self) -> &dyn Any {
         self

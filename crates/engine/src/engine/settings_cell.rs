@@ -5,21 +5,21 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use pantala_settings::Settings;
 
-/// The settings as they are now; readers keep a snapshot and look at the version.
+/// The settings in force. Readers keep a snapshot and compare the version.
 pub struct SettingsCell {
     version: AtomicU64,
     current: RwLock<Arc<Settings>>,
-    /// The file the server was started with, for CONFIG REWRITE.
+    /// The file that the server was started with, for CONFIG REWRITE.
     pub file: Option<std::path::PathBuf>,
 }
 
 impl SettingsCell {
-    /// The settings at the start.
+    /// A cell with the settings at the start.
     pub fn new(settings: Settings, file: Option<std::path::PathBuf>) -> Self {
         SettingsCell { version: AtomicU64::new(1), current: RwLock::new(Arc::new(settings)), file }
     }
 
-    /// Changes with every change of a setting.
+    /// The version, which changes with every change of a setting.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
@@ -30,7 +30,7 @@ impl SettingsCell {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts what `change` makes of the settings in force. Nothing changes on an error.
+    /// Replaces the settings by what `change` makes of them. Nothing changes on an error.
     pub fn change<E>(
         &self,
         change: impl FnOnce(&Settings) -> Result<Settings, E>,

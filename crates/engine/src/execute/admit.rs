@@ -1,4 +1,4 @@
-//! Whether a command may run: what is decided before anything is locked.
+//! Admission: whether a command may run, decided before anything is locked.
 
 use std::sync::Arc;
 
@@ -17,16 +17,17 @@ use crate::condition::states::{Answer, Concerned, PAUSED, States};
 pub enum Refusal {
     /// An error for the client.
     Error(Option<CommandRef>, ClientError),
-    /// It runs on the slow lane.
+    /// It is to run on the slow lane.
     Lane(CommandRef),
-    /// CLIENT PAUSE.
+    /// CLIENT PAUSE holds it back.
     Pause,
-    /// It waits for EXEC.
+    /// It is to be queued for EXEC.
     Queue(CommandRef),
 }
 
 impl Turn<'_> {
-    /// Everything that is decided before locks are taken. Of the arguments the first will do.
+    /// Decides everything that can be decided before locks are taken. `args` may be the first
+    /// arguments only; `arg_count` counts all.
     #[inline]
     pub fn admit(
         &self,
@@ -57,9 +58,9 @@ impl Turn<'_> {
         Ok(found)
     }
 
-    /// What is decided of a command of a client that has not given its password, whose user may not
-    /// do everything, or that has subscribed to something. If its arguments are not all at hand its
-    /// user is asked when they are: by the lane, or when it is kept for EXEC.
+    /// Decides for a restricted client: one that has not authenticated, whose user has rules, or
+    /// that has subscribed to something. If not all arguments are at hand, the user's rules are
+    /// checked once they are: by the lane, or when the command is queued for EXEC.
     #[cold]
     fn admit_others(
         &self,
@@ -69,7 +70,7 @@ impl Turn<'_> {
         arg_count: usize,
     ) -> Result<(), Refusal> {
         let flags = found.map_or(Flags::NONE, |found| found.row.flags);
-        // Who has not given the password learns nothing, not even which commands there are.
+        // An unauthenticated client learns nothing, not even which commands exist.
         if !session.is_authenticated() && !flags.has(Flags::NO_AUTH) {
             return Err(Refusal::Error(found, error::NO_AUTH));
         }
@@ -91,8 +92,8 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// A replica sends clients that follow redirections to its primary, to write, and to read
-    /// unless they have said READONLY. While the role is handed over they wait.
+    /// On a replica, redirects clients with CLIENT CAPA REDIRECT to the primary: for writes, and
+    /// for reads without READONLY. While the role is handed over they wait.
     fn redirect(
         &self,
         session: &Session,
@@ -123,13 +124,13 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether a script says of itself that it writes.
+    /// Whether a script declares that it writes.
     fn says_that_it_writes(&self, found: CommandRef, args: &[&[u8]]) -> bool {
         self.flags_said(found, args)
             .is_some_and(|said| !said.has(ScriptFlags::COMPATIBLE) && said.says_that_it_writes())
     }
 
-    /// What is decided of a command between MULTI and EXEC.
+    /// Decides for a command between MULTI and EXEC.
     #[cold]
     fn admit_to_queue(
         &self,
@@ -150,7 +151,8 @@ impl Turn<'_> {
             true => (queue.flags, Flags(!queue.lacking.0)),
             false => (row.flags, row.flags),
         };
-        // What is only kept waits with EXEC; what is aborted says so.
+        // A command that is only queued waits together with EXEC; an aborted transaction answers
+        // EXECABORT.
         let states = if at_once { self.states } else { self.states.without(PAUSED) };
         let states = if queue.is_aborted { states.without(States::FULL) } else { states };
         if !states.is_none() && some.has(Flags::SCRIPT) {
@@ -174,8 +176,8 @@ impl Turn<'_> {
         self.judge(self.states, found, Concerned::one(flags))
     }
 
-    /// What a script says of itself counts, if it does. Whether there is memory for it is asked
-    /// when it runs.
+    /// The flags of a command that runs a script, with those that the script declares. Whether
+    /// there is memory for it is checked when it runs.
     fn flags_of_script(&self, found: CommandRef, args: &[&[u8]]) -> Flags {
         let flags = found.row.flags;
         let Some(said) = self.flags_said(found, args) else { return flags };
@@ -190,7 +192,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The flags of a transaction's commands, those that one of them has.
+    /// The flags that at least one command of a transaction has.
     #[cold]
     fn flags_of_queue(&self, queue: &Queue) -> Flags {
         let flags = queue.commands.iter().map(|one| match one.found.row.flags {
@@ -215,7 +217,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Refuses a command that did not run.
+    /// Refuses a command, which has not run.
     #[cold]
     pub fn refuse(
         &self,
@@ -246,8 +248,8 @@ impl Turn<'_> {
     }
 }
 
-/// Whether a command is refused with an error that comes before what rules say: it is none, or not
-/// one for transactions.
+/// Whether a command is refused with an error that comes before those of users' rules: it does not
+/// exist, or not in transactions.
 fn is_refused_anyway(session: &Session, found: CommandRef) -> bool {
     let flags = found.row.flags;
     let is_in_multi = session.multi.is_some();
@@ -255,7 +257,7 @@ fn is_refused_anyway(session: &Session, found: CommandRef) -> bool {
         || is_in_multi && flags.has(Flags::NO_MULTI) && !flags.has(Flags::UNQUEUED)
 }
 
-/// Keeps a command for EXEC.
+/// Queues a command for EXEC.
 #[cold]
 pub fn keep_for_exec(
     session: &mut Session,

@@ -1,22 +1,22 @@
-//! What a transaction or script leaves behind while all of it can still be put back.
+//! An attempt: the traces of a transaction or script while all of it can still be put back.
 //!
 //! ```text
 //!            while it is open              it ends          it is put back
 //! counts     in `ThreadTally::inside`      are added up     are forgotten
-//! logs       in `Notes`, `Log`, `refusals` are told         are forgotten
-//! effects    held back in `Locked`         are told         are thrown away
-//! session    a copy of what was before     is dropped       comes back
-//! data       not changed, or a copy (undo) is dropped       comes back
+//! logs       in `Notes`, `Log`, `refusals` are written      are forgotten
+//! effects    held back in `Locked`         are published    are discarded
+//! session    a copy of what was before     is dropped       is restored
+//! data       unchanged, or a copy (undo)   is dropped       is restored
 //! ```
 //!
 //! On a worker a transaction is open as long as it has changed nothing; a script, and on the lane a
 //! transaction with one, as long as what it changes can be copied.
 //!
 //! Invariants
-//! 1. An attempt is open at first, and ends or is put back once. From then on everything is counted
-//!    and told at once.
-//! 2. Nobody else learns of anything while it is open. What is put back was, to everybody, never
-//!    there, but for what time has done: what has expired stays so.
+//! 1. An attempt is open at first, and ends or is put back once. Afterwards everything is counted
+//!    and published at once.
+//! 2. Nothing of an open attempt is visible to others. For them, one that was put back never
+//!    happened, except for what time has done: what has expired stays so.
 //!
 //! Not here: which command can be put back (`transaction`, `scripts::call`), and data
 //! (`pantala_keyspace`'s undo). Tests: crates/server/tests/lane.rs and scripts.rs.
@@ -35,7 +35,8 @@ use crate::scripts::log::Log;
 use crate::stats::logs::Notes;
 use crate::stats::tallies::ThreadTally;
 
-/// So many refusals wait. More are told at once, and come twice if they are put back after all.
+/// The most refusals that are held back. Further ones are logged at once, and a second time if the
+/// attempt is put back and runs again.
 const HELD_REFUSALS: usize = 128;
 
 /// What a transaction or script has done so far that can still be put back: counts, log entries,
@@ -44,19 +45,19 @@ pub(crate) struct Attempt<'r> {
     engine: &'r Engine,
     tally: &'r ThreadTally,
     is_open: bool,
-    /// The session before the first command that may have changed it.
+    /// The session as it was before the first command that may have changed it.
     session: Option<Box<Session>>,
-    /// The rows that have counted in `ThreadTally::inside`.
+    /// The rows counted in `ThreadTally::inside`.
     rows: SmallVec<[u16; 8]>,
     notes: Notes,
-    /// What rules of users have refused.
+    /// Refusals by users' rules.
     refusals: Vec<Refusal>,
-    /// Lines for operators.
+    /// Log lines for operators.
     pub log: Log<'r>,
 }
 
 impl<'r> Attempt<'r> {
-    /// One that is open, or for which it is too late from the start.
+    /// An attempt that is open, or one that cannot be put back from the start.
     pub fn begin(turn: &Turn<'r>, is_open: bool, locked: &mut Locked<'r>) -> Self {
         let Turn { engine, tally, .. } = *turn;
         locked.hold_back_effects(is_open);
@@ -72,29 +73,29 @@ impl<'r> Attempt<'r> {
         }
     }
 
-    /// Whether all of it can still be put back.
+    /// Whether it can still be put back.
     pub fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// Where its commands count.
+    /// The tally that its commands count in.
     pub fn tally(&self) -> &'r ThreadTally {
         if self.is_open { self.tally.inside() } else { self.tally }
     }
 
-    /// Error replies of this thread, those of the attempt among them.
+    /// Error replies of this thread, including those of the attempt.
     pub fn errors(&self) -> u64 {
         self.tally.errors.get() + self.tally.inside().errors.get()
     }
 
-    /// Keeps the session, unless that was done before.
+    /// Keeps a copy of the session, if there is none yet.
     pub fn keep_session(&mut self, session: &Session) {
         if self.session.is_none() {
             self.session = Some(Box::new(session.clone()));
         }
     }
 
-    /// A command of this row is about to count.
+    /// Notes that a command of this row is about to be counted.
     #[inline]
     pub fn counts(&mut self, found: CommandRef) {
         if self.is_open && !self.rows.contains(&found.number) {
@@ -131,7 +132,7 @@ impl<'r> Attempt<'r> {
         }
     }
 
-    /// Counts and logs what rules have refused.
+    /// Counts and logs a refusal by users' rules.
     #[cold]
     pub fn note_refusal(&mut self, refusal: Refusal) {
         self.refusals.push(refusal);
@@ -140,7 +141,7 @@ impl<'r> Attempt<'r> {
         }
     }
 
-    /// From here on nothing is put back.
+    /// Ends the attempt: nothing is put back from here on.
     pub fn end(&mut self, locked: &mut Locked<'r>) {
         if self.is_open {
             locked.end_undo();
@@ -153,7 +154,7 @@ impl<'r> Attempt<'r> {
         }
     }
 
-    /// All is as it was before the first command.
+    /// Puts everything back as it was before the first command.
     pub fn put_back(&mut self, session: &mut Session, locked: &mut Locked<'r>) {
         debug_assert!(self.is_open, "it is too late to put anything back");
         self.settle(false);
@@ -188,7 +189,7 @@ impl<'r> Attempt<'r> {
 }
 
 impl Drop for Attempt<'_> {
-    /// After a panic.
+    /// An attempt that is dropped open: after a panic.
     fn drop(&mut self) {
         if self.is_open {
             self.settle(false);

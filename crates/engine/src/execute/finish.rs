@@ -1,4 +1,4 @@
-//! What follows when a command has ended: counts, logs, MONITOR, CLIENT REPLY.
+//! After a command: counts, logs, MONITOR, CLIENT REPLY.
 
 use pantala_commands::families::memcached;
 use pantala_commands::{ClientError, CommandRef, Protocol, ReplyMode, Session};
@@ -9,21 +9,21 @@ use crate::engine::Engine;
 use crate::stats::hot_keys::Cost;
 use crate::stats::tallies::ThreadTally;
 
-/// How a command went that has run.
+/// A command that has run, for counts and logs.
 #[derive(Clone, Copy)]
 pub struct Ended<'a> {
     /// The row.
     pub found: CommandRef,
     /// The arguments, the name first.
     pub args: &'a [&'a [u8]],
-    /// How long it took, in microseconds.
+    /// Its duration in microseconds.
     pub took_us: u64,
-    /// The size of its reply.
+    /// The size of its reply in bytes.
     pub reply_bytes: usize,
 }
 
 impl Turn<'_> {
-    /// Counts and logs a command that has run by itself and was timed.
+    /// Counts and logs a command that ran alone and was timed.
     pub fn finish(&self, session: &Session, ended: Ended<'_>) {
         self.count_time(ended.found, ended.took_us * 1000);
         self.note_keys(ended);
@@ -40,8 +40,8 @@ impl Turn<'_> {
         stats.telemetry.note(&stats.logs, session, ended);
     }
 
-    /// Adds what a command has cost to its keys, if HOTKEYS asks for it. What is undone later was
-    /// paid all the same.
+    /// Adds what a command has cost to its keys, if HOTKEYS tracks. It counts even if the command
+    /// is undone later.
     #[inline]
     pub(crate) fn note_keys(&self, ended: Ended<'_>) {
         if self.hot_keys.is_on() {
@@ -50,7 +50,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Shows a command to those who watch, unless it is to run again; no partition is held.
+    /// Sends a command to the monitors, unless it is to run again. No partition is held.
     #[cold]
     pub(super) fn show(
         &self,
@@ -66,7 +66,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Shows an EXEC that was refused: its MULTI was shown too.
+    /// Sends a refused EXEC to the monitors, which have seen its MULTI.
     #[cold]
     pub fn show_refused_exec(&self, session: &Session, found: CommandRef, args: &[&[u8]]) {
         if is_exec(found) {
@@ -87,7 +87,7 @@ impl Turn<'_> {
         push_error(session, args, error, output);
     }
 
-    /// Counts a command that is so quick that nobody looks at the clock for it.
+    /// Counts a command that is too quick to be worth a clock read.
     #[inline]
     pub fn count_quick(&self, found: CommandRef) {
         self.count_time(found, 0);
@@ -102,7 +102,7 @@ impl Turn<'_> {
 }
 
 impl Engine {
-    /// Logs a command if it took long or was large.
+    /// Logs a command that took long or was large.
     pub fn log_ended(&self, session: &Session, ended: Ended<'_>) {
         let Ended { found, args, took_us, reply_bytes } = ended;
         self.stats.logs.note(session, found, args, took_us, reply_bytes);
@@ -110,8 +110,8 @@ impl Engine {
     }
 }
 
-/// A command has panicked, which is a fault of ours: it is logged and counted, and the client is
-/// told. Its connection is to be closed.
+/// Handles a command that has panicked, which is a bug: logs and counts it, and tells the client.
+/// The caller closes the connection.
 #[cold]
 pub fn report_panic(
     engine: &Engine,
@@ -128,7 +128,7 @@ pub fn report_panic(
     push_error(session, args, &ERROR, output);
 }
 
-/// Writes an error as the protocol of the connection has it.
+/// Writes an error in the protocol of the connection.
 fn push_error(session: &Session, args: &[&[u8]], error: &ClientError, output: &mut Vec<u8>) {
     match session.protocol {
         Protocol::Resp | Protocol::Undecided => {
@@ -138,7 +138,7 @@ fn push_error(session: &Session, args: &[&[u8]], error: &ClientError, output: &m
     }
 }
 
-/// Takes a reply back that CLIENT REPLY does not want.
+/// Removes a reply that CLIENT REPLY suppresses.
 #[cold]
 pub fn suppress_reply(
     session: &mut Session,
@@ -147,7 +147,7 @@ pub fn suppress_reply(
     output: &mut Vec<u8>,
 ) {
     match session.reply_mode {
-        // By this very command, which is answered.
+        // CLIENT REPLY ON itself is answered.
         ReplyMode::On => return,
         ReplyMode::SkipNext if mode_before == ReplyMode::SkipNext => {
             session.reply_mode = ReplyMode::On;

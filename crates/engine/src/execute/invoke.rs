@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! run_locked   a client's command, also inside EXEC and a script   --+
-//! serve_one    a command that waited, for the key that changed     --+--> invoke --> handler
+//! serve_one    a blocked command, for the key that changed         --+--> invoke --> handler
 //! ```
 //!
-//! Here it is known who the author is, whether something has changed, and in which form the command
-//! is recorded in the journal: as it came, unless the handler has said otherwise.
+//! At this place it is known who the author is, whether something has changed, and in which form
+//! the command is recorded in the journal: as it came, unless the handler has said otherwise.
 //!
 //! Invariants
-//! 1. Every call of a handler for a client passes [`Turn::invoke`]; so each is counted
-//!    once, and its author hears nothing of its own changes if it does not want to.
+//! 1. Every call of a handler for a client passes [`Turn::invoke`], so each is counted once, and
+//!    with NOLOOP its author gets no invalidations of its own changes.
 //! 2. A call that ends with [`Stop::Lane`] or [`Stop::Park`] has changed nothing and is not
 //!    counted.
 
@@ -23,8 +23,8 @@ use super::{Request, Turn, Verdict};
 use crate::tracking::reading::{forget_caching, remember};
 
 impl<'r> Turn<'r> {
-    /// Runs a client's command whose partitions are held. Always inline, as what is to run in the
-    /// workers' loop is.
+    /// Runs a client's command whose partitions are held. Always inline, like all code of the
+    /// workers' loop.
     #[inline(always)]
     pub fn run_locked(
         &self,
@@ -37,15 +37,15 @@ impl<'r> Turn<'r> {
         let before = output.len();
         let verdict = self.invoke(session, request, None, locked, output);
         if mode != ReplyMode::On && matches!(verdict, Verdict::Finished) {
-            // What is pushed is shown all the same.
+            // CLIENT REPLY does not suppress pushes.
             let before = if is_pushed(request.found) { output.len() } else { before };
             suppress_reply(session, mode, before, output);
         }
         verdict
     }
 
-    /// Calls the handler of a command, whose partitions are held. `ready` is the key for which one
-    /// is served that waited: then no other of its keys need be held.
+    /// Calls the handler of a command whose partitions are held. `ready` is set when a blocked
+    /// command is served: the key that changed; its other keys need not be held then.
     #[inline(always)]
     pub fn invoke(
         &self,
@@ -82,8 +82,8 @@ impl<'r> Turn<'r> {
         }
         if matches!(verdict, Verdict::Finished) {
             remember(session, request, ready, locked);
-            // What stood before MULTI is for all commands up to EXEC, what stood before EVAL for
-            // all that the script runs.
+            // CLIENT CACHING before MULTI holds for all commands up to EXEC, before EVAL for all
+            // that the script runs.
             let is_between = !self.may_wait || session.multi.is_some();
             if !is_between && !request.found.row.keeps_caching {
                 forget_caching(session);
@@ -112,7 +112,8 @@ impl<'r> Turn<'r> {
             recorder.begin_command();
         }
         let before = output.len();
-        // One key that is missing has no long reply: only of several something may be told in vain.
+        // A single missing key makes no long reply: only with several keys may effects have been
+        // queued in vain.
         let told = if hashes.len() > 1 { locked.effect_count() } else { usize::MAX };
         let mut call = Call {
             args,
@@ -136,7 +137,7 @@ impl<'r> Turn<'r> {
                 locked.discard_effects(told);
                 done = Err(Stop::Lane);
             } else if session.reply_mode == ReplyMode::On {
-                // It is over its output limit; nothing that follows in its pipeline runs.
+                // It is over its output limit: later commands of its pipeline do not run.
                 session.closing = true;
             }
         }
@@ -148,8 +149,8 @@ impl<'r> Turn<'r> {
         self.settle(session, (found, args), done, before, output)
     }
 
-    /// Where a command writes its reply. A worker copies no long one: a command that reads stops
-    /// there and is run on the slow lane.
+    /// The reply that a command writes to. On a worker it is limited: a reading command that
+    /// exceeds the limit stops and is run on the slow lane.
     #[inline]
     fn reply<'o>(
         &self,

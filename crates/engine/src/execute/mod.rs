@@ -9,17 +9,18 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | here | a turn, and one command of it that runs by itself |
-//! | `admit` | whether it may run |
+//! | here | a turn, and one command of it that runs alone |
+//! | `admit` | whether a command may run |
 //! | `invoke` | the one place where a handler is called |
-//! | `saving` | whether it waits for a snapshot first, or for a pinned key |
-//! | `finish` | what follows |
-//! | `transaction` | EXEC: several commands, all at one moment |
-//! | `attempt` | what a transaction or script leaves while it can be put back |
+//! | `saving` | whether a command waits for a snapshot or a pinned key first |
+//! | `finish` | counts and logs after a command |
+//! | `transaction` | EXEC: several commands at one moment |
+//! | `attempt` | the traces of a transaction or script while it can be put back |
 //!
 //! Invariants
-//! 1. A command that ends with an error, parks or moves to the lane leaves no byte in the output.
-//! 2. Nothing here blocks on a worker; `Lane::Slow` may.
+//! 1. A command that ends with an error, parks or moves to the lane leaves no byte of its reply in
+//!    the output.
+//! 2. Nothing here blocks on a worker; on the lane (`Lane::Slow`) it may.
 
 pub mod admit;
 pub(crate) mod attempt;
@@ -46,57 +47,57 @@ use crate::stats::tallies::ThreadTally;
 use crate::stats::telemetry::is_sampled;
 use crate::waiting::{Blocked, ReplyTarget};
 
-/// How often a thread of the lane looks at a partition that visitors share, before it waits for its
-/// end.
+/// How often a thread of the lane tries a partition that visitors share before it waits until it is
+/// free.
 const LANE_LOOKS: u32 = 1_000;
 
 pub use admit::{Refusal, keep_for_exec};
 pub use finish::{Ended, report_panic, suppress_reply};
 pub(crate) use saving::{asked, park_before};
 
-/// Hashes of one command's keys.
+/// The hashes of one command's keys.
 pub type Hashes = SmallVec<[u64; 8]>;
 
-/// What holds for all commands of one turn.
+/// The context of one turn: what holds for all of its commands.
 #[derive(Clone, Copy)]
 pub struct Turn<'r> {
-    /// What it runs on.
+    /// The engine.
     pub engine: &'r Engine,
-    /// What stands around that: for commands about the server itself.
+    /// The server around it, for commands about the server itself.
     pub server: &'r dyn Server,
     /// The counters of this thread.
     pub tally: &'r ThreadTally,
-    /// Where this thread records changes, if they are recorded.
+    /// The journal's recorder of this thread, if changes are recorded.
     pub recorder: Option<&'r Recorder>,
-    /// The settings.
+    /// The settings and limits.
     pub limited: &'r Limited,
-    /// Where this is.
+    /// Whether this thread is a worker or of the slow lane.
     pub lane: Lane,
-    /// The time.
+    /// The time (Unix, milliseconds).
     pub now: UnixMs,
-    /// States in which commands are refused.
+    /// The server's states in which commands are refused.
     pub states: States,
-    /// Somebody uses MONITOR.
+    /// Some client uses MONITOR.
     pub is_monitored: bool,
-    /// Every command is timed by itself.
+    /// Every command is timed on its own.
     pub is_timed: bool,
     /// Its commands are kept for traces.
     pub is_traced: bool,
-    /// What HOTKEYS tracks, if anything.
+    /// What HOTKEYS tracks.
     pub hot_keys: Plan,
-    /// A snapshot runs, or keys are pinned: see `saving`.
+    /// A snapshot runs or keys are pinned: commands that write ask first. See `saving`.
     pub writes_ask: bool,
-    /// Whether commands may wait for keys; not inside a transaction.
+    /// Whether commands may block on keys; not inside a transaction.
     pub may_wait: bool,
-    /// What a script begins with.
+    /// The locks that a script begins with.
     pub locking: Locking,
-    /// Some partition was busy each time, many times: now it waits for them, with the token.
+    /// Its partitions were busy too many times: now it waits for them, with the token.
     pub is_starved: bool,
-    /// Keys are there until somebody else says that they are gone: see `Scope::sees_expired`.
+    /// Keys stay visible until another server says that they are gone: see `Scope::sees_expired`.
     pub sees_expired: bool,
 }
 
-/// What is to be run.
+/// A command to run.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// The row.
@@ -107,21 +108,21 @@ pub struct Request<'a> {
     pub hashes: &'a [u64],
 }
 
-/// How running ended.
+/// How running a command has ended.
 pub enum Verdict {
-    /// There is a reply (or none is wanted).
+    /// It has run: its reply, if any, is written.
     Finished,
-    /// To the slow lane with it.
+    /// It is to run on the slow lane.
     Lane,
-    /// Later.
+    /// It is to run again later.
     Parked(Park),
-    /// It waits in the queues of its keys.
+    /// It is blocked, in the queues of its keys.
     Blocked(Blocked),
 }
 
 impl<'r> Turn<'r> {
-    /// What holds from now on, for a thread of `lane` with these counters, at this moment (Unix,
-    /// and monotonic in microseconds). It records there, if there is a journal.
+    /// A turn of a thread of `lane` with these counters, at these times (Unix in milliseconds,
+    /// monotonic in microseconds). Changes are recorded with `recorder`, if there is a journal.
     pub fn new(
         server: &'r dyn Server,
         (tally, recorder): (&'r ThreadTally, &'r Recorder),
@@ -153,7 +154,7 @@ impl<'r> Turn<'r> {
         }
     }
 
-    /// What lookups need before it is known whose they are.
+    /// The scope of lookups before the session is known.
     #[inline]
     pub fn plain_scope(&self) -> Scope<'r> {
         let (space, tally) = (&self.engine.space, &self.tally.keys);
@@ -168,7 +169,7 @@ impl<'r> Turn<'r> {
         }
     }
 
-    /// What lookups of this session need.
+    /// The scope of lookups for this session.
     #[inline]
     pub fn scope(&self, session: &Session) -> Scope<'r> {
         Scope {
@@ -183,7 +184,7 @@ impl<'r> Turn<'r> {
         }
     }
 
-    /// The hashes of the keys at these positions, most often one.
+    /// The hashes of the keys at these positions; most often one.
     #[inline]
     pub fn hashes(&self, args: &[&[u8]], positions: &[usize]) -> Hashes {
         let hash = |&position: &usize| self.engine.space.hash(args[position]);
@@ -207,7 +208,7 @@ impl<'r> Turn<'r> {
             let verdict = self.run_transaction(session, found, output);
             self.note_step(session);
             if let Some(began_us) = began_us {
-                // The log and the counts have its commands; a trace shows the whole.
+                // Log and counts have its commands; the trace has the whole.
                 let took_us = monotonic_us() - began_us;
                 self.trace(session, Ended { found, args, took_us, reply_bytes: 0 });
             }
@@ -242,8 +243,8 @@ impl<'r> Turn<'r> {
         verdict
     }
 
-    /// Runs one command of a group, for which `locked` was turned to its partition: a step of its
-    /// own. Always inline: workers and replicas call it, and either loop pays for a call.
+    /// Runs one command of a group, to whose partition `locked` was turned: it is a step of its
+    /// own. Always inline: both callers are hot loops, of workers and of replicas.
     #[inline(always)]
     pub fn run_member(
         &self,
@@ -262,8 +263,8 @@ impl<'r> Turn<'r> {
         verdict
     }
 
-    /// The session's command has run, and its partitions are free or its step has ended: which step
-    /// that was.
+    /// Notes in the session the journal step of its command, which has run; its partitions are
+    /// free, or its step has ended.
     #[inline]
     pub fn note_step(&self, session: &mut Session) {
         if let Some(step) = self.recorder.and_then(Recorder::take_ended) {
@@ -271,7 +272,7 @@ impl<'r> Turn<'r> {
         }
     }
 
-    /// Takes the partitions of a plan: all or none. Only with the token it waits for them.
+    /// Takes the partitions of a plan: all or none. It waits for them only with the token.
     pub fn lock(
         &self,
         plan: &LockPlan,
@@ -289,15 +290,15 @@ impl<'r> Turn<'r> {
             Locking::Incremental => {}
             Locking::Everything => locked.reach_everything()?,
         }
-        // It may have waited.
+        // The client may have left while this waited.
         if presence::has_left(&self.engine.scripts.running) {
             return Err(Park::Aborted(Awaited::Token));
         }
         Ok(())
     }
 
-    /// Takes the partitions of a plan that was not to be had, if what is busy is open to visitors
-    /// and the command names nothing that is barred.
+    /// Takes a plan's partitions after `lock` failed, if the busy one is open to visitors and the
+    /// command names no barred key.
     #[cold]
     fn visit(
         &self,
@@ -318,7 +319,7 @@ impl<'r> Turn<'r> {
                 Err(Missed::Occupied(busy)) if self.lane == Lane::Worker => {
                     return Err(Park::Visit(busy));
                 }
-                // Mostly for moments.
+                // Most visitors stay for a moment only.
                 Err(Missed::Occupied(busy)) if looks == LANE_LOOKS => {
                     return Err(Park::Partition(busy));
                 }
@@ -328,7 +329,7 @@ impl<'r> Turn<'r> {
         }
     }
 
-    /// Locks what a command names and runs it; it may begin to wait for its keys.
+    /// Locks what a command names and runs it; it may block on its keys.
     fn run_plain(
         &self,
         session: &mut Session,

@@ -1,10 +1,11 @@
-//! Whether a command has to wait for the snapshot that runs, or until a key is pinned no longer,
-//! asked before it does anything.
+//! Whether a command has to wait for the running snapshot, or until a key is unpinned. Decided
+//! before the command does anything.
 //!
-//! Whoever changes a value that the snapshot has not written yet writes it first. That is quick but
-//! for a large value that changes where it is: then the command parks until it has been written in
-//! parts. It also parks where the snapshot has no room for more. A key that is being sent to
-//! another server is pinned: whoever would write to it parks. Who is asked, and when:
+//! A command that changes a value which the snapshot has not written yet writes it first. That is
+//! quick except for a large value that is changed in place: then the command parks until the value
+//! has been written in parts. It also parks while the snapshot's buffers are full. A key that is
+//! being sent to another server is pinned: commands that would write to it park. Who asks, and
+//! when:
 //!
 //! | | before | waits |
 //! |---|---|---|
@@ -15,9 +16,9 @@
 //! | a command that is served | its handler | runs again by itself |
 //!
 //! Invariants
-//! 1. Who parks here has changed nothing and holds nothing.
-//! 2. This is about how long something takes, never about what the snapshot has: a change that was
-//!    not asked for is saved all the same (`keyspace::snapshot`). Who pins a key watches it, too.
+//! 1. A command that parks here has changed nothing and holds nothing.
+//! 2. This only limits waiting; the snapshot does not depend on it: a change that did not ask is
+//!    saved all the same (`keyspace::snapshot`). A pinned key is also watched.
 //!
 //! Tests: crates/server/tests/snapshot.rs, crates/server/tests/migrate.rs.
 
@@ -28,14 +29,14 @@ use smallvec::SmallVec;
 
 use super::{Hashes, Request, Turn};
 
-/// What a command may do with its keys.
+/// How the command may change its keys.
 pub(crate) fn asked(row: &Command) -> Asked {
     Asked { in_place: !row.replaces, everywhere: row.flags.has(Flags::OTHER_DB) }
 }
 
 impl Turn<'_> {
-    /// Whether a command of this client that is about to run by itself, or is served for the key
-    /// `ready`, has to wait.
+    /// Whether a client's command that is about to run alone, or is served for the key `ready`, has
+    /// to wait.
     #[cold]
     pub(super) fn waits_to_write(
         &self,
@@ -57,7 +58,7 @@ impl Turn<'_> {
         park_before(locked, &keys, asked(found.row), client)
     }
 
-    /// Whether a transaction has to wait, before its first command.
+    /// Whether a transaction has to wait; asked before its first command.
     #[cold]
     pub(crate) fn transaction_waits_to_write(
         &self,
@@ -72,15 +73,14 @@ impl Turn<'_> {
             let args = one.args.slices();
             let positions = key_positions(one.found.row, &args).unwrap_or_default();
             let keys: SmallVec<[Key<'_>; 4]> = keys_at(&args, &positions, hashes).collect();
-            // It may SELECT another database on its way.
+            // It may SELECT another database.
             let asked = Asked { everywhere: true, ..asked(one.found.row) };
             park_before(locked, &keys, asked, client)
         })
     }
 }
 
-/// Whether a command of this client that is about to write to these keys, which are held, has to
-/// wait.
+/// Whether a client's command that is about to write to these keys, which are held, has to wait.
 pub(crate) fn park_before(
     locked: &mut Locked<'_>,
     keys: &[Key<'_>],

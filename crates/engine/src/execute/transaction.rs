@@ -4,18 +4,20 @@
 //! keys of all commands and of WATCH --> one lock plan --> has a watched key changed? --> run all
 //! ```
 //!
-//! A transaction that goes through the whole keyspace (KEYS, FLUSHALL) can not name its keys: it
-//! takes all partitions. One with a script in it can not name all of them: it takes the keyspace's
-//! token before anything else, and waits for those it meets. If a script that runs too long has one
-//! of them, it is put back and answered BUSY, unless it has changed too much for that.
+//! A transaction that goes through the whole keyspace (KEYS, FLUSHALL) cannot name its keys: it
+//! takes all partitions. One with a script cannot name all of them: it takes the keyspace's token
+//! before anything else, and waits for the partitions it meets. If one of them is held by a script
+//! that runs too long, the transaction is put back and answered BUSY, unless it has changed too
+//! much for that.
 //!
 //! Invariants
-//! 1. Nobody sees a state between two commands of a transaction.
-//! 2. Who waits for a key is served when the whole transaction has run.
+//! 1. No client sees a state between two commands of a transaction.
+//! 2. A client blocked on a key is served when the whole transaction has run.
 //! 3. A transaction runs once, or parks or moves to the lane with nothing changed: neither data nor
-//!    session nor counts nor logs, and nobody told of anything. It is an [`Attempt`] as long as
+//!    session nor counts nor logs, and no client told of anything. It is an [`Attempt`] as long as
 //!    only commands have run that can be put back: on a worker those that change no data; on the
-//!    lane, if it has a script, also what can be copied. The first other one makes it final.
+//!    lane, if it has a script, also those whose changes can be copied. The first other command
+//!    makes it final.
 //!
 //! Tests: compat/transcripts/transaction, compat's `serial`.
 
@@ -38,19 +40,19 @@ use crate::execute::{Hashes, Request, Turn, Verdict, suppress_reply};
 use crate::scripts::UNDO_LIMITS;
 use crate::tracking::reading::forget_caching;
 
-/// A transaction with more commands, or more arguments, than this runs on the slow lane.
+/// A transaction with more commands, or more arguments, runs on the slow lane.
 const WORKER_COMMANDS: usize = 512;
 const WORKER_ARGUMENTS: usize = 4096;
 
-/// How one of its commands ended.
+/// How one command of a transaction has ended.
 enum Ran<'a> {
     Finished(Note<'a>),
-    /// It has done nothing: it asks for the lane, or waits in vain for a script that is too slow.
+    /// It has done nothing: it needs the lane, or waits in vain for a script that is too slow.
     Again(Verdict),
     Refused,
 }
 
-/// What is to be counted and logged of a command.
+/// A command to be counted and logged.
 struct Note<'a> {
     request: Request<'a>,
     /// The database in which it ran.
@@ -114,7 +116,7 @@ impl<'r> Turn<'r> {
         Verdict::Finished
     }
 
-    /// All commands under one lock plan.
+    /// Runs all commands under one lock plan.
     fn run_together(
         &self,
         session: &mut Session,
@@ -169,16 +171,16 @@ impl<'r> Turn<'r> {
         again.unwrap_or(Verdict::Finished)
     }
 
-    /// On the lane only a script can come to where it must be put back.
+    /// On the lane only a transaction with a script may have to be put back.
     fn can_be_put_back(&self, queue: &Queue) -> bool {
         self.lane == Lane::Worker || queue.locking() == Locking::Incremental
     }
 
-    /// Whether the client's user may still run a command that was kept. One before it may have
-    /// changed who that is, or its rules.
+    /// Whether the client's user may still run a queued command: an earlier command of the
+    /// transaction may have changed the user or its rules.
     ///
     /// # Errors
-    /// What the client is told.
+    /// The error reply.
     fn permit_kept(
         &self,
         attempt: &mut Attempt<'r>,
@@ -187,7 +189,7 @@ impl<'r> Turn<'r> {
         command: (CommandRef, &[&[u8]]),
     ) -> Result<(), ClientError> {
         if queue.flags.has(Flags::ADMIN) {
-            // If the user is gone its connection is closed, after this.
+            // If the user is gone, its connection is closed afterwards.
             session.closing |= !self.engine.renew(session);
         }
         if !session.has_rules() {
@@ -200,7 +202,7 @@ impl<'r> Turn<'r> {
         })
     }
 
-    /// Runs one of the commands. `Err`: all of it is to be put back, and begins again like this.
+    /// Runs one of the commands. `Err`: all of it is to be put back, and begins again this way.
     fn run_next(
         &self,
         attempt: &mut Attempt<'r>,
@@ -220,14 +222,14 @@ impl<'r> Turn<'r> {
             if attempt.is_open() {
                 return Err(verdict);
             }
-            // Too late to go elsewhere: what ran before can not be put back.
+            // Too late to move to the lane: earlier commands cannot be put back.
             let here = Turn { lane: Lane::Slow, ..inside };
             ran = here.run_one(attempt, session, request, locked, output);
         }
         if let Some(refusal) = session.refused_login.take() {
             attempt.note_refusal(*refusal);
         }
-        // On a worker what reads changes nothing, unless a key has expired.
+        // On a worker, commands that read change nothing, unless a key has expired.
         let has_changed = self.lane == Lane::Worker && tally.keys.changes.get() > 0;
         if !is_reversible || has_changed {
             attempt.end(locked);
@@ -238,7 +240,7 @@ impl<'r> Turn<'r> {
         Ok(())
     }
 
-    /// Keeps what a command may change, so that it can be put back; false if it can not.
+    /// Keeps what a command may change, so that it can be put back; false if it cannot.
     fn keep(
         &self,
         attempt: &mut Attempt<'r>,
@@ -260,7 +262,7 @@ impl<'r> Turn<'r> {
         is_kept
     }
 
-    /// Whether a command can be put back that may change data. A script sees to it itself.
+    /// Whether a command that may change data can be put back. A script cares for that itself.
     fn can_undo(&self, session: &Session, request: Request<'_>, locked: &mut Locked<'r>) -> bool {
         let Request { found, args, hashes } = request;
         let flags = found.row.flags;
@@ -305,7 +307,7 @@ impl<'r> Turn<'r> {
             }
             Verdict::Lane if self.lane == Lane::Worker => Ran::Again(Verdict::Lane),
             Verdict::Parked(_) if is_script => Ran::Again(verdict),
-            // A walk that met a busy partition: its row lacks `WHOLE`.
+            // It walks the keyspace and met a busy partition: its row lacks `WHOLE`.
             _ => {
                 let error = error::not_in_multi(&request.found.row.full_name());
                 self.reply_error(session, request.args, &error, output);
@@ -314,7 +316,7 @@ impl<'r> Turn<'r> {
         }
     }
 
-    /// Counts, logs and shows a command that has run.
+    /// Counts and logs a command that has run, and sends it to the monitors.
     fn note(&self, attempt: &mut Attempt<'r>, session: &mut Session, note: Note<'_>) {
         let Note { request: Request { found, args, .. }, db, took_us, reply_bytes } = note;
         session.inner_commands += 1;
@@ -336,7 +338,7 @@ impl<'r> Turn<'r> {
         self.hashes(args, &positions)
     }
 
-    /// Whether a watched key has changed, or expired, since WATCH. All of them are held.
+    /// Whether a watched key has changed or expired since WATCH. All of them are held.
     fn has_changed(&self, session: &Session, locked: &mut Locked<'_>) -> bool {
         let Some(watching) = &session.watching else { return false };
         let mut has_expired = false;
@@ -348,8 +350,8 @@ impl<'r> Turn<'r> {
     }
 }
 
-/// The watch of a transaction that was put back. It was touched by nobody else: the partitions of
-/// its keys are held.
+/// The watch of a transaction that was put back. No other client can have touched it meanwhile: the
+/// partitions of its keys are held.
 fn watch_again(mut watching: Arc<Watching>, locked: &mut Locked<'_>) -> Arc<Watching> {
     if watching.watch.is_touched() {
         let again = Arc::make_mut(&mut watching);

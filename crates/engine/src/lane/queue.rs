@@ -1,4 +1,4 @@
-//! Jobs, and the threads that are to run them: who may start, who lies aside.
+//! The lane's queues: jobs, its threads and how many may run, and jobs set aside.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,52 +12,52 @@ use crate::waiting::Waited;
 
 /// The most threads the lane can have.
 pub const LANE_SLOTS: usize = 64;
-/// So many threads at most apply what a primary has sent.
+/// The most threads that apply the stream of a primary.
 pub const LINK_SLOTS: usize = 16;
-/// Slots of the gate for long work: those of the lane, and behind them those of a link.
+/// Slots of the gate for long work: first those of the lane, then those of a replica's link.
 pub const GATE_SLOTS: usize = LANE_SLOTS + LINK_SLOTS;
 
-/// A command on its way through the lane.
+/// A command that is given to the lane.
 pub struct Job {
     /// The arguments.
     pub args: OwnedArgs,
     /// The row.
     pub found: CommandRef,
-    /// The session at the time.
+    /// A copy of the session.
     pub session: Box<Session>,
-    /// Where the answer goes.
+    /// The mailbox of the connection's worker, for the answer.
     pub inbox: Arc<dyn Mailbox>,
-    /// The connection.
+    /// The connection, as its worker numbers it.
     pub connection: u64,
-    /// Which of its parkings.
+    /// The number of the connection's parking.
     pub parking: u32,
-    /// What it begins with.
+    /// The locks that it begins with.
     pub locking: Locking,
     /// How often it has met a busy partition.
     pub tries: u32,
-    /// Of one that has waited for keys before.
+    /// Set if it was blocked on keys before: its timeout and place in the queues.
     pub waited: Option<Waited>,
-    /// Whose it is, and since when it waits.
+    /// Whose command it is, and since when it waits.
     pub applicant: Applicant,
-    /// It has been on an errand: it runs to its end, whoever has left.
+    /// It was on an errand: it runs to its end even if its client has left.
     pub has_begun: bool,
-    /// It has run, and is answered with this when its errand is over.
+    /// It has run, and is answered with this when its errand has ended.
     pub answer: Option<Vec<u8>>,
 }
 
-/// Jobs that wait for a thread, and the threads.
+/// The jobs that wait for a thread, and counts of the threads.
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// Those that never wait for others.
+    /// Jobs of operators, which never wait for the others.
     of_operators: VecDeque<Job>,
     /// Threads that run a job.
     active: usize,
-    /// Those whose job is very long.
+    /// Of these, threads whose job is very long.
     compensating: usize,
-    /// All threads; they live as long as the server.
+    /// All threads. They live as long as the server.
     threads: usize,
-    /// What `active` may be, without the compensating ones.
+    /// The limit of `active`, compensating threads not counted.
     most_active: usize,
 }
 
@@ -66,20 +66,20 @@ impl Queue {
         self.active < self.most_active + self.compensating
     }
 
-    /// Whether all threads that there can be run a job.
+    /// Whether as many threads as there can be run a job.
     fn is_full(&self) -> bool {
         self.active >= LANE_SLOTS
     }
 }
 
-/// What the thread of operators is to do with a job.
+/// What the operators' thread is to do with a job.
 pub(super) enum Task {
     Run(Job),
-    /// There is no thread for it: scripts have all of them that run for too long.
+    /// No thread is left for it: scripts that run for too long have all of them.
     Refuse(Job),
 }
 
-/// Starts one more thread, for this slot of the gate; whether it could.
+/// Starts one more thread, for this slot of the gate; false if it could not.
 pub type StartThread = Box<dyn Fn(usize) -> bool + Send + Sync>;
 
 /// The slow lane: its queues of jobs, the jobs set aside, and how many threads may run.
@@ -92,7 +92,7 @@ pub struct Lane {
     starter: OnceLock<StartThread>,
 }
 
-/// A job that is very long: while this lives, another thread runs in its place.
+/// While this lives another thread runs in the place of a very long job's thread.
 pub struct CompensatingThread<'l>(&'l Lane);
 
 impl Drop for CompensatingThread<'_> {
@@ -101,18 +101,18 @@ impl Drop for CompensatingThread<'_> {
     }
 }
 
-/// Why a job lies aside.
+/// Why a job is set aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aloof {
-    /// Somebody else has what it needs.
+    /// Something that it needs is held by another.
     Awaits(Awaited),
-    /// It is on an errand.
+    /// Its errand is under way.
     Errand,
-    /// Changes of data wait.
+    /// Writes are held back.
     Pause,
 }
 
-/// Jobs that wait for something somebody has, by a number each.
+/// The jobs set aside, by a number each.
 #[derive(Default)]
 struct Aside {
     jobs: HashMap<u64, (Aloof, Job)>,
@@ -128,7 +128,8 @@ impl Lane {
         self.aside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How the lane gets one more thread; once, at the start. Without it gets none.
+    /// Sets what starts a further thread of the lane; once, at the start. Without it the lane gets
+    /// none.
     pub fn set_thread_starter(&self, start: StartThread) {
         let _already = self.starter.set(start);
     }
@@ -139,19 +140,19 @@ impl Lane {
         (queue.threads, queue.most_active) = (threads, threads);
     }
 
-    /// The job of this thread is very long: another thread is to run in its place, and is started
-    /// if there is none.
+    /// Declares the job of this thread very long: another thread runs in its place, and is started
+    /// if none is idle.
     pub fn compensate(&self) -> CompensatingThread<'_> {
         self.begin_compensating();
         CompensatingThread(self)
     }
 
-    /// That is over.
+    /// Ends one compensation.
     pub(super) fn end_compensating(&self) {
         self.queue().compensating -= 1;
     }
 
-    /// From now on another thread may run in place of one that waits for long.
+    /// Allows one more thread to run, in the place of one that waits for long.
     pub(super) fn begin_compensating(&self) {
         let mut queue = self.queue();
         queue.compensating += 1;
@@ -164,7 +165,7 @@ impl Lane {
         self.arrived.notify_one();
     }
 
-    /// Puts a job in.
+    /// Puts a job into the queue.
     pub fn submit(&self, job: Job) {
         if job.found.row.flags.has(Flags::OPERATOR) {
             self.queue().of_operators.push_back(job);
@@ -181,25 +182,25 @@ impl Lane {
         }
     }
 
-    /// How many wait.
+    /// How many jobs wait, in the queues or set aside.
     pub fn waiting(&self) -> usize {
         let aside = self.aside().jobs.len();
         let queue = self.queue();
         aside + queue.jobs.len() + queue.of_operators.len()
     }
 
-    /// Whether jobs wait for a thread, and there can be no more threads.
+    /// Whether jobs wait for a thread, and no more threads can be started.
     pub(super) fn is_crowded(&self) -> bool {
         let queue = self.queue();
         !queue.jobs.is_empty() && queue.is_full()
     }
 
-    /// How many run.
+    /// How many threads run a job.
     pub fn running(&self) -> usize {
         self.queue().active
     }
 
-    /// Keeps a job without a thread; its number.
+    /// Sets a job aside; returns its number.
     pub(super) fn lay_aside(&self, why: Aloof, job: Job) -> u64 {
         let mut aside = self.aside();
         aside.count += 1;
@@ -208,7 +209,7 @@ impl Lane {
         number
     }
 
-    /// Puts a job back into the queue, if it still lies aside.
+    /// Requeues a job, if it is still set aside.
     pub(super) fn take_back(&self, number: u64) {
         let job = self.aside().jobs.remove(&number);
         if let Some((_, job)) = job {
@@ -216,7 +217,7 @@ impl Lane {
         }
     }
 
-    /// Puts those jobs back into the queue that lie aside for such a reason.
+    /// Requeues the jobs that are set aside for such a reason.
     pub(super) fn take_back_if(&self, is_meant: impl Fn(Aloof) -> bool) {
         let mut aside = self.aside();
         let meant = aside.jobs.extract_if(|_, (why, _)| is_meant(*why));
@@ -225,7 +226,7 @@ impl Lane {
         meant.into_iter().for_each(|job| self.submit(job));
     }
 
-    /// Takes back the job of this connection's parking, if no thread has begun it.
+    /// Takes the job of this connection's parking back, if no thread has begun it.
     pub fn withdraw(&self, inbox: &Arc<dyn Mailbox>, connection: u64, parking: u32) -> Option<Job> {
         let is_meant = |job: &Job| {
             job.connection == connection
@@ -243,7 +244,7 @@ impl Lane {
         queue.jobs.remove(at)
     }
 
-    /// The next job for a thread of the lane, which waits for it; `None` when all is over.
+    /// Waits for the next job of a lane thread; `None` once `is_over`.
     pub(super) fn next(&self, is_over: impl Fn() -> bool) -> Option<Job> {
         let mut queue = self.queue();
         loop {
@@ -260,20 +261,20 @@ impl Lane {
         }
     }
 
-    /// A thread's job has ended.
+    /// A thread has ended its job.
     pub(super) fn ended(&self) {
         let mut queue = self.queue();
         queue.active -= 1;
         let has_more = queue.may_start() && !queue.jobs.is_empty();
         drop(queue);
-        // This thread may have begun in place of another, which waits.
+        // It may have compensated for another thread, which still waits.
         if has_more {
             self.arrived.notify_one();
         }
     }
 
-    /// The next job of an operator, in the same way; or one that nobody can run while so many
-    /// scripts run for too long.
+    /// Waits for the next job of an operator, or for a job to refuse while too many scripts run for
+    /// too long.
     pub(super) fn next_of_operators(
         &self,
         is_over: impl Fn() -> bool,
@@ -303,13 +304,13 @@ impl Lane {
         queue.of_operators.pop_front().or_else(|| queue.jobs.pop_front())
     }
 
-    /// Wakes the thread of operators: jobs that wait may have to be refused.
+    /// Wakes the operators' thread: waiting jobs may have to be refused.
     pub(super) fn wake_operators(&self) {
         let _queue = self.queue();
         self.operator_arrived.notify_one();
     }
 
-    /// Wakes all threads, to see that the server stops.
+    /// Wakes all threads, so that they see that the server stops.
     pub fn wake_all(&self) {
         let _queue = self.queue();
         self.arrived.notify_all();

@@ -1,4 +1,4 @@
-//! The threads of the lane: one job after the other.
+//! The threads of the lane: each runs one job after the other.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +26,7 @@ thread_local! {
     static RESTS: RefCell<Rests> = RefCell::default();
 }
 
-/// Threads of the lane that wait for a partition for long are compensated for, too.
+/// Starts compensating threads for lane threads that wait for a partition for long.
 pub struct Compensate(pub Weak<Engine>);
 
 impl pantala_keyspace::LongWaitObserver for Compensate {
@@ -44,7 +44,7 @@ impl pantala_keyspace::LongWaitObserver for Compensate {
 
     fn is_aborted(&self, awaited: Awaited) -> bool {
         self.0.upgrade().is_some_and(|engine| {
-            // Who waits for the gate has not begun; who waits for a partition may have.
+            // A job that waits for the gate has not begun; one that waits for a partition may have.
             let is_in_vain =
                 awaited == Awaited::Gate && presence::has_left(&engine.scripts.running);
             is_in_vain || engine.scripts.busy.error(awaited).is_some()
@@ -60,7 +60,7 @@ impl pantala_keyspace::LongWaitObserver for Compensate {
     }
 }
 
-/// Where the token or a partition calls a job that waits for it.
+/// Requeues a job that was set aside, when what it waits for is freed.
 struct AsideWaiter(Arc<Engine>);
 
 impl pantala_keyspace::Inbox for AsideWaiter {
@@ -72,7 +72,7 @@ impl pantala_keyspace::Inbox for AsideWaiter {
 }
 
 impl Engine {
-    /// Keeps a job until somebody lets go of what it waits for, or is too slow.
+    /// Sets a job aside until what it waits for is freed, or is held for too long.
     fn put_aside(&self, awaited: Awaited, job: Job) {
         let Some(myself) = self.arc() else { return self.lane.submit(job) };
         let number = self.lane.lay_aside(Aloof::Awaits(awaited), job);
@@ -85,13 +85,13 @@ impl Engine {
             Awaited::Pin(wait) => self.space.park_at_pin(wait, ticket).is_ok(),
             Awaited::Gate => false,
         };
-        // A script may have become too slow before the job was here to be told so.
+        // A script may have become too slow just before the job was set aside.
         if !is_parked || self.scripts.busy.error(awaited).is_some() {
             self.lane.take_back(number);
         }
     }
 
-    /// Lets a job's errand begin; when it is over the job runs again.
+    /// Begins a job's errand; the job runs again when the errand has ended.
     fn send_out(&self, mut job: Job) {
         let (Some(myself), Some(errand)) = (self.arc(), job.session.errand.clone()) else {
             return self.lane.submit(job);
@@ -104,13 +104,14 @@ impl Engine {
         errand.begin(WayBack::new(move || of_end.lane.take_back(number), is_unwanted));
     }
 
-    /// Has done what a transaction has left behind; when that is over it is answered.
+    /// Begins the errand that a transaction has left behind; the transaction is answered when it
+    /// has ended.
     fn conclude(&self, errand: Arc<dyn Errand>, mut job: Job) {
         job.session.errand = Some(errand);
         self.send_out(job);
     }
 
-    /// Keeps a job until changes of data no longer wait.
+    /// Sets a job aside while writes are held back.
     fn hold_back(&self, job: Job) {
         let number = self.lane.lay_aside(Aloof::Pause, job);
         if !self.holds_writes_back() {
@@ -118,19 +119,19 @@ impl Engine {
         }
     }
 
-    /// Whether changes of data wait: those that workers see at the beginning of a turn, and those
-    /// that had come to the lane before.
+    /// Whether writes are held back, by the states that workers see when a turn begins.
     fn holds_writes_back(&self) -> bool {
         self.condition.lasting.now().has(States::PAUSED_WRITES)
     }
 
-    /// Changes of data no longer wait. Those that workers hold back are to be told, too.
+    /// Ends the holding back of writes on the lane. The caller tells the workers.
     pub fn resume_writes(&self) {
         self.condition.lasting.end(States::PAUSED_WRITES);
         self.lane.take_back_if(|why| why == Aloof::Pause);
     }
 
-    /// A script has run for too long: the jobs that wait for what it has begin again, and are told.
+    /// Requeues the jobs that wait for something a script has held for too long: they are answered
+    /// BUSY.
     pub fn recheck_lane(&self) {
         let busy = &self.scripts.busy;
         let is_busy = |awaited| busy.error(awaited).is_some();
@@ -139,8 +140,8 @@ impl Engine {
     }
 }
 
-/// The life of a lane thread with its own slot of the gate.
-/// `server` is what its commands see of what stands around the engine.
+/// The main loop of a lane thread with its own slot of the gate. `server` is the server as its
+/// commands see it.
 pub fn run(server: &dyn Server, slot: usize) {
     let engine = Engine::of_server(server);
     let (tally, recorder) = (engine.stats.tallies.join(), engine.journal.join());
@@ -152,7 +153,7 @@ pub fn run(server: &dyn Server, slot: usize) {
     pantala_memory::release_seat();
 }
 
-/// The life of the thread that runs operators' commands alone. It passes no gate.
+/// The main loop of the thread that runs operators' commands. It does not pass the gate.
 pub fn run_operators(server: &dyn Server) {
     let engine = Engine::of_server(server);
     let (tally, recorder) = (engine.stats.tallies.join(), engine.journal.join());
@@ -167,10 +168,10 @@ pub fn run_operators(server: &dyn Server) {
     pantala_memory::release_seat();
 }
 
-/// Answers BUSY to a job that has found no thread.
+/// Answers BUSY to a job that no thread could take.
 fn refuse_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), mut job: Job) {
     let engine = Engine::of_server(server);
-    // All scripts are inside the gate. There may be room by now.
+    // All these scripts are inside the gate. By now a thread may be free.
     let Some(error) = engine.scripts.busy.error(Awaited::Gate) else {
         return engine.lane.submit(job);
     };
@@ -184,7 +185,7 @@ fn refuse_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), mut job: J
     inbox.post(Message::LaneDone { connection, parking, session, reply });
 }
 
-/// Runs one job and answers it, for a thread with these counters that records there.
+/// Runs one job and answers it, on a thread with these counters and this recorder.
 pub fn run_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), slot: usize, mut job: Job) {
     let engine = Engine::of_server(server);
     if let Some(answer) = job.answer.take() {
@@ -228,7 +229,7 @@ pub fn run_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), slot: usi
     job.inbox.post(Message::LaneDone { connection, parking, session, reply });
 }
 
-/// Answers a transaction whose errand is over: it has run, or its errand was in vain.
+/// Answers a transaction whose errand has ended, with success or in vain.
 fn answer_concluded(job: Job, mut reply: Vec<u8>) {
     let Job { mut session, inbox, connection, parking, .. } = job;
     let failure = session.errand.take().and_then(|errand| errand.failure());
@@ -242,13 +243,13 @@ fn answer_concluded(job: Job, mut reply: Vec<u8>) {
 /// How far a job has come.
 enum Ran {
     Answered,
-    /// Its client left before it began, or its user is gone.
+    /// It is not to run: its client left before it began, or its user is gone.
     CalledOff,
     Blocked(Blocked),
     Aside(Awaited),
-    /// It waits for its errand.
+    /// Its errand is under way.
     Sent,
-    /// It would change data while changes wait.
+    /// It would write while writes are held back.
     HeldBack,
 }
 
@@ -259,7 +260,7 @@ fn run_command(
     job: &mut Job,
     reply: &mut Vec<u8>,
 ) -> Ran {
-    // What has begun elsewhere is ended, whatever has become of its user.
+    // An errand under way is finished, whatever has become of its user.
     let is_new = !job.has_begun;
     let Job { args, found, session, inbox, connection, parking, locking, tries, waited, .. } = job;
     let place = ReplyTarget { inbox, connection: *connection, parking: *parking, waited: *waited };
@@ -279,13 +280,14 @@ fn run_command(
         is_starved: *tries >= ALL_OR_NONE_TRIES,
         ..Turn::new(server, thread, &limited, lane, (unix_ms(), monotonic_us()))
     };
-    // Outside the gate the journal may be turned on at any moment: it is asked when it matters.
+    // Outside the gate the journal may be turned on at any moment, so the recorder is always
+    // passed.
     let mut turn = if is_outside { Turn { recorder: Some(thread.1), ..turn } } else { turn };
     if !is_outside {
         turn.look_at_memory(false);
     }
     if is_new && turn.refuses(session, (found, &args), reply) {
-        // What was evicted for it.
+        // Hands over the evictions that made room for it.
         thread.1.hand_over();
         return Ran::Answered;
     }
@@ -323,7 +325,7 @@ fn run_command(
     Ran::Answered
 }
 
-/// Whether a command may change data; of a script nobody knows.
+/// Whether a command may write; a script may always.
 fn may_write(found: CommandRef, session: &Session) -> bool {
     const WRITES: Flags = Flags::WRITE.and(Flags::MAY_REPLICATE).and(Flags::SCRIPT);
     let flags = found.row.flags;
