@@ -1,16 +1,15 @@
 //! The data types and their encodings.
 //!
-//! Strings live inside the record (crate `table`), and so does an [`Object`]; what is large hangs
-//! on it. One directory a type: its encodings, when it changes from one to the other, and its
+//! Strings live inside the record (crate `table`), and so does an [`Object`], which owns what is
+//! large. Each type has a directory: its encodings, the conditions of their changes, and its
 //! operations as plain functions on bytes and numbers. A small collection of any type is one
 //! [`packed::Packed`] buffer.
 //!
 //! Invariants
 //! 1. No operation takes long because a structure grows or shrinks: a large structure changes a
 //!    bounded part at a time.
-//! 2. What is read is the same before and after a change of encoding.
-//! 3. A collection that became empty is removed by whoever emptied it; none is stored empty
-//!    (streams excepted).
+//! 2. Content is the same before and after a change of encoding.
+//! 3. The code that empties a collection removes it; none is stored empty (streams excepted).
 //!
 //! Not here: keys, locks, replies, the clock (`now` is an argument), settings (limits are
 //! arguments). Tests: at the foot of each file, and models in `tests/`.
@@ -35,24 +34,24 @@ pub use set::Set;
 pub use sorted_set::SortedSet;
 pub use stream::Stream;
 
-/// All types of values but the string, each once: its name here, the tag that the table's words
-/// keep (it stays what it is), and the name that TYPE answers. Whatever else differs by type is a
-/// `match` without a wildcard, so the compiler leads whoever adds one.
+/// All value types except the string, each once: its name here, its tag in the table's words (which
+/// never changes), and its name for TYPE. Everything else that differs by type is a `match` without
+/// a wildcard, so the compiler leads to all places that a new type needs.
 macro_rules! collections {
     (($d:tt) $($(#[$doc:meta])+ $kind:ident = $tag:literal, $name:literal;)+) => {
-        /// A value that a record holds, moved with it. Small: each variant is at most a tag and a
-        /// pointer.
+        /// A collection that a record holds and that moves with the record. Small: each variant is
+        /// at most a tag and a pointer.
         #[derive(Debug)]
         pub enum Object {
             $($(#[$doc])+ $kind($kind),)+
         }
 
         /// The type of a value as TYPE and SCAN name it. The numbers are the tags in the table's
-        /// words and stay what they are.
+        /// words and never change.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Type {
-            /// A string, with all that is built on it (bitmaps, HyperLogLog).
+            /// A string, with everything that is built on it (bitmaps, HyperLogLog).
             String = 0,
             $($(#[$doc])+ $kind = $tag,)+
         }
@@ -70,7 +69,7 @@ macro_rules! collections {
         }
 
         impl Object {
-            /// Its type.
+            /// The object's type.
             pub fn kind(&self) -> Type {
                 match self {
                     $(Object::$kind(_) => Type::$kind,)+
@@ -123,46 +122,46 @@ collections! { ($)
     Stream = 6, "stream";
 }
 
-/// One of the types that an [`Object`] is.
+/// A collection type, one of the variants of [`Object`].
 pub trait Variant: Sized {
-    /// Its type.
+    /// The type.
     const TYPE: Type;
 
-    /// Itself, if the object is one.
+    /// The collection inside an object, if it has this type.
     fn of(object: &Object) -> Option<&Self>;
 
-    /// Itself, if the object is one.
+    /// Mutable access to the collection inside an object, if it has this type.
     fn of_mut(object: &mut Object) -> Option<&mut Self>;
 
-    /// As an object.
+    /// Wraps the collection as an object.
     fn into_object(self) -> Object;
 }
 
-/// What every collection can be asked, so that the keyspace need not know which it is.
+/// What every collection can be asked without knowing its type.
 pub trait Collection: Variant + Default {
-    /// Whether it is to be removed: it has no element. A stream never is.
+    /// Whether it must be removed: it has no element. Always false for a stream.
     fn is_empty(&self) -> bool;
 
-    /// Allocated bytes behind it, without itself. Quick: a sum that is kept, or a good estimate
-    /// from counts.
+    /// Allocated bytes that it owns, without its own size. Quick: a maintained sum, or a good
+    /// estimate from counts.
     fn heap_bytes(&self) -> usize;
 
-    /// The name of its encoding, as OBJECT ENCODING answers it.
+    /// The name of its encoding for OBJECT ENCODING.
     fn encoding(&self) -> &'static str;
 
     /// A copy that shares nothing with the original (COPY).
     fn duplicate(&self) -> Self;
 
-    /// Allocates its parts anew that lie in sparse pages: see [`pantala_table::Object::renew`].
+    /// Reallocates parts that lie in sparse pages: see [`pantala_table::Object::renew`].
     fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize>;
 
-    /// No element is gone before this moment; `None` when none has a deadline. Quick. May be too
-    /// early (an element that had it is gone), never too late.
+    /// No element expires before this time; `None` when none has a deadline. Quick. May be too
+    /// early (after that element was removed), never too late.
     fn next_deadline(&self) -> Option<UnixMs>;
 
-    /// Removes elements whose deadline has passed, about `limit` at most, and names each to `gone`
-    /// first; how many. It has looked at all that are due when [`Collection::next_deadline`] is not
-    /// before `now` afterwards.
+    /// Removes expired elements, about `limit` at most, and passes each to `gone` first; returns
+    /// how many. All that are due are removed when [`Collection::next_deadline`] is not before
+    /// `now` afterwards.
     fn expire(&mut self, _now: UnixMs, _limit: usize, _gone: &mut dyn FnMut(&[u8])) -> usize {
         0
     }
@@ -183,7 +182,7 @@ impl pantala_table::Object for Object {
 }
 
 impl Object {
-    /// The name of its encoding, as OBJECT ENCODING answers it.
+    /// The name of its encoding for OBJECT ENCODING.
     pub fn encoding(&self) -> &'static str {
         each!(self, one => one.encoding())
     }
@@ -227,7 +226,7 @@ impl Type {
         Type::ALL.iter().copied().find(|kind| *kind as u8 == tag)
     }
 
-    /// The type with this name, in any case.
+    /// The type with this name, case-insensitively.
     pub fn from_name(name: &[u8]) -> Option<Type> {
         Type::ALL.iter().copied().find(|kind| kind.name().as_bytes().eq_ignore_ascii_case(name))
     }

@@ -1,18 +1,18 @@
 //! Numbers of 1 to 64 bits at any offset of a string, highest bit first.
 
-/// What a change does that leaves the range of its field.
+/// How a change that leaves the range of its field is handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
-    /// Only the low bits are kept.
+    /// Keeps only the low bits.
     #[default]
     Wrap,
-    /// The nearest end of the range is taken.
+    /// Takes the nearest end of the range.
     Saturate,
-    /// Nothing is changed.
+    /// Changes nothing.
     Fail,
 }
 
-/// The kind of number a field holds.
+/// The type of a number in a bit field: width and sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     is_signed: bool,
@@ -21,7 +21,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// Reads `i5` or `u8`.
+    /// Parses `i5` or `u8`.
     pub fn parse(text: &[u8]) -> Option<Field> {
         let (&letter, digits) = text.split_first()?;
         let is_signed = match letter {
@@ -34,7 +34,7 @@ impl Field {
         (1..=most).contains(&width).then_some(Field { is_signed, width: width as u32 })
     }
 
-    /// How many bits it has.
+    /// The width in bits.
     pub fn width(self) -> usize {
         self.width as usize
     }
@@ -60,7 +60,7 @@ impl Field {
         }
     }
 
-    /// Writes the low bits of a number at an offset; the field lies inside.
+    /// Writes the low bits of a number at an offset; the field must lie inside the string.
     pub fn write(self, bytes: &mut [u8], offset: usize, value: i64) {
         let rest = &mut bytes[offset / 8..];
         let known = rest.len().min(16);
@@ -73,7 +73,8 @@ impl Field {
         rest[..known].copy_from_slice(&new.to_be_bytes()[..known]);
     }
 
-    /// `value + step` in this field; `None` where that fails. Both may lie outside of its range.
+    /// `value + step` in this field; `None` if it overflows and the policy is to fail. Both may lie
+    /// outside the field's range.
     pub fn add(self, value: i64, step: i64, overflow: Overflow) -> Option<i64> {
         let (least, most) = self.range();
         let sum = i128::from(value) + i128::from(step);
@@ -87,8 +88,8 @@ impl Field {
         }
     }
 
-    /// A number to be set, made to fit. A negative one is above every unsigned range, as in the
-    /// reference.
+    /// Fits a number into the field. As in the reference, a negative number is above every unsigned
+    /// range.
     pub fn fit(self, value: i64, overflow: Overflow) -> Option<i64> {
         match overflow {
             Overflow::Saturate if !self.is_signed && value < 0 => Some(self.range().1 as i64),

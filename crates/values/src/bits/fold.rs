@@ -1,43 +1,43 @@
-//! Several rows of bits made into one, a stretch at a time.
+//! Combines several rows of bits into one, a stretch at a time.
 //!
 //! Sources may have different lengths; what is missing counts as zeros. A [`Fold`] works on one
 //! stretch of all of them, so that it needs two short buffers, whatever the length of the whole.
 
 use pantala_base::simd::bits::{Combine, combine, invert, tally};
 
-/// How rows of bits become one. X is the first source, Y all others together.
+/// How rows of bits are combined. X is the first source, Y stands for all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BitOp {
-    /// Bits in all.
+    /// Bits set in all sources.
     And,
-    /// Bits in any.
+    /// Bits set in any source.
     Or,
-    /// Bits in an odd number of them.
+    /// Bits set in an odd number of sources.
     Xor,
-    /// Bits that are not in the only source.
+    /// Bits not set in the only source.
     Not,
-    /// Bits of X in no Y.
+    /// Bits of X that are in no Y.
     Diff,
     /// Bits of any Y that are not in X.
     Diff1,
     /// Bits of X that are in any Y.
     AndOr,
-    /// Bits in exactly one.
+    /// Bits set in exactly one source.
     One,
 }
 
-/// One stretch on its way: see the module.
+/// One stretch in progress: add the sources, then finish.
 pub struct Fold<'s> {
     op: BitOp,
-    /// What comes out in the end.
+    /// The result.
     out: &'s mut [u8],
-    /// Y, or bits that were seen more than once.
+    /// The union of Y, or bits that were seen more than once.
     scratch: &'s mut [u8],
     is_first: bool,
 }
 
 impl<'s> Fold<'s> {
-    /// Begins. Both buffers have the length of the stretch.
+    /// Starts a stretch. Both buffers have its length.
     pub fn new(op: BitOp, out: &'s mut [u8], scratch: &'s mut [u8]) -> Self {
         out.fill(0);
         if matches!(op, BitOp::Diff1 | BitOp::AndOr | BitOp::One) {
@@ -46,7 +46,7 @@ impl<'s> Fold<'s> {
         Fold { op, out, scratch, is_first: true }
     }
 
-    /// Takes the next source: its part of the stretch, shorter where it ends before.
+    /// Adds the next source: its part of the stretch, shorter if the source ends earlier.
     pub fn add(&mut self, source: &[u8]) {
         let is_first = std::mem::replace(&mut self.is_first, false);
         match self.op {
@@ -64,7 +64,7 @@ impl<'s> Fold<'s> {
         }
     }
 
-    /// What came out.
+    /// The result.
     pub fn finish(self) -> &'s [u8] {
         match self.op {
             BitOp::Not => invert(self.out),

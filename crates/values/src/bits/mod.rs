@@ -30,7 +30,7 @@ pub fn bit(bytes: &[u8], offset: usize) -> bool {
     bytes.get(offset / 8).is_some_and(|byte| byte >> (7 - offset % 8) & 1 == 1)
 }
 
-/// Sets the bit at an offset, which is inside; what it was.
+/// Sets the bit at an offset inside the string; returns its old value.
 #[inline]
 pub fn set_bit(bytes: &mut [u8], offset: usize, on: bool) -> bool {
     let (byte, shift) = (&mut bytes[offset / 8], 7 - offset % 8);
@@ -39,27 +39,27 @@ pub fn set_bit(bytes: &mut [u8], offset: usize, on: bool) -> bool {
     old
 }
 
-/// A range of bits inside a string, cut where its bytes begin and end.
+/// A range of bits inside a string, divided at byte boundaries.
 struct Cut<'b> {
-    /// The first byte if the range begins inside it, or the only one, and which of its bits are the
-    /// range's.
+    /// The byte in which the range begins, if it begins inside a byte or lies in one, and a mask of
+    /// the range's bits.
     head: Option<(u8, u8)>,
     whole: &'b [u8],
-    /// The last byte if the range ends inside it, and which of its bits are the range's.
+    /// The byte in which the range ends, if it ends inside a byte, and a mask of the range's bits.
     tail: Option<(u8, u8)>,
 }
 
-/// The bits from `first` on in a byte.
+/// A mask of the bits of a byte from `first` on.
 fn from(first: usize) -> u8 {
     0xff >> first
 }
 
-/// The bits before `end` in a byte, `end` at least 1.
+/// A mask of the bits of a byte before `end`, which is at least 1.
 fn before(end: usize) -> u8 {
     0xff << (8 - end)
 }
 
-/// Cuts a range, which lies inside and is not empty.
+/// Divides a range, which lies inside the string and is not empty.
 fn cut(bytes: &[u8], range: Range<usize>) -> Cut<'_> {
     let (first, last) = (range.start / 8, (range.end - 1) / 8);
     let end_in_last = range.end - last * 8;
@@ -73,7 +73,7 @@ fn cut(bytes: &[u8], range: Range<usize>) -> Cut<'_> {
     Cut { head, whole: &bytes[whole], tail }
 }
 
-/// How many bits of a range are set. What of the range lies outside counts as zeros.
+/// How many bits of a range are set. Bits beyond the string count as zeros.
 pub fn count(bytes: &[u8], range: Range<usize>) -> u64 {
     let range = range.start..range.end.min(bytes.len() * 8);
     if range.is_empty() {
@@ -86,7 +86,8 @@ pub fn count(bytes: &[u8], range: Range<usize>) -> u64 {
     edge(cut.head) + count_ones(cut.whole) + edge(cut.tail)
 }
 
-/// The offset of the first bit of a range that is `wanted`. The range is cut at the string's end.
+/// The offset of the first bit in a range with the value `wanted`. The range is cut at the string's
+/// end.
 pub fn find(bytes: &[u8], range: Range<usize>, wanted: bool) -> Option<usize> {
     let range = range.start..range.end.min(bytes.len() * 8);
     if range.is_empty() {

@@ -21,12 +21,12 @@ use pantala_base::simd;
 use pantala_table::{Renewal, size_class};
 
 const HEAD_BYTES: usize = 4;
-/// More than this a bin never holds.
+/// The most entries of a bin.
 pub(super) const MAX_ENTRIES: usize = u8::MAX as usize;
-/// The bit of a tag that says the room begins with flags.
+/// The bit of a tag that marks a room beginning with flags.
 pub(super) const MARK: u8 = 0x80;
 
-/// Rooms up to this have any length.
+/// Up to this size a room may have any length.
 const EXACT_BYTES: usize = 191;
 /// The largest room.
 pub(super) const MAX_ROOM: usize = room_of(u8::MAX);
@@ -62,7 +62,7 @@ pub(super) struct Bin {
     bytes: Box<[u8]>,
 }
 
-/// An entry of a bin: its number, and where its room is.
+/// An entry of a bin: its index and the location of its room.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     index: usize,
@@ -92,7 +92,7 @@ impl Bin {
         self.bytes[3] = high;
     }
 
-    /// Allocates its block anew if that lies in sparse pages.
+    /// Reallocates the block if it lies in sparse pages.
     pub fn renew(&mut self, renewal: &mut Renewal<'_>) {
         if !self.bytes.is_empty() {
             renewal.renew(self.bytes.as_ptr(), &mut self.bytes);
@@ -105,14 +105,14 @@ impl Bin {
         self.bytes.len()
     }
 
-    /// The first entry with this tag, marked or not, that `is_it`.
+    /// The first entry with this tag, marked or not, for which `is_it` holds.
     #[inline]
     pub fn find(&self, tag: u8, is_it: impl Fn(bool, &[u8]) -> bool) -> Option<Slot> {
         let bytes = &self.bytes[..];
         let count = self.count();
         let mut from = 0;
         while from < count {
-            // Sixteen bytes from `from` on; those after the tags do not count.
+            // Sixteen bytes from `from` on; bytes after the tags do not count.
             let hay = &bytes[HEAD_BYTES + from..];
             let mask = match hay.first_chunk() {
                 Some(chunk) => simd::mask_either(chunk, tag, tag | MARK),
@@ -151,7 +151,7 @@ impl Bin {
         (is_marked, &self.bytes[slot.begin..slot.end])
     }
 
-    /// [`Bin::raw`], to be changed.
+    /// As [`Bin::raw`], mutable.
     #[inline]
     pub fn raw_mut(&mut self, slot: Slot) -> (bool, &mut [u8]) {
         let is_marked = self.bytes[HEAD_BYTES + slot.index] & MARK != 0;
@@ -164,14 +164,14 @@ impl Bin {
         Raws { bin: self, index: 0, count: self.count(), end: self.bytes.len() }
     }
 
-    /// Whether an entry has a mark: most bins have none, and then there is no deadline to look for.
+    /// Whether any entry is marked. In most bins none is, so there is no deadline to look for.
     #[inline]
     pub fn has_marks(&self) -> bool {
         let tags = self.bytes.get(HEAD_BYTES..HEAD_BYTES + self.count()).unwrap_or_default();
         tags.iter().fold(0, |all, tag| all | tag) & MARK != 0
     }
 
-    /// Room for one more entry, to be filled; `None` if the bin is full.
+    /// Adds an entry and returns its room, to be filled; `None` if the bin is full.
     #[inline]
     pub fn push(&mut self, tag: u8, code: u8) -> Option<&mut [u8]> {
         let (count, used, room) = (self.count(), self.used(), room_of(code));
@@ -193,7 +193,7 @@ impl Bin {
         Some(&mut self.bytes[end - room..end])
     }
 
-    /// Another block, large enough for what is there.
+    /// Moves to another block, large enough for the content.
     fn resize(&mut self, new_len: usize) {
         let (count, used) = (self.count(), self.used());
         let mut bytes = Vec::with_capacity(new_len);
@@ -203,7 +203,7 @@ impl Bin {
         self.bytes = bytes.into_boxed_slice();
     }
 
-    /// Removes an entry; those after it move up.
+    /// Removes an entry; the entries after it move up.
     pub fn remove(&mut self, slot: Slot) {
         let (count, used) = (self.count(), self.used());
         if count == 1 {
@@ -220,13 +220,14 @@ impl Bin {
         self.bytes.copy_within(code + 1..end - 1, code);
         self.set_head(count - 1, used - room);
         let needed = HEAD_BYTES + 2 * (count - 1) + used - room;
-        // A quarter more than needed stays, or removing and inserting by turns would always resize.
+        // Keeps a quarter more than needed: otherwise alternating removals and inserts would always
+        // resize.
         if size_class(needed + needed / 4) < self.bytes.len() {
             self.resize(size_class(needed));
         }
     }
 
-    /// A bin of the entries that `is_wanted`, by their numbers.
+    /// A bin with the entries whose index `is_wanted`.
     pub fn part(&self, is_wanted: impl Fn(usize) -> bool) -> Bin {
         let all = self.iter().enumerate().filter(|(index, _)| is_wanted(*index));
         let (count, used) =
@@ -242,7 +243,7 @@ impl Bin {
         part
     }
 
-    /// Takes over copies of all entries of another; whether there was room.
+    /// Copies all entries of another bin; returns whether there was room.
     pub fn absorb(&mut self, other: &Bin) -> bool {
         let (count, used) = (self.count() + other.count(), self.used() + other.used());
         if count > MAX_ENTRIES || used > usize::from(u16::MAX) {
@@ -261,7 +262,7 @@ impl Bin {
         self.bytes[HEAD_BYTES + self.count() + index]
     }
 
-    /// A block for this many entries in this many bytes of rooms in all.
+    /// Makes the block large enough for this many entries and this many bytes of rooms.
     fn reserve(&mut self, count: usize, used: usize) {
         let needed = HEAD_BYTES + 2 * count + used;
         if needed > self.bytes.len() {

@@ -1,4 +1,4 @@
-//! What lies in a room of a bin.
+//! The content of a room of a bin.
 //!
 //! ```text
 //! unmarked: | content |
@@ -6,8 +6,8 @@
 //! content:  | key | value of a fixed length |     or     | length of the key | key | value |
 //! ```
 //!
-//! Most entries are unmarked and pay nothing for what they do not use. Flags: bit 0 a deadline,
-//! bit 1 content elsewhere, bits 2 to 4 how many bytes of padding stand at the end.
+//! Most entries are unmarked and pay nothing for what they do not use. Flags: bit 0 a deadline, bit
+//! 1 content elsewhere, bits 2 to 4 the number of padding bytes at the end.
 
 use pantala_base::UnixMs;
 
@@ -26,30 +26,30 @@ const LONG_KEY: u8 = 255;
 
 const _: () = assert!(1 + 8 + INLINE_BYTES <= MAX_ROOM);
 
-/// What the values of a table are.
+/// What values a table holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// There are none: every value is empty.
+    /// None: every value is empty.
     None,
-    /// All have this length, in bytes.
+    /// All values have this length, in bytes.
     Fixed(u8),
     /// Any bytes.
     Any,
 }
 
-/// An entry, read.
+/// A decoded entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// Its value; empty where there are none.
+    /// The value; empty in a table without values.
     pub value: &'a [u8],
-    /// When it is gone.
+    /// The deadline, if the entry has one.
     pub deadline: Option<UnixMs>,
 }
 
 impl Entry<'_> {
-    /// Whether its deadline has passed.
+    /// Whether the deadline has passed.
     #[inline]
     pub fn is_gone(&self, now: UnixMs) -> bool {
         self.deadline.is_some_and(|deadline| pantala_table::is_expired(deadline, now))
@@ -57,7 +57,7 @@ impl Entry<'_> {
 }
 
 impl Values {
-    /// Whether a table may hold this value.
+    /// Whether a table of this kind may hold this value.
     pub(super) fn allows(self, value: &[u8]) -> bool {
         match self {
             Values::None => value.is_empty(),
@@ -74,7 +74,7 @@ impl Values {
         }
     }
 
-    /// Content in a block of its own.
+    /// Encodes key and value as content for a block of its own.
     pub(super) fn content(self, key: &[u8], value: &[u8]) -> Box<[u8]> {
         let mut content = vec![0; self.content_len(key.len(), value.len())].into_boxed_slice();
         self.write(key, value, &mut content);
@@ -100,7 +100,7 @@ impl Values {
         value_out.copy_from_slice(value);
     }
 
-    /// Key and value.
+    /// Decodes key and value.
     #[inline]
     pub(super) fn entry(self, content: &[u8], deadline: Option<UnixMs>) -> Entry<'_> {
         let (key, value) = match self {
@@ -137,13 +137,13 @@ impl Values {
     }
 }
 
-/// Bytes of a key's length.
+/// How many bytes the length of a key takes.
 #[inline]
 fn key_head(key: usize) -> usize {
     if key < usize::from(LONG_KEY) { 1 } else { 5 }
 }
 
-/// Bytes of a key's length, and the length.
+/// How many bytes the key's length takes, and the length.
 #[inline]
 fn key_extent(content: &[u8]) -> (usize, usize) {
     match content[0] {
@@ -155,7 +155,7 @@ fn key_extent(content: &[u8]) -> (usize, usize) {
     }
 }
 
-/// How an entry is going to lie in its room.
+/// The layout chosen for an entry in its room.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     is_marked: bool,
@@ -179,7 +179,7 @@ impl Form {
         Form { is_marked, deadline, large: is_large.then_some(0), code, padding }
     }
 
-    /// Whether the content lies elsewhere; then [`Form::set_large`] is due.
+    /// Whether the content lies outside the bin; then [`Form::set_large`] must be called.
     #[inline]
     pub fn is_large(&self) -> bool {
         self.large.is_some()
@@ -189,7 +189,7 @@ impl Form {
         self.large = Some(index);
     }
 
-    /// The bit for the tag.
+    /// The mark bit of the tag.
     #[inline]
     pub fn mark(&self) -> u8 {
         if self.is_marked { MARK } else { 0 }
@@ -201,7 +201,7 @@ impl Form {
         self.code
     }
 
-    /// Fills the room.
+    /// Writes the entry into the room.
     #[inline]
     pub fn write(&self, values: Values, key: &[u8], value: &[u8], room: &mut [u8]) {
         if !self.is_marked {
@@ -226,13 +226,13 @@ impl Form {
     }
 }
 
-/// A marked entry, read.
+/// A decoded marked entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Marked<'a> {
     pub deadline: Option<UnixMs>,
-    /// The number of the large content, if it lies elsewhere.
+    /// The number of the block with the content, if it lies outside the bin.
     pub large: Option<u32>,
-    /// Where the content begins in the room.
+    /// The offset of the content in the room.
     pub begin: usize,
     pub content: &'a [u8],
 }

@@ -37,8 +37,8 @@ impl Large {
         self.bytes + self.chunks.len() * CHUNK_SLOTS * size_of::<Slot>()
     }
 
-    /// Allocates blocks anew that lie in sparse pages: those with numbers from `from` on, `most` of
-    /// them; where to go on.
+    /// Reallocates up to `most` blocks that lie in sparse pages, from number `from` on. Returns
+    /// where to continue.
     pub fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize> {
         let end = from.saturating_add(most);
         let slots = self.chunks.iter().map(Vec::len).sum();
@@ -50,7 +50,7 @@ impl Large {
         (end < slots).then_some(end)
     }
 
-    /// Keeps a block; its number. There are never 2^32: each has over 512 bytes.
+    /// Stores a block and returns its number. There are never 2^32: each has over 512 bytes.
     pub fn put(&mut self, content: Box<[u8]>) -> u32 {
         self.used += 1;
         self.bytes += pantala_table::size_class(content.len());
@@ -76,7 +76,7 @@ impl Large {
         &mut self.chunks[index / CHUNK_SLOTS][index % CHUNK_SLOTS]
     }
 
-    /// A block in use.
+    /// The block with this number, which is in use.
     pub fn get(&self, index: u32) -> &[u8] {
         let index = index as usize;
         match &self.chunks[index / CHUNK_SLOTS][index % CHUNK_SLOTS] {
@@ -85,7 +85,7 @@ impl Large {
         }
     }
 
-    /// A block in use, to be changed.
+    /// Mutable access to the block with this number, which is in use.
     pub fn get_mut(&mut self, index: u32) -> &mut [u8] {
         match self.slot(index) {
             Slot::Used(content) => content,
@@ -93,7 +93,7 @@ impl Large {
         }
     }
 
-    /// Gives a block back. Slots are given back when none is used.
+    /// Frees a block. All slots are freed when none is used any more.
     pub fn free(&mut self, index: u32) {
         let next = self.free;
         if let Slot::Used(content) = std::mem::replace(self.slot(index), Slot::Free(next)) {

@@ -1,5 +1,5 @@
-//! A hash table for millions of small entries: byte strings, each with a value and a deadline if it
-//! needs them, at about five bytes over what they hold.
+//! A hash table for millions of small entries: byte strings, each with an optional value and
+//! deadline, with an overhead of about five bytes.
 //!
 //! ```text
 //! chunks: Vec<Chunk> --> bins: Vec<Bin> --> one block: | head | tags | rooms | free | entries |
@@ -7,33 +7,33 @@
 //! ```
 //!
 //! Linear hashing (Litwin, "Linear Hashing: a new tool for file and table addressing", 1980) over
-//! bins that are one allocation each. There are `2^depth + split` bins. A bin's place is the lowest
-//! `depth` bits of the hash; the first `split` of them are split already, and there one more bit
-//! says whether an entry has moved to the bin `2^depth` further. When there are more entries than
+//! bins that are one allocation each. There are `2^depth + split` bins. The lowest `depth` bits of
+//! the hash choose the bin; the first `split` bins are split already, and there one more bit says
+//! whether the entry has moved to the bin `2^depth` further. When there are more entries than
 //! [`MEAN_ENTRIES`] a bin, or more bytes than [`MEAN_BYTES`], the bin at `split` is split and the
-//! new half goes to the end. So growth never touches more than one bin, nothing is ever copied as
-//! a whole, and there is no directory. Shrinking is the same backwards.
+//! new half goes to the end. So growth touches one bin at a time, nothing is ever copied as a
+//! whole, and there is no directory. Shrinking is the reverse.
 //!
-//! A bin finds an entry by its tag (seven bits of the hash, searched sixteen at a time) and adds up
-//! the rooms before it. A lookup touches the bin's pointer, its first line, and the entry.
+//! A bin finds an entry by its tag (seven bits of the hash, compared sixteen at a time) and adds up
+//! the rooms before it. A lookup touches the bin's pointer, its first cache line, and the entry.
 //!
 //! | file | what |
 //! |---|---|
 //! | here | finding, inserting, removing, growing, shrinking |
 //! | `bin` | one bin: tags, rooms, room for raw entries |
-//! | `entry` | what lies in the room: flags, deadline, key, value |
+//! | `entry` | the content of a room: flags, deadline, key, value |
 //! | `large` | entries that would make bins too large |
-//! | `walk` | SCAN, all entries, one by chance, deadlines |
+//! | `walk` | SCAN, all entries, a random one, deadlines |
 //!
 //! Invariants
 //! 1. There are `2^depth + split` bins, `split < 2^depth`, and every entry is in the bin that
-//!    [`Dense::index_of`] says.
+//!    [`Dense::index_of`] names.
 //! 2. `len`, `inline_bytes` and `bin_heap` are the sums over all bins.
 //! 3. No entry's deadline is before its chunk's `earliest`, and none of those before the table's.
-//! 4. One operation splits or merges at most one bin beyond its own.
+//! 4. No entry's deadline is before its chunk's `earliest`, and no chunk's before the table's.
 //!
-//! Not here: what keys and values mean; the clock. An entry whose deadline has passed is still
-//! found: callers look at [`Entry::deadline`]. Tests: foot of the files, `tests/dense.rs`;
+//! Not here: the meaning of keys and values; the clock. An entry whose deadline has passed is still
+//! found: callers check [`Entry::deadline`]. Tests: foot of the files, `tests/dense.rs`;
 //! `examples/dense.rs` measures.
 
 mod bin;
@@ -54,10 +54,10 @@ use large::Large;
 pub use entry::{Entry, Values};
 pub use walk::Iter;
 
-/// Entries a bin has on average before one is split; at the end of a round, bins not yet split have
-/// twice as many.
+/// The mean number of entries per bin above which a bin is split; at the end of a round, bins not
+/// yet split have twice as many.
 const MEAN_ENTRIES: usize = 14;
-/// Bytes of entries a bin has on average before one is split.
+/// The mean number of bytes of entries per bin above which a bin is split.
 const MEAN_BYTES: usize = 1024;
 /// Bins of a chunk.
 const CHUNK_BINS: usize = 64;
@@ -72,15 +72,14 @@ fn bound(deadline: UnixMs) -> UnixMs {
 
 static SEED: OnceLock<HashSeed> = OnceLock::new();
 
-/// Sets what keys all these tables of the process; only before the first is used. Otherwise the
-/// operating system's randomness does.
+/// Sets the secret key of all these tables of the process; to be called before the first is used.
+/// Otherwise the key comes from the operating system's randomness.
 pub fn set_seed(seed: HashSeed) {
-    // A second call changes nothing: tables that exist rely on the first.
+    // A second call changes nothing: existing tables rely on the first key.
     let _ = SEED.set(seed);
 }
 
-/// The hash of a key: the same in all these tables, so that it is computed once where several are
-/// looked through.
+/// The hash of a key: the same in all these tables, so it is computed once for lookups in several.
 #[inline]
 pub fn hash(key: &[u8]) -> u64 {
     SEED.get_or_init(HashSeed::random).hash(key)
@@ -105,11 +104,11 @@ pub struct Dense {
 #[derive(Clone, Debug)]
 struct Chunk {
     bins: Vec<Bin>,
-    /// No entry here is gone before this moment.
+    /// No entry of this chunk expires before this time.
     earliest: UnixMs,
 }
 
-/// What a table knows of an entry's hash from where the entry lies.
+/// The bits of an entry's hash that follow from its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
     low: usize,
@@ -118,7 +117,7 @@ pub struct Known {
     tag: u8,
 }
 
-/// Where an entry lies.
+/// The location of an entry.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     bin: usize,
@@ -142,19 +141,19 @@ impl Dense {
         }
     }
 
-    /// How many entries there are, with those whose deadline has passed.
+    /// How many entries there are, expired ones included.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether the table is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Allocated bytes behind it, exact but for the small change of its own vectors.
+    /// Allocated bytes it owns, exact but for the small overhead of its own vectors.
     pub fn heap_bytes(&self) -> usize {
         let bins = self.bin_count().next_multiple_of(4) * size_of::<Bin>();
         let chunks = self.chunks.capacity() * size_of::<Chunk>();
@@ -221,7 +220,7 @@ impl Dense {
         })
     }
 
-    /// The bin of hashes of which the lowest `bits` bits are known, if those are enough.
+    /// The bin for a hash of which the lowest `bits` bits are known, if those are enough.
     #[inline]
     fn bin_of_low(&self, low: usize, bits: u32) -> Option<usize> {
         let index = low & ((1 << self.depth) - 1);
@@ -231,8 +230,8 @@ impl Dense {
         }
     }
 
-    /// The entry of a key that was met in another of these tables. What its place there tells of
-    /// the hash is mostly enough here, if this table is not larger.
+    /// The entry of a key that was found in another of these tables. The hash bits that follow from
+    /// its place there mostly suffice here, if this table is not larger.
     #[inline]
     pub fn get_known(&self, known: Known, key: &[u8]) -> Option<Entry<'_>> {
         match self.bin_of_low(known.low, known.bits) {
@@ -246,7 +245,7 @@ impl Dense {
         self.entry_of(self.bin(place.bin).raw(place.slot))
     }
 
-    /// What lies in a room.
+    /// Decodes the entry in a room.
     #[inline]
     fn entry_of<'a>(&'a self, (is_marked, raw): (bool, &'a [u8])) -> Entry<'a> {
         if !is_marked {
@@ -260,7 +259,7 @@ impl Dense {
         self.values.entry(content, marked.deadline)
     }
 
-    /// The entry of a key.
+    /// The entry with a key.
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<Entry<'_>> {
         self.get_hashed(hash(key), key)
@@ -272,7 +271,7 @@ impl Dense {
         self.find(hash, key).map(|place| self.entry_at(place))
     }
 
-    /// Whether there is an entry of this key.
+    /// Whether there is an entry with this key.
     #[inline]
     pub fn contains(&self, key: &[u8]) -> bool {
         self.find(hash(key), key).is_some()
@@ -284,7 +283,7 @@ impl Dense {
         self.find(hash, key).is_some()
     }
 
-    /// The value of a key, to be overwritten in place.
+    /// Mutable access to the value of a key, to be overwritten in place.
     #[inline]
     pub fn value_mut(&mut self, key: &[u8]) -> Option<&mut [u8]> {
         self.value_mut_hashed(hash(key), key)
@@ -314,8 +313,8 @@ impl Dense {
         }
     }
 
-    /// Sets the value of a key, which is put in if it is missing. Keeps a deadline. Whether the key
-    /// is new.
+    /// Sets the value of a key, inserting it if missing, and keeps its deadline. Returns whether
+    /// the key is new.
     pub fn insert(&mut self, key: &[u8], value: &[u8]) -> bool {
         self.insert_hashed(hash(key), key, value)
     }
@@ -337,7 +336,7 @@ impl Dense {
         false
     }
 
-    /// Puts in an entry, or puts it in the place of one with its key. Whether the key is new.
+    /// Inserts an entry, or replaces the one with its key. Returns whether the key is new.
     pub fn insert_until(&mut self, key: &[u8], value: &[u8], deadline: Option<UnixMs>) -> bool {
         let hash = hash(key);
         let old = self.find(hash, key);
@@ -348,8 +347,8 @@ impl Dense {
         old.is_none()
     }
 
-    /// Puts in an entry, or puts it in the place of one with its key. What was there decides, by
-    /// `deadline`, how long the new one lives. Looks for the key once.
+    /// Inserts an entry, or replaces the one with its key. `deadline` decides from the old entry
+    /// when the new one expires. Searches for the key once.
     pub fn set_hashed(
         &mut self,
         hash: u64,
@@ -372,13 +371,13 @@ impl Dense {
         }
     }
 
-    /// Puts in an entry whose key the caller knows to be missing.
+    /// Inserts an entry whose key is known to be missing.
     pub fn insert_missing(&mut self, hash: u64, key: &[u8], value: &[u8]) {
         debug_assert!(!self.contains_hashed(hash, key), "it would be there twice");
         self.put(hash, key, value, None);
     }
 
-    /// Removes the entry of a key; whether there was one.
+    /// Removes the entry of a key; returns whether it existed.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         self.remove_hashed(hash(key), key)
     }
@@ -391,12 +390,12 @@ impl Dense {
         true
     }
 
-    /// When the entry of a key is gone; the outer `None`: there is no entry.
+    /// The deadline of a key's entry; the outer `None`: there is no entry.
     pub fn deadline(&self, key: &[u8]) -> Option<Option<UnixMs>> {
         self.get(key).map(|entry| entry.deadline)
     }
 
-    /// Sets or clears the deadline of a key; whether there is an entry.
+    /// Sets or clears the deadline of a key; returns whether the entry exists.
     pub fn set_deadline(&mut self, key: &[u8], deadline: Option<UnixMs>) -> bool {
         let hash = hash(key);
         let Some(place) = self.find(hash, key) else { return false };
@@ -409,7 +408,7 @@ impl Dense {
         true
     }
 
-    /// Puts in an entry that is missing, and grows if it is time.
+    /// Inserts a missing entry, and grows the table if due.
     fn put(&mut self, hash: u64, key: &[u8], value: &[u8], deadline: Option<UnixMs>) {
         debug_assert!(self.values.allows(value), "all values of such a table have one length");
         let mut form = Form::new(self.values, key.len(), value.len(), deadline);
@@ -419,8 +418,8 @@ impl Dense {
         if let Some(deadline) = deadline {
             self.lower_bound(self.index_of(hash), deadline);
         }
-        // A bin is full at many times its mean, which a keyed hash does not do; splitting helps
-        // against it all the same.
+        // A bin is full only at many times its mean, which a keyed hash prevents in practice;
+        // splitting helps all the same.
         for _ in 0..=self.bin_count() {
             if self.put_form(hash, &form, key, value) {
                 break;
@@ -431,7 +430,7 @@ impl Dense {
         self.grow();
     }
 
-    /// Whether there was room.
+    /// Inserts into the bin; returns whether there was room.
     #[inline]
     fn put_form(&mut self, hash: u64, form: &Form, key: &[u8], value: &[u8]) -> bool {
         let (index, values) = (self.index_of(hash), self.values);
@@ -446,7 +445,7 @@ impl Dense {
         true
     }
 
-    /// Takes an entry out. The table does not shrink yet: something may be put in again.
+    /// Removes an entry without shrinking the table: something may be inserted again.
     fn cut(&mut self, place: Place) {
         let (is_marked, raw) = self.bin(place.bin).raw(place.slot);
         let room_bytes = raw.len();
@@ -476,7 +475,7 @@ impl Dense {
         }
     }
 
-    /// Splits the bin whose turn it is.
+    /// Splits the next bin.
     fn split_one(&mut self) {
         let (from, to) = (self.split, self.bin_count());
         let old = std::mem::take(self.bin_mut(from));
@@ -524,7 +523,7 @@ impl Dense {
         }
     }
 
-    /// Puts the last bin back into the one it came from.
+    /// Merges the last bin back into the bin it was split from.
     fn merge_one(&mut self) {
         let (depth, split) = match self.split {
             0 => (self.depth - 1, (1 << (self.depth - 1)) - 1),
@@ -554,7 +553,7 @@ impl Dense {
     }
 }
 
-/// The seven bits by which a bin finds an entry; the place of the bin takes others.
+/// The seven hash bits by which a bin finds an entry; the choice of the bin uses others.
 #[inline]
 fn tag_of(hash: u64) -> u8 {
     (hash >> 57) as u8

@@ -1,4 +1,4 @@
-//! Walks through the table: SCAN, all entries, a random one, and those whose deadline has passed.
+//! Walks through the table: SCAN, all entries, a random one, expired ones.
 
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
@@ -8,22 +8,23 @@ use super::{Chunk, Dense, Entry, Known, NEVER, Place, bound, entry};
 
 /// Bits of a hash in a cursor: small enough for clients that read it as a signed number.
 const CURSOR_BITS: u32 = 48;
-/// A call of `scan` that finds little looks at this many bins for each entry it was asked for.
+/// A call of `scan` looks at up to this many bins for each entry that was asked for.
 const BINS_PER_ENTRY: usize = 10;
-/// A part of a walk in parts has this many bins at most, however little is made of them: some 1,800
-/// entries.
+/// One part of a walk covers at most this many bins, however little `each` takes of them: some
+/// 1,800 entries.
 const BINS_PER_PART: usize = 128;
-/// A random walk that has found nothing so many times takes what comes first. Each try succeeds
-/// about every third time.
+/// After this many failed tries a random choice takes the next entry. About every third try
+/// succeeds.
 const CHANCE_TRIES: usize = 500;
 
 impl Dense {
-    /// Some entries from a cursor on, and the next cursor; 0 begins, and ends. Every entry that is
-    /// there during all of a scan is met, whatever happens between the calls; some are met twice.
+    /// Emits entries from a cursor on and returns the next cursor; 0 starts and ends. Every entry
+    /// that exists during the whole scan is emitted, whatever happens between the calls; some may
+    /// be emitted twice.
     ///
-    /// A cursor is a hash read backwards, of which all smaller ones have been met: splitting a bin
-    /// splits its range of those in two. `count` is about how many entries a call meets; it takes
-    /// whole bins.
+    /// A cursor is a bit-reversed hash; all entries with smaller ones have been emitted: splitting
+    /// a bin divides its range of them in two. A call emits about `count` entries, always whole
+    /// bins.
     pub fn scan(&self, cursor: u64, count: usize, each: &mut dyn FnMut(Entry<'_>)) -> u64 {
         let mut at = cursor << (64 - CURSOR_BITS);
         let (mut met, mut bins) = (0, 0);
@@ -47,20 +48,21 @@ impl Dense {
         }
     }
 
-    /// Whether a bin has been split in this round, so that it has one more bit of the hash.
+    /// Whether a bin has been split in this round, so that it is chosen by one more bit of the
+    /// hash.
     #[inline]
     fn is_split(&self, index: usize) -> bool {
         index < self.split || index >= 1 << self.depth
     }
 
-    /// All entries, in no order.
+    /// All entries, in no particular order.
     pub fn iter(&self) -> Iter<'_> {
         Iter { table: self, chunks: self.chunks.iter(), bins: [].iter(), raws: None }
     }
 
-    /// Goes through the entries in parts, in no order: shows those of whole bins, from a bin on,
-    /// until `each` has no room for more or the part is long. The bin to go on with, in a table
-    /// that nothing was put into or taken out of; `None` at the end. 0 begins.
+    /// Visits the entries in parts, in no particular order: shows whole bins, from bin `from` on,
+    /// until `each` has no room for more or the part is long. Returns the bin to continue with, as
+    /// long as the table does not change; `None` at the end. 0 starts.
     #[inline]
     pub fn part<'a>(
         &'a self,
@@ -74,7 +76,7 @@ impl Dense {
         })
     }
 
-    /// As [`Dense::part`], with what the place of each entry tells of its hash.
+    /// As [`Dense::part`], with the hash bits that follow from the place of each entry.
     #[inline]
     pub fn part_known<'a>(
         &'a self,
@@ -92,9 +94,9 @@ impl Dense {
         })
     }
 
-    /// As [`Dense::part`], of the entries that have one of the same key in another table, and with
-    /// that one. Tables of like size keep such entries in the same bins, and then nothing is
-    /// hashed.
+    /// As [`Dense::part`], for entries whose key is also in another table, together with that
+    /// table's entry. Tables of similar size keep such entries in the same bins, and then nothing
+    /// is hashed.
     #[inline]
     pub fn part_common<'a>(
         &'a self,
@@ -122,7 +124,8 @@ impl Dense {
         })
     }
 
-    /// Shows bins from one on until there is no room for more or the part is long; where to go on.
+    /// Shows bins from one on until there is no room for more or the part is long. Returns where to
+    /// continue.
     #[inline]
     fn part_of_bins(&self, from: usize, mut each: impl FnMut(usize) -> bool) -> Option<usize> {
         let (end, mut bin) = (self.bin_count(), from);
@@ -136,16 +139,15 @@ impl Dense {
         (bin < end).then_some(bin)
     }
 
-    /// A random entry, each as likely as the others; `None` in an empty table.
+    /// A random entry, uniformly; `None` in an empty table.
     ///
-    /// A random hash chooses a bin, and the bin is taken as often as it is full, so that the
-    /// entries of full bins are not rarer than others. Full is six deviations above the mean.
+    /// A random hash chooses a bin, and the bin is accepted in proportion to its number of entries,
+    /// so entries of full bins are not rarer than others. Full means six deviations above the mean.
     pub fn random(&self, chance: &mut Rng) -> Option<Entry<'_>> {
         self.random_place(chance).map(|place| self.entry_at(place))
     }
 
-    /// Takes out a random entry, each as likely as the others, and shows it before it goes. `None`
-    /// in an empty table.
+    /// Removes a random entry, uniformly, and shows it first. `None` in an empty table.
     pub fn take_random<R>(
         &mut self,
         chance: &mut Rng,
@@ -180,14 +182,14 @@ impl Dense {
         Some(Place { bin, slot })
     }
 
-    /// No entry is gone before this moment; `None` when none has a deadline.
+    /// No entry expires before this time; `None` when none has a deadline.
     #[inline]
     pub fn next_deadline(&self) -> Option<UnixMs> {
         (self.earliest < NEVER).then_some(self.earliest)
     }
 
-    /// How many entries there are at `now`, without those whose deadline has passed. Looks only at
-    /// the chunks that may hold such entries.
+    /// How many entries have not expired at `now`. Looks only at the chunks that may hold expired
+    /// ones.
     pub fn live_len(&self, now: UnixMs) -> usize {
         if self.earliest >= now {
             return self.len;
@@ -198,9 +200,9 @@ impl Dense {
         self.len - gone.count()
     }
 
-    /// Removes entries whose deadline has passed: chunk by chunk, until `limit` or more are
-    /// removed or none is left. Each is told to `gone` first. How many were removed; fewer than
-    /// `limit` means that the bound is exact again.
+    /// Removes expired entries: chunk by chunk, until `limit` or more are removed or none is left.
+    /// Each is passed to `gone` first. Returns how many were removed; fewer than `limit` means that
+    /// the bound of [`Dense::next_deadline`] is exact again.
     ///
     /// A chunk has about a thousand entries, of which only marked ones are read.
     pub fn expire(&mut self, now: UnixMs, limit: usize, gone: &mut dyn FnMut(Entry<'_>)) -> usize {
@@ -239,7 +241,7 @@ impl Dense {
         before - self.len
     }
 
-    /// The earliest deadline that is left.
+    /// Removes the expired entries of a bin; returns the earliest remaining deadline.
     fn expire_bin(
         &mut self,
         bin: &mut Bin,

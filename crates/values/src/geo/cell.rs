@@ -1,8 +1,8 @@
-//! Cells: the world halved again and again, in longitude and latitude by turns.
+//! Cells: the world halved repeatedly, in longitude and latitude by turns.
 
 use super::{Position, SCORE_STEP};
 
-/// From one degree to another.
+/// An interval of degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Span {
     pub min: f64,
@@ -14,7 +14,7 @@ pub(super) const LONGITUDES: Span = Span { min: -180.0, max: 180.0 };
 /// The latitudes of web maps, where the world is a square.
 pub(super) const LATITUDES: Span = Span { min: -85.05112878, max: 85.05112878 };
 
-/// Bits of latitudes, and of longitudes.
+/// The bits of the latitude; the others are the longitude's.
 const EVEN: u64 = 0x5555_5555_5555_5555;
 const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 
@@ -23,13 +23,13 @@ impl Span {
         (self.min..=self.max).contains(&degrees)
     }
 
-    /// Which of 2^step equal parts.
+    /// The index of the part that contains `degrees`, of 2^step equal parts.
     fn part(self, degrees: f64, step: u32) -> u32 {
         let offset = (degrees - self.min) / (self.max - self.min);
         (offset * (1_u64 << step) as f64) as u32
     }
 
-    /// The part with this number.
+    /// The part with this index.
     fn of_part(self, part: u32, step: u32) -> Span {
         let (scale, parts) = (self.max - self.min, (1_u64 << step) as f64);
         let edge = |number: u32| self.min + f64::from(number) / parts * scale;
@@ -45,10 +45,10 @@ impl Span {
     }
 }
 
-/// Scores from the first on, before the end.
+/// A half-open range of scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScoreSpan {
-    /// The first.
+    /// The first score.
     pub first: u64,
     /// One after the last.
     pub end: u64,
@@ -58,7 +58,7 @@ pub struct ScoreSpan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell {
     bits: u64,
-    /// 1 to 26.
+    /// The number of halvings, 1 to 26.
     step: u32,
 }
 
@@ -74,7 +74,7 @@ impl Cell {
         Cell { bits, step }
     }
 
-    /// The cell a position lies in, the latitudes being counted from one end of a span.
+    /// The cell that contains a position; `latitudes` is the span that is halved.
     pub fn of(position: Position, step: u32, latitudes: Span) -> Cell {
         let (x, y) =
             (latitudes.part(position.latitude, step), LONGITUDES.part(position.longitude, step));
@@ -100,14 +100,14 @@ impl Cell {
         }
     }
 
-    /// The scores of the cells inside.
+    /// The scores of all full-depth cells inside.
     pub fn scores(self) -> ScoreSpan {
         let shift = 2 * (SCORE_STEP - self.step);
         ScoreSpan { first: self.bits << shift, end: (self.bits + 1) << shift }
     }
 
-    /// The neighbour `east` cells to the east and `north` to the north, each -1 to 1. After the
-    /// last the first follows.
+    /// The neighbour `east` cells to the east and `north` to the north, each -1 to 1. It wraps
+    /// around: the first cell follows the last.
     pub fn neighbour(self, east: i32, north: i32) -> Cell {
         let all = u64::MAX >> (64 - 2 * self.step);
         let longitude = turn(self.bits & ODD, ODD & all, EVEN & all, east);
@@ -116,8 +116,8 @@ impl Cell {
     }
 }
 
-/// One up or down in every other bit: the bits between carry over. What lies on the very edge of
-/// the world has a bit more than fits, which stays where nothing is moved.
+/// Adds -1 or 1 to every other bit, letting the bits between carry over. The very edge of the world
+/// has one bit more than fits, which stays where nothing is moved.
 fn turn(bits: u64, own: u64, between: u64, by: i32) -> u64 {
     match by {
         1.. => bits.wrapping_add(between + 1) & own,
@@ -126,7 +126,7 @@ fn turn(bits: u64, own: u64, between: u64, by: i32) -> u64 {
     }
 }
 
-/// Puts a zero before each bit.
+/// Inserts a zero before each bit.
 fn spread(half: u32) -> u64 {
     let mut x = u64::from(half);
     x = (x | x << 16) & 0x0000_ffff_0000_ffff;
@@ -136,7 +136,7 @@ fn spread(half: u32) -> u64 {
     (x | x << 1) & EVEN
 }
 
-/// The even bits, side by side.
+/// Extracts the even bits, side by side.
 fn gather(bits: u64) -> u32 {
     let mut x = bits & EVEN;
     x = (x | x >> 1) & 0x3333_3333_3333_3333;

@@ -1,4 +1,4 @@
-//! The cells that a shape reaches into: the one its middle lies in and up to eight around it, of a
+//! The cells that a shape reaches into: the cell of its middle and up to eight neighbours, of a
 //! size at which these are enough.
 
 use smallvec::SmallVec;
@@ -10,10 +10,10 @@ use super::shape::{Bounds, Shape};
 /// Half of the Earth's circumference on a web map, in metres.
 const HALF_WORLD: f64 = 20_037_726.37;
 
-/// Spans of scores, in the order in which results come.
+/// Ranges of scores, in the order in which results are returned.
 pub type Cover = SmallVec<[ScoreSpan; 9]>;
 
-/// The scores of everything that may be inside a shape. More may be outside.
+/// The scores of everything that may be inside a shape. They include positions outside it.
 pub fn cover(shape: &Shape) -> Cover {
     let (bounds, middle) = (shape.bounds(), shape.middle());
     let mut step = step_for(shape.reach(&bounds), middle.latitude);
@@ -24,8 +24,8 @@ pub fn cover(shape: &Shape) -> Cover {
     let needs = if step >= 2 { Needs::of(cell, &bounds) } else { Needs::EVERYTHING };
     let around = [(0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
     let mut spans = Cover::new();
-    // Around the whole world neighbours may be the same cell. The first is never compared with:
-    // that is how the reference does it.
+    // Around the whole world neighbours may be the same cell. The first is never compared with, as
+    // in the reference.
     let mut last = None;
     for (number, (east, north)) in around.into_iter().enumerate() {
         if !needs.has(east, north) {
@@ -43,8 +43,8 @@ pub fn cover(shape: &Shape) -> Cover {
     spans
 }
 
-/// This many halvings give cells not smaller than a circle of this many metres; two less, so that
-/// it need not lie in the middle of its cell. Near the poles cells are narrower.
+/// The number of halvings at which a cell is not smaller than a circle of this many metres, minus
+/// two, as the circle need not lie in the middle of its cell. Near the poles cells are narrower.
 fn step_for(metres: f64, latitude: f64) -> u32 {
     if metres == 0.0 {
         return SCORE_STEP;
@@ -59,7 +59,7 @@ fn step_for(metres: f64, latitude: f64) -> u32 {
     step.clamp(1, SCORE_STEP as i32).cast_unsigned()
 }
 
-/// Whether the shape reaches beyond the neighbours.
+/// Whether the shape reaches beyond the neighbours of the cell.
 fn is_too_small(cell: Cell, bounds: &Bounds) -> bool {
     cell.neighbour(0, 1).edges().latitude.max < bounds.north
         || cell.neighbour(0, -1).edges().latitude.min > bounds.south
@@ -67,7 +67,7 @@ fn is_too_small(cell: Cell, bounds: &Bounds) -> bool {
         || cell.neighbour(-1, 0).edges().longitude.min > bounds.west
 }
 
-/// On which sides the shape leaves its cell.
+/// The sides on which the shape leaves its cell.
 #[derive(Clone, Copy)]
 struct Needs {
     north: bool,
@@ -79,7 +79,7 @@ struct Needs {
 impl Needs {
     const EVERYTHING: Needs = Needs { north: true, south: true, east: true, west: true };
 
-    /// A bound that is no number leaves everything needed.
+    /// Compares a cell with the bounds; a bound that is NaN counts as needed.
     fn of(cell: Cell, bounds: &Bounds) -> Needs {
         let edges = cell.edges();
         let is_behind = |edge: f64, bound: f64| edge > bound;

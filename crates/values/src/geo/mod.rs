@@ -1,4 +1,4 @@
-//! Positions on the Earth as scores of a sorted set, and what lies within a shape.
+//! Positions on the Earth as scores of a sorted set, and searches within a shape.
 //!
 //! A score is a *cell*: longitude and latitude, each halved 26 times, their bits interleaved (the
 //! latitude's are the even ones). Cells near each other have scores near each other, so an area is
@@ -8,13 +8,14 @@
 //! |---|---|
 //! | here | positions, scores, geohash texts |
 //! | `cell` | cells of any size, their neighbours and edges |
-//! | `shape` | circles, boxes and polygons: what is in them, how far from the middle |
+//! | `shape` | circles, boxes and polygons: containment, distance from the middle |
 //! | `cover` | the cells that a shape reaches into |
 //!
 //! Invariants
 //! 1. Formulas and their order are Redis's and Valkey's, in `f64`: scores, coordinates and
-//!    distances are the same to the last digit, and results without an order come in the same one.
-//! 2. Any number may be a score: a cell outside of the world gives a position on its edge.
+//!    distances are equal to the last digit, and results without a requested order come in the same
+//!    order.
+//! 2. Any number may be a score: a cell outside the world gives a position on its edge.
 //!
 //! Not here: units' names, options, replies. Tests: at the foot of each file.
 
@@ -28,37 +29,37 @@ pub use cell::ScoreSpan;
 pub use cover::{Cover, cover};
 pub use shape::{Outline, Shape, distance};
 
-/// Halvings of a score's cell: some half a metre.
+/// How often a score's cell is halved: about half a metre remains.
 pub const SCORE_STEP: u32 = 26;
 
 /// 2^64.
 const TOO_LARGE: f64 = 18_446_744_073_709_551_616.0;
 
-/// A place on the Earth, in degrees.
+/// A position on the Earth, in degrees.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Position {
-    /// East of Greenwich, -180 to 180.
+    /// Degrees east of Greenwich, -180 to 180.
     pub longitude: f64,
-    /// North of the equator, as far as web maps go: -85.05112878 to 85.05112878.
+    /// Degrees north of the equator, within web maps: -85.05112878 to 85.05112878.
     pub latitude: f64,
 }
 
 impl Position {
-    /// A position within the limits.
+    /// A position, if it is within the limits.
     pub fn new(longitude: f64, latitude: f64) -> Option<Position> {
         let is_inside = LONGITUDES.holds(longitude) && LATITUDES.holds(latitude);
         is_inside.then_some(Position { longitude, latitude })
     }
 
-    /// The score of the cell it lies in.
+    /// The score of the cell that contains it.
     pub fn score(self) -> f64 {
         Cell::of(self, SCORE_STEP, LATITUDES).bits() as f64
     }
 
     /// The middle of a score's cell.
     pub fn of_score(score: f64) -> Position {
-        // As C's conversion does it on most machines: what is negative wraps round, what is too
-        // large is 0.
+        // As C's conversion on most machines: negative numbers wrap around, too large ones become
+        // 0.
         let bits = match score {
             _ if score < 0.0 => (score as i64).cast_unsigned(),
             _ if score < TOO_LARGE => score as u64,
@@ -67,8 +68,8 @@ impl Position {
         Cell::new(bits, SCORE_STEP).middle()
     }
 
-    /// The standard geohash, eleven letters, of which the last says nothing: 52 bits are not
-    /// enough.
+    /// The standard geohash, eleven letters, of which the last carries nothing: 52 bits are not
+    /// enough for it.
     pub fn geohash(self) -> [u8; 11] {
         const LETTERS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
         // The standard halves the latitudes from pole to pole.

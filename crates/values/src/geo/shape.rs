@@ -2,10 +2,10 @@
 
 use super::Position;
 
-/// The Earth's mean radius that Redis takes, in metres.
+/// The Earth's mean radius in metres, as Redis has it.
 const EARTH_RADIUS: f64 = 6_372_797.560_856;
 const RADIANS_PER_DEGREE: f64 = std::f64::consts::PI / 180.0;
-/// Longitudes whose half difference has such a sine, some nanometres, count as one.
+/// Longitudes count as equal if half their difference has a sine below this: some nanometres.
 const SAME_LONGITUDE: f64 = 1e-15;
 
 pub(super) fn radians(degrees: f64) -> f64 {
@@ -20,12 +20,12 @@ fn latitude_distance(a: f64, b: f64) -> f64 {
     EARTH_RADIUS * (radians(b) - radians(a)).abs()
 }
 
-/// Metres from one position to another: the haversine formula.
+/// The distance between two positions in metres, by the haversine formula.
 pub fn distance(a: Position, b: Position) -> f64 {
     Origin::new(a).distance(b)
 }
 
-/// Where distances are measured from, with what is the same for all of them.
+/// The middle of a shape, with the values that all distances from it share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Origin {
     position: Position,
@@ -37,7 +37,7 @@ impl Origin {
         Origin { position, cosine: radians(position.latitude).cos() }
     }
 
-    /// The square of the sine of half the angle between here and there; `None` on one longitude.
+    /// The squared sine of half the central angle to `there`; `None` on the same longitude.
     #[inline]
     fn chord(&self, there: Position) -> Option<f64> {
         let here = self.position;
@@ -58,26 +58,26 @@ impl Origin {
     }
 }
 
-/// What bounds a shape. Lengths are in units of the shape.
+/// The outline of a shape. Lengths are in units of the shape.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outline {
     /// A circle.
     Circle {
-        /// From its middle to its edge.
+        /// The radius.
         radius: f64,
     },
-    /// A box whose edges lie along longitudes and latitudes.
+    /// A box whose edges follow longitudes and latitudes.
     Box {
-        /// From west to east.
+        /// The extent from west to east.
         width: f64,
-        /// From south to north.
+        /// The extent from south to north.
         height: f64,
     },
     /// Corners, at least three, in a plane of longitudes and latitudes.
     Polygon(Vec<Position>),
 }
 
-/// A part of the Earth.
+/// A region of the Earth: an outline around a middle.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
     middle: Position,
@@ -85,12 +85,12 @@ pub struct Shape {
     outline: Outline,
     /// Metres of one unit.
     unit: f64,
-    /// What has a longer chord is outside for certain.
+    /// A position with a longer chord is certainly outside.
     most_chord: f64,
 }
 
-/// The degrees a shape reaches from and to. Where it goes round the world or over a pole, they are
-/// beyond what there is, or no numbers.
+/// The degrees over which a shape extends. Where it goes around the world or over a pole, they lie
+/// beyond the limits or are NaN.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub west: f64,
@@ -109,7 +109,7 @@ impl Shape {
         Shape { middle, origin: Origin::new(middle), outline, unit, most_chord }
     }
 
-    /// A polygon. Distances are from the middle of its corners, found in space.
+    /// A polygon. Distances are measured from the middle of its corners, computed in space.
     pub fn polygon(corners: Vec<Position>) -> Shape {
         let (mut x, mut y, mut z) = (0.0, 0.0, 0.0);
         for corner in &corners {
@@ -125,29 +125,29 @@ impl Shape {
         Shape::around(middle, Outline::Polygon(corners), 1.0)
     }
 
-    /// Where distances are measured from.
+    /// The point from which distances are measured.
     pub fn middle(&self) -> Position {
         self.middle
     }
 
-    /// The metres from the middle to a position inside; `None` for one outside.
+    /// The distance in metres from the middle to a position inside; `None` for one outside.
     pub fn distance_inside(&self, position: Position) -> Option<f64> {
         match &self.outline {
             Outline::Circle { radius } => {
                 let radius = radius * self.unit;
-                // No way is shorter than straight north or south. The margin is far above what
-                // rounding makes of it.
+                // No path is shorter than straight north or south. The margin is far above the
+                // rounding error.
                 let least = latitude_distance(self.middle.latitude, position.latitude);
                 if least > radius * (1.0 + 1e-9) + 1e-6 {
                     return None;
                 }
-                // Most of what is outside needs no arcsine.
+                // Most positions outside need no arcsine.
                 let distance = match self.origin.chord(position) {
                     Some(chord) if chord > self.most_chord => return None,
                     Some(chord) => 2.0 * EARTH_RADIUS * chord.sqrt().asin(),
                     None => least,
                 };
-                // On the far side of the world rounding may make it no number: that is inside.
+                // On the far side of the world rounding may give NaN: that counts as inside.
                 if distance > radius { None } else { Some(distance) }
             }
             Outline::Box { width, height } => {
@@ -168,7 +168,7 @@ impl Shape {
         }
     }
 
-    /// Metres from the middle to the furthest point, about.
+    /// The approximate distance in metres from the middle to the furthest point.
     pub(super) fn reach(&self, bounds: &Bounds) -> f64 {
         let furthest = match &self.outline {
             Outline::Circle { radius } => *radius,
@@ -196,7 +196,7 @@ impl Shape {
         let Position { longitude, latitude } = self.middle;
         let up = degrees(height / EARTH_RADIUS);
         let sideways = |latitude: f64| degrees(width / EARTH_RADIUS / radians(latitude).cos());
-        // The edge nearer to a pole has more degrees.
+        // The edge nearer to a pole spans more degrees.
         let wide = if latitude < 0.0 { sideways(latitude - up) } else { sideways(latitude + up) };
         Bounds {
             west: longitude - wide,
@@ -207,7 +207,7 @@ impl Shape {
     }
 }
 
-/// The chord of a distance, with a margin far above what rounding makes of it.
+/// The chord of a distance, with a margin far above the rounding error.
 fn most_chord(metres: f64) -> f64 {
     let half_angle = metres / (2.0 * EARTH_RADIUS);
     if half_angle >= 1.5 {

@@ -1,21 +1,21 @@
-//! Hashes: fields, each with a value and perhaps a deadline of its own.
+//! Hashes: fields, each with a value and an optional deadline.
 //!
 //! ```text
 //! Hash -- Packed: field, value, field, value ...        small, no deadlines     "listpack"
 //!      -- Large:  a dense table                          the rest                "hashtable"
 //! ```
 //!
-//! A packed hash becomes a large one when what is written passes a limit, or when a field gets a
-//! deadline; never back. Changing is done on a [`Hash`], reading on a [`HashRef`], which is small
-//! and copied: later a small hash may lie elsewhere.
+//! A packed hash becomes large when an insert passes a limit or a field gets a deadline; it never
+//! goes back. A [`Hash`] is changed, a [`HashRef`], which is small and copied, is read: later a
+//! small hash may lie elsewhere.
 //!
 //! Invariants
-//! 1. A field stands once in a hash.
-//! 2. A field is gone the millisecond after its deadline: whoever reads is told `now` and sees none
-//!    that has passed. [`HashRef::len`] alone counts those that were not removed yet.
+//! 1. A field occurs once in a hash.
+//! 2. A field has expired the millisecond after its deadline: readers pass `now` and never see an
+//!    expired field. Only [`HashRef::len`] counts those that were not removed yet.
 //! 3. Packed hashes have no deadlines.
 //!
-//! Not here: commands, events, and when expired fields are removed (the keyspace's sweep, and
+//! Not here: commands, events, and when expired fields are removed (by the keyspace's sweep, and by
 //! commands that change a hash). Tests: at the foot of `view`, and tests/hash.rs, a model.
 
 mod view;
@@ -28,34 +28,34 @@ use pantala_table::Renewal;
 
 pub use view::{Field, HashRef, Sample};
 
-/// Up to where a hash stays packed.
+/// The limits of a packed hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashLimits {
-    /// Fields.
+    /// The most fields.
     pub entries: usize,
-    /// Bytes of the longest field or value.
+    /// The longest field or value, in bytes.
     pub value_bytes: usize,
 }
 
-/// What becomes of a field's deadline when its value is set.
+/// What setting a value does to the field's deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// The field lives until it is removed.
+    /// Removes the deadline.
     Forever,
-    /// It keeps the deadline it has.
+    /// Keeps the deadline.
     Keep,
-    /// It lives until this moment.
+    /// Sets this deadline.
     Until(UnixMs),
 }
 
-/// What was there before a field was set.
+/// The state of a field before it was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
-    /// Nothing.
+    /// It did not exist.
     Missing,
-    /// A value.
+    /// It had a value.
     Present,
-    /// A value whose deadline had passed.
+    /// It had a value that had expired.
     Expired,
 }
 
@@ -78,13 +78,13 @@ impl Default for Hash {
 }
 
 impl Hash {
-    /// A small hash of fields and values in turn, no field twice: what a snapshot has.
+    /// A packed hash from alternating fields and values without duplicates, as a snapshot has it.
     pub fn of_packed(pairs: Packed) -> Hash {
         debug_assert!(pairs.len().is_multiple_of(2), "a field without a value");
         Hash { form: Form::Packed(pairs) }
     }
 
-    /// To be read.
+    /// Read access.
     #[inline]
     pub fn view(&self) -> HashRef<'_> {
         match &self.form {
@@ -93,8 +93,8 @@ impl Hash {
         }
     }
 
-    /// Up to `fields` fields will be set, the longest text of which has `longest` bytes: a hash
-    /// that would not stay packed is made large at once.
+    /// Announces that up to `fields` fields will be set, whose longest text has `longest` bytes: a
+    /// hash that would not stay packed becomes large at once.
     #[inline]
     pub fn expect(&mut self, fields: usize, longest: usize, limits: HashLimits) {
         if fields > limits.entries || longest > limits.value_bytes {
@@ -126,7 +126,7 @@ impl Hash {
         set_large(self.grow(), field, value, lifetime, now)
     }
 
-    /// Removes a field; whether it was there. One whose deadline has passed is left to
+    /// Removes a field; returns whether it existed. An expired field is left to
     /// [`Collection::expire`].
     pub fn remove(&mut self, field: &[u8], now: UnixMs) -> bool {
         match &mut self.form {
@@ -149,7 +149,7 @@ impl Hash {
         }
     }
 
-    /// Gives a field that is there a deadline, or takes it away.
+    /// Sets or removes the deadline of an existing field.
     pub fn set_deadline(&mut self, field: &[u8], deadline: Option<UnixMs>) {
         match (&self.form, deadline) {
             (Form::Packed(_), None) => {}
@@ -159,7 +159,7 @@ impl Hash {
         }
     }
 
-    /// The large form, made of the packed one if need be.
+    /// Converts the hash to the large form if needed.
     fn grow(&mut self) -> &mut Dense {
         if let Form::Packed(packed) = &self.form {
             let mut large = Dense::new(Values::Any);

@@ -8,19 +8,19 @@ use smallvec::SmallVec;
 use crate::dense::{Dense, Entry};
 use crate::packed::{Element, View};
 
-/// How often a random field is drawn again because it has expired.
+/// How often a random draw is repeated because the field has expired.
 const RANDOM_TRIES: usize = 100;
 
-/// What a field holds.
+/// The value of a field, and its deadline.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
-    /// Its value.
+    /// The value.
     pub value: StrRef<'a>,
-    /// When it will be gone.
+    /// The deadline, if it has one.
     pub deadline: Option<UnixMs>,
 }
 
-/// Fields with their values, picked at random.
+/// Randomly picked fields with their values.
 pub type Sample<'a> = Vec<(StrRef<'a>, StrRef<'a>)>;
 
 /// A hash to be read, in either form.
@@ -33,7 +33,7 @@ pub enum HashRef<'a> {
 }
 
 impl<'a> HashRef<'a> {
-    /// How many fields there are, those included that have expired but were not removed yet.
+    /// How many fields there are, including expired ones that were not removed yet.
     #[inline]
     pub fn len(self) -> usize {
         match self {
@@ -42,12 +42,12 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Whether there is none at all.
+    /// Whether there is no field at all.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Whether all fields that [`HashRef::len`] counts are there for certain.
+    /// Whether [`HashRef::len`] is certain to count no expired field.
     #[inline]
     pub fn is_exact(self, now: UnixMs) -> bool {
         match self {
@@ -56,7 +56,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// How many fields have not expired; they may have to be looked at one by one.
+    /// How many fields have not expired; may have to look at every field.
     pub fn live_len(self, now: UnixMs) -> usize {
         match self {
             HashRef::Packed(view) => view.len() / 2,
@@ -95,9 +95,9 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Goes through the fields that have not expired in parts: shows some, until `each` has no room
-    /// for more, and tells where to go on in a hash that has not changed; `None` at the end. 0
-    /// begins. A packed hash is one part.
+    /// Visits the fields that have not expired in parts: shows some, until `each` has no room for
+    /// more, and returns where to continue as long as the hash does not change; `None` at the end.
+    /// 0 starts. A packed hash is one part.
     #[inline]
     pub fn part(
         self,
@@ -114,9 +114,9 @@ impl<'a> HashRef<'a> {
         })
     }
 
-    /// Goes on with a scan: emits about `count` fields, those that have expired left out, and tells
-    /// where to go on; 0 is the begin and the end. A field that is there from the first call to the
-    /// last is emitted at least once. A packed hash is emitted as a whole.
+    /// Continues a scan: emits about `count` fields, without expired ones, and returns where to
+    /// continue; 0 starts and ends. A field that exists from the first call to the last is emitted
+    /// at least once. A packed hash is emitted as a whole.
     pub fn scan(
         self,
         cursor: u64,
@@ -135,8 +135,8 @@ impl<'a> HashRef<'a> {
         })
     }
 
-    /// A field with its value, each as likely as the others. `None` if there is none, or if so many
-    /// have expired that luck finds no other.
+    /// A random field with its value, uniformly. `None` if there is none, or if too many tries hit
+    /// expired fields.
     pub fn random(self, random: &mut Rng, now: UnixMs) -> Option<(StrRef<'a>, StrRef<'a>)> {
         match self {
             HashRef::Packed(view) => {
@@ -179,14 +179,14 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// `count` different fields, every choice of them as likely as the others; fewer if there are
-    /// not so many. Looks at all fields, except where few are wanted of many.
+    /// `count` distinct fields, uniformly; fewer if there are fewer. Visits all fields, except
+    /// where few are wanted of many.
     pub fn sample(self, count: usize, random: &mut Rng, now: UnixMs) -> Sample<'a> {
         let is_few = count.saturating_mul(3) <= self.len();
         match self {
             HashRef::Large(large) if is_few => {
                 draw_distinct(large, count, random, now).unwrap_or_else(|| {
-                    // Luck did not find enough: most have expired.
+                    // The draws did not find enough: most fields have expired.
                     self.reservoir(count, random, now)
                 })
             }
@@ -194,7 +194,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Algorithm R (Waterman; Knuth, volume 2, 3.4.2).
+    /// Reservoir sampling, algorithm R (Waterman; Knuth, volume 2, 3.4.2).
     fn reservoir(self, count: usize, random: &mut Rng, now: UnixMs) -> Sample<'a> {
         let mut picked = Vec::with_capacity(count.min(self.len()));
         let mut met = 0;
@@ -216,7 +216,7 @@ fn pair<'a>(entry: Entry<'a>) -> (StrRef<'a>, StrRef<'a>) {
     (StrRef::Bytes(entry.key), StrRef::Bytes(entry.value))
 }
 
-/// Draws until `count` different fields were found, or too often in vain.
+/// Draws until `count` distinct fields were found, or too many draws failed.
 fn draw_distinct<'a>(
     large: &'a Dense,
     count: usize,

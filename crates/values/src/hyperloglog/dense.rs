@@ -1,10 +1,10 @@
-//! Registers packed: six bits each, four in three bytes, low bits first.
+//! Packed registers: six bits each, four in three bytes, low bits first.
 
 use pantala_base::simd::registers::merge_max;
 
 use super::REGISTERS;
 
-/// One register.
+/// The value of one register.
 pub fn get(packed: &[u8], register: usize) -> u8 {
     let (byte, shift) = (register * 6 / 8, register * 6 % 8);
     // The last register ends with the last byte.
@@ -13,7 +13,7 @@ pub fn get(packed: &[u8], register: usize) -> u8 {
     (pair >> shift & 63) as u8
 }
 
-/// Raises one register to `rank`, which is below 64; whether it was lower.
+/// Raises one register to `rank`, which is below 64; returns whether it was lower.
 pub fn raise(packed: &mut [u8], register: usize, rank: u8) -> bool {
     let old = get(packed, register);
     if rank <= old {
@@ -28,7 +28,7 @@ pub fn raise(packed: &mut [u8], register: usize, rank: u8) -> bool {
     true
 }
 
-/// Raises each of `max` to its packed register.
+/// Raises each element of `max` to its packed register.
 pub fn merge(max: &mut [u8; REGISTERS], packed: &[u8]) {
     merge_max(max, packed);
 }

@@ -1,10 +1,10 @@
-//! From registers to a number: Otmar Ertl, "New cardinality estimation algorithms for HyperLogLog
-//! sketches", arXiv:1702.01284, algorithm 6. In `f64` and in the order of Redis's operations, so
-//! that the number is the same.
+//! The estimate from the registers: Otmar Ertl, "New cardinality estimation algorithms for
+//! HyperLogLog sketches", arXiv:1702.01284, algorithm 6. In `f64` and in the order of Redis's
+//! operations, so that the number is equal.
 
 use super::{Draft, Mark, REGISTER_BITS, REGISTERS, Registers, add, count, empty, to_dense};
 
-/// How many registers hold each value. A sketch from elsewhere may hold any value of six bits.
+/// How many registers hold each value. A sketch from elsewhere may hold any six-bit value.
 pub type Histogram = [u32; 64];
 
 /// The largest value a hash can lead to is one more.
@@ -18,8 +18,8 @@ const OVERFLOW: f64 = 9_223_372_036_854_775_808.0;
 
 /// Counts registers by value.
 pub fn histogram(registers: &[u8; REGISTERS]) -> Histogram {
-    // Four counters a value, so that equal neighbours do not wait for each other. Of a few elements
-    // most registers are zero, and are passed over together.
+    // Four counters a value, so that equal neighbours do not wait for each other. With few elements
+    // most registers are zero, and zeros are skipped together.
     let (mut lanes, mut zeros) = ([[0_u32; 64]; 4], 0);
     for eight in registers.as_chunks::<8>().0 {
         if u64::from_ne_bytes(*eight) == 0 {
@@ -36,7 +36,7 @@ pub fn histogram(registers: &[u8; REGISTERS]) -> Histogram {
     std::array::from_fn(|value| lanes.iter().map(|lane| lane[value]).sum())
 }
 
-/// About how many different elements lead to such registers.
+/// The estimated number of distinct elements behind these counts.
 pub fn cardinality(counts: &Histogram) -> u64 {
     let m = REGISTERS as f64;
     let count = |value: usize| f64::from(counts[value]);
@@ -47,7 +47,7 @@ pub fn cardinality(counts: &Histogram) -> u64 {
     }
     z += m * sigma(count(0) / m);
     let estimate = (ALPHA * m * m / z).round();
-    // What is too large is the least `i64`, as the reference's rounding makes it.
+    // Too large an estimate becomes the least `i64`, as the reference's rounding makes it.
     if estimate < OVERFLOW { estimate as u64 } else { OVERFLOW as u64 }
 }
 

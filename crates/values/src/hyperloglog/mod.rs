@@ -1,4 +1,4 @@
-//! HyperLogLog: about how many different elements there were, in 12 KB at most.
+//! HyperLogLog: an estimate of the number of distinct elements, in 12 KB at most.
 //!
 //! A sketch is a string, byte for byte the one Redis makes of the same elements:
 //!
@@ -11,14 +11,14 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | here | the header; adding; several sketches made into one |
+//! | here | the header; adding; merging several sketches |
 //! | `sparse` | registers as runs, while most are zero |
 //! | `dense` | registers packed, four in three bytes |
-//! | `estimate` | from registers to a number |
+//! | `estimate` | from registers to an estimate |
 //! | `murmur` | the hash |
 //!
 //! Invariants
-//! 1. A sketch may come from anywhere (SET, SETRANGE): nothing in it is believed. A dense one has
+//! 1. A sketch may come from anywhere (SET, SETRANGE), so nothing in it is trusted. A dense one has
 //!    exactly [`DENSE_BYTES`]; a sparse one whose runs do not make 16,384 registers is [`Corrupt`].
 //! 2. The highest bit of the cardinality says that it is out of date.
 //! 3. Sparse edits happen in the order and the form of Redis's, so that the bytes are equal.
@@ -50,7 +50,7 @@ const STALE: u8 = 0x80;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt;
 
-/// How the registers are kept.
+/// How the registers are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// Packed.
@@ -62,7 +62,7 @@ pub enum Encoding {
 /// A sketch being changed outside of its record; short ones lie on the stack.
 pub type Draft = SmallVec<[u8; 512]>;
 
-/// What one element does: the register it goes to, and the number it would like there, 1 to 51.
+/// The effect of one element: its register, and the value wanted there, 1 to 51.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     register: usize,
@@ -70,7 +70,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Of an element.
+    /// The mark of an element.
     pub fn of(element: &[u8]) -> Mark {
         let hash = murmur::hash(element);
         let register = hash as usize % REGISTERS;
@@ -80,7 +80,7 @@ impl Mark {
     }
 }
 
-/// The encoding of a sketch; `None` for a string that is none.
+/// The encoding of a sketch; `None` if the string is not a sketch.
 pub fn encoding(text: &[u8]) -> Option<Encoding> {
     if text.len() < HEADER_BYTES || !text.starts_with(MAGIC) {
         return None;
@@ -92,7 +92,7 @@ pub fn encoding(text: &[u8]) -> Option<Encoding> {
     }
 }
 
-/// A sketch of nothing.
+/// An empty sketch.
 pub fn empty() -> Draft {
     let mut draft = Draft::from_slice(&[0; HEADER_BYTES]);
     draft[..MAGIC.len()].copy_from_slice(MAGIC);
@@ -101,23 +101,23 @@ pub fn empty() -> Draft {
     draft
 }
 
-/// The cardinality that was computed last, if it still holds.
+/// The cardinality that was computed last, if it is still valid.
 pub fn cached(text: &[u8]) -> Option<u64> {
     let bytes = <[u8; 8]>::try_from(text.get(CARDINALITY)?).ok()?;
     (bytes[7] & STALE == 0).then(|| u64::from_le_bytes(bytes))
 }
 
-/// Keeps a computed cardinality.
+/// Stores a computed cardinality.
 pub fn cache(text: &mut [u8], cardinality: u64) {
     text[CARDINALITY].copy_from_slice(&cardinality.to_le_bytes());
 }
 
-/// The registers have changed: the cardinality is out of date.
+/// Marks the stored cardinality as out of date, because the registers have changed.
 pub fn outdate(text: &mut [u8]) {
     text[CARDINALITY.end - 1] |= STALE;
 }
 
-/// Whether adding this would change a sketch.
+/// Whether adding this element would change a sketch.
 pub fn would_change(text: &[u8], mark: Mark) -> Result<bool, Corrupt> {
     let old = match encoding(text).ok_or(Corrupt)? {
         Encoding::Dense => dense::get(&text[HEADER_BYTES..], mark.register),
@@ -126,13 +126,13 @@ pub fn would_change(text: &[u8], mark: Mark) -> Result<bool, Corrupt> {
     Ok(mark.rank > old)
 }
 
-/// Adds to a dense sketch; whether that changed it. The cardinality is the caller's to outdate.
+/// Adds to a dense sketch; returns whether that changed it. The caller calls [`outdate`].
 pub fn add_dense(text: &mut [u8], mark: Mark) -> bool {
     dense::raise(&mut text[HEADER_BYTES..], mark.register, mark.rank)
 }
 
-/// Adds to a sketch, which becomes dense when it would be longer than `sparse_max` bytes; whether
-/// that changed it. The cardinality is the caller's to outdate.
+/// Adds to a sketch, which becomes dense when it would exceed `sparse_max` bytes; returns whether
+/// that changed it. The caller calls [`outdate`].
 pub fn add(draft: &mut Draft, mark: Mark, sparse_max: usize) -> Result<bool, Corrupt> {
     let mut from = sparse::Start::default();
     set(draft, mark, sparse_max, &mut from)
@@ -168,7 +168,7 @@ pub fn to_dense(text: &[u8]) -> Result<Vec<u8>, Corrupt> {
     Ok(dense)
 }
 
-/// About how many different elements a sketch has seen.
+/// The estimated number of distinct elements of a sketch.
 pub fn count(text: &[u8]) -> Result<u64, Corrupt> {
     match encoding(text).ok_or(Corrupt)? {
         Encoding::Sparse => sparse::histogram(text).map(|counts| estimate::cardinality(&counts)),
@@ -180,23 +180,23 @@ pub fn count(text: &[u8]) -> Result<u64, Corrupt> {
     }
 }
 
-/// The runs of a sparse sketch as PFDEBUG DECODE writes them.
+/// The runs of a sparse sketch in the format of PFDEBUG DECODE.
 pub fn describe_sparse(text: &[u8]) -> Vec<u8> {
     sparse::describe(text)
 }
 
-/// All registers, one a byte.
+/// All registers, one byte each.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Registers(Box<[u8; REGISTERS]>);
 
 impl Registers {
-    /// All zero.
+    /// All registers zero.
     pub fn new() -> Registers {
         let zeros = vec![0; REGISTERS].into_boxed_slice();
         Registers(zeros.try_into().expect("it was made that long"))
     }
 
-    /// Raises each register to the sketch's. After an error some may be raised.
+    /// Raises each register to the sketch's. After an error some may have been raised.
     pub fn merge(&mut self, text: &[u8]) -> Result<(), Corrupt> {
         match encoding(text).ok_or(Corrupt)? {
             Encoding::Dense => dense::merge(&mut self.0, &text[HEADER_BYTES..]),
@@ -205,12 +205,12 @@ impl Registers {
         Ok(())
     }
 
-    /// About how many different elements all that was merged has seen.
+    /// The estimated number of distinct elements of everything merged.
     pub fn count(&self) -> u64 {
         estimate::cardinality(&estimate::histogram(&self.0))
     }
 
-    /// The registers in their order.
+    /// The registers in order.
     pub fn values(&self) -> &[u8; REGISTERS] {
         &self.0
     }

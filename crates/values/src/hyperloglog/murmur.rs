@@ -1,5 +1,5 @@
-//! MurmurHash2, 64-bit variant A, by Austin Appleby (public domain), with the seed Redis gives it.
-//! Sketches live longer than programs: this hash can never change.
+//! MurmurHash2, 64-bit variant A, by Austin Appleby (public domain), with Redis's seed. Sketches
+//! outlive programs: this hash can never change.
 
 const SEED: u64 = 0xadc8_3b19;
 const M: u64 = 0xc6a4_a793_5bd1_e995;

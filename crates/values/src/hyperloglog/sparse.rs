@@ -6,8 +6,8 @@
 //! 1vvvvvll            1 to 4 registers of the value v + 1, 1 to 32
 //! ```
 //!
-//! Lengths are kept less one. One register is set by splitting the run that covers it, and joining
-//! equal neighbours after; the steps are Redis's, so that the bytes are.
+//! Lengths are stored minus one. A register is set by splitting the run that covers it and joining
+//! equal neighbours afterwards; the steps are Redis's, so the bytes are equal.
 //!
 //! Offsets are those of the whole sketch, header included.
 
@@ -19,19 +19,19 @@ use super::{Corrupt, Draft, HEADER_BYTES, Mark, REGISTERS};
 const MOST_VALUE: u8 = 32;
 const MOST_VALUE_RUN: usize = 4;
 const MOST_SHORT_ZEROS: usize = 64;
-/// This many runs are looked at for equal neighbours, from the one before the change on.
+/// How many runs are checked for equal neighbours, from the one before the change on.
 const JOIN_RUNS: usize = 5;
 
-/// Registers of one value.
+/// A run of registers with one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     value: u8,
     registers: usize,
-    /// Of the run itself.
+    /// How many bytes the run's encoding takes.
     bytes: usize,
 }
 
-/// The run that begins at `at`; `None` at the end, and where a run is cut.
+/// The run that begins at `at`; `None` at the end, and where a run is truncated.
 #[inline]
 fn run_at(text: &[u8], at: usize) -> Option<Run> {
     let first = *text.get(at)?;
@@ -89,7 +89,7 @@ pub fn histogram(text: &[u8]) -> Result<Histogram, Corrupt> {
     Ok(counts)
 }
 
-/// Raises each of `max` to its register.
+/// Raises each element of `max` to its register.
 pub fn merge(max: &mut [u8; REGISTERS], text: &[u8]) -> Result<(), Corrupt> {
     for_each(text, |first, run| {
         if run.value > 0 {
@@ -118,8 +118,7 @@ pub fn describe(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Where a search may start: a run that lies before the register looked for, and that no edit since
-/// has touched.
+/// Where a search may start: a run before the wanted register that no later edit has touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
     at: usize,
@@ -134,7 +133,7 @@ impl Default for Start {
 
 struct Found {
     at: usize,
-    /// The first register the run covers.
+    /// The first register that the run covers.
     first: usize,
     run: Run,
     /// The run before it.
@@ -149,7 +148,7 @@ fn find(text: &[u8], register: usize, start: Start) -> Result<Found, Corrupt> {
     loop {
         let run = run_at(text, at).ok_or(Corrupt)?;
         if register < first + run.registers {
-            // A run joined since may reach to here, and what is before it is not known.
+            // A joined run may reach to here, and what is before it is unknown.
             let is_lost = before.is_none() && start != Start::default();
             return match is_lost {
                 true => find(text, register, Start::default()),
@@ -163,7 +162,7 @@ fn find(text: &[u8], register: usize, start: Start) -> Result<Found, Corrupt> {
     }
 }
 
-/// One register.
+/// The value of one register.
 pub fn get(text: &[u8], register: usize) -> Result<u8, Corrupt> {
     let (mut at, mut end) = (HEADER_BYTES, 0);
     loop {
@@ -176,19 +175,18 @@ pub fn get(text: &[u8], register: usize) -> Result<u8, Corrupt> {
     }
 }
 
-/// What became of setting a register.
+/// The outcome of setting a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was as high already.
+    /// It was at least as high already.
     Same,
     /// It was raised.
     Changed,
-    /// Not done: the sketch would have to become dense.
+    /// Nothing was done: the sketch would have to become dense.
     TooLarge,
 }
 
-/// Raises one register. For registers in ascending order `start` may be passed on from call to
-/// call.
+/// Raises one register. For registers in ascending order `start` may be passed from call to call.
 pub fn set(
     draft: &mut Draft,
     mark: Mark,
@@ -219,7 +217,7 @@ pub fn set(
     Ok(Outcome::Changed)
 }
 
-/// The run cut into what is before the register, the register, and what is after.
+/// The run divided into the part before the register, the register, and the part after.
 fn split(found: &Found, register: usize, rank: u8) -> SmallVec<[u8; 8]> {
     let Run { value, registers, .. } = found.run;
     let before = register - found.first;
@@ -238,7 +236,7 @@ fn push_run(runs: &mut SmallVec<[u8; 8]>, value: u8, registers: usize) {
     }
 }
 
-/// Puts `new` in the place of `old` bytes.
+/// Replaces `old` bytes at `at` by `new`.
 fn replace(draft: &mut Draft, at: usize, old: usize, new: &[u8]) {
     let end = draft.len();
     let new_end = end + new.len() - old;
@@ -248,7 +246,7 @@ fn replace(draft: &mut Draft, at: usize, old: usize, new: &[u8]) {
     draft[at..at + new.len()].copy_from_slice(new);
 }
 
-/// Joins neighbours of one value, looking at a few runs from `at` on.
+/// Joins neighbours of equal value, looking at a few runs from `at` on.
 fn join(draft: &mut Draft, mut at: usize) {
     for _ in 0..JOIN_RUNS {
         let Some(run) = run_at(draft, at) else { return };

@@ -2,13 +2,13 @@
 //!
 //! | form | where | read |
 //! |---|---|---|
-//! | plain | at the ends, and where it was changed | as it lies |
+//! | plain | at the ends, and where it was changed | in place |
 //! | folded | between them | each element by itself |
 //! | compressed | between them, if `list-compress-depth` is set | all of it at once |
 //!
 //! Invariants
-//! 1. The counts beside the store are right between two calls; those of the entries are what they
-//!    are in the plain form.
+//! 1. The counts beside the store are right between two calls; entry counts are those of the plain
+//!    form.
 
 use std::ops::ControlFlow;
 
@@ -19,7 +19,8 @@ use super::folded::Folded;
 use super::{Way, at_view, find_in, visit_view};
 use crate::packed::{Element, Packed, View};
 
-/// Elements, and their counts beside the pointer so that counting does not touch them.
+/// Consecutive elements of a list, with counts beside the pointer so that counting does not touch
+/// them.
 #[derive(Clone, Debug)]
 pub struct Chunk {
     store: Store,
@@ -36,7 +37,7 @@ enum Store {
 }
 
 impl Chunk {
-    /// Plain elements.
+    /// A chunk of plain elements.
     pub fn new(packed: Packed) -> Chunk {
         let mut chunk =
             Chunk { store: Store::Plain(packed), len: 0, entry_bytes: 0, heap_bytes: 0 };
@@ -60,7 +61,7 @@ impl Chunk {
         Some(Chunk { store, heap_bytes, ..*self })
     }
 
-    /// Takes the counts of what may have changed: a plain form.
+    /// Updates the counts of a plain chunk after a change.
     #[inline]
     fn count(&mut self) {
         if let Store::Plain(packed) = &self.store {
@@ -70,7 +71,7 @@ impl Chunk {
         }
     }
 
-    /// Allocates its block anew if that lies in sparse pages.
+    /// Reallocates the block if it lies in sparse pages.
     pub fn renew(&mut self, renewal: &mut Renewal<'_>) {
         match &mut self.store {
             Store::Plain(packed) => packed.renew(renewal),
@@ -105,7 +106,7 @@ impl Chunk {
         }
     }
 
-    /// Shows an element that is there.
+    /// Shows an element, which must exist.
     pub fn at<R>(&self, index: usize, show: impl FnOnce(Element<'_>) -> R) -> Option<R> {
         match &self.store {
             Store::Plain(packed) => at_view(packed.view(), index, show),
@@ -116,7 +117,7 @@ impl Chunk {
         }
     }
 
-    /// Shows elements from one that is there on, until told to stop.
+    /// Shows elements from an existing one on, until told to stop.
     pub fn visit(
         &self,
         from: usize,
@@ -141,7 +142,7 @@ impl Chunk {
         }
     }
 
-    /// The place of the first element equal to this one, whose entry is given too.
+    /// The index of the first element equal to `wanted`, whose encoded form is `entry`.
     pub fn find(&self, wanted: Element<'_>, entry: &[u8]) -> Option<usize> {
         match &self.store {
             Store::Plain(packed) => find_in(packed.view(), entry),
@@ -156,14 +157,14 @@ impl Chunk {
         compressed.entries(self.entry_bytes())
     }
 
-    /// Changes the elements, which are plain from then on.
+    /// Changes the elements, which are plain afterwards.
     #[inline]
     pub fn change(&mut self, change: impl FnOnce(&mut Packed)) {
         change(self.make_plain());
         self.count();
     }
 
-    /// Its elements, to be kept elsewhere.
+    /// Its elements in the plain form, for use elsewhere.
     pub fn into_plain(mut self) -> Packed {
         std::mem::take(self.make_plain())
     }

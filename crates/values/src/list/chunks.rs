@@ -5,14 +5,14 @@
 //! chunks:    [packed, 372] [packed, 371] ...
 //! ```
 //!
-//! Two levels of counts: with ten million elements of 20 bytes there are some 27,000 chunks in 210
-//! groups, so the middle is found by adding a few hundred numbers, and a chunk that is put in
-//! between moves at most [`GROUP_CHUNKS`] others.
+//! Two levels of counts: ten million elements of 20 bytes make some 27,000 chunks in 210 groups, so
+//! an element in the middle is found by adding a few hundred numbers, and inserting a chunk moves
+//! at most [`GROUP_CHUNKS`] others.
 //!
-//! Chunks that lie farther from both ends than [`PLAIN_CHUNKS`] are kept in less room, which a list
-//! does as it grows. Where chunks are limited in bytes, they are folded into *blocks* of one size
-//! whatever they held, so that nothing of an allocation is left over; what is more than a block
-//! waits, plain, for the chunk that comes next:
+//! Chunks farther from both ends than [`PLAIN_CHUNKS`] are stored in less space, as the list grows.
+//! Where chunks are limited in bytes, they are folded into *blocks* of one allocation size, so that
+//! no part of an allocation is wasted; elements beyond a full block wait, plain, for the next
+//! chunk:
 //!
 //! ```text
 //! head | plain | plain | block | block | block | rest | plain | plain | tail, which grows
@@ -40,11 +40,11 @@ use super::fill::Fill;
 use super::folded::{Folded, Folding};
 use crate::packed::{Packed, View};
 
-/// Chunks of a group.
+/// The most chunks of a group.
 const GROUP_CHUNKS: usize = 128;
-/// This many chunks at each end are not folded: what comes and goes there costs nothing more.
+/// How many chunks at each end are not folded, so that pushes and pops there cost nothing more.
 const PLAIN_CHUNKS: usize = 2;
-/// Plain elements of more blocks than this do not wait to be folded: they were not foldable.
+/// Plain elements of more blocks than this do not wait to be folded: they could not be folded.
 const MOST_WAITING_BLOCKS: usize = 3;
 
 #[derive(Clone, Debug, Default)]
@@ -75,14 +75,14 @@ impl Chunks {
         self.elements
     }
 
-    /// Allocated bytes, nearly.
+    /// Allocated bytes, approximately.
     pub fn heap_bytes(&self) -> usize {
         self.packed_bytes
             + self.chunks * size_of::<Chunk>()
             + self.groups.len() * size_of::<Group>()
     }
 
-    /// Allocates chunks anew that lie in sparse pages: see [`pantala_table::Object::renew`].
+    /// Reallocates chunks that lie in sparse pages: see [`pantala_table::Object::renew`].
     pub fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize> {
         let end = from.saturating_add(most);
         for index in from..end.min(self.chunks) {
@@ -92,7 +92,7 @@ impl Chunks {
         (end < self.chunks).then_some(end)
     }
 
-    /// Group and place in it of a chunk that is there.
+    /// Group of an existing chunk, and its index there.
     #[inline]
     fn place(&self, index: usize) -> (usize, usize) {
         debug_assert!(index < self.chunks, "chunk {index} of {}", self.chunks);
@@ -115,15 +115,14 @@ impl Chunks {
         (0, 0)
     }
 
-    /// A chunk that is there.
+    /// The chunk with this number, which must exist.
     #[inline]
     pub fn get(&self, index: usize) -> &Chunk {
         let (group, place) = self.place(index);
         &self.groups[group].chunks[place]
     }
 
-    /// The chunk with this element, and how many elements of the chunk stand before it. The
-    /// element is there.
+    /// The chunk that holds this element, which must exist, and the element's index in it.
     pub fn locate(&self, element: usize) -> (usize, usize) {
         let (mut index, mut rest) = (0, element);
         if element <= self.elements / 2 {
@@ -168,7 +167,8 @@ impl Chunks {
         first.chain(others)
     }
 
-    /// Changes a chunk that is there. One that became empty is taken out; whether it was.
+    /// Changes an existing chunk, and removes it if it became empty. Returns whether it was
+    /// removed.
     #[inline]
     pub fn change(&mut self, index: usize, change: impl FnOnce(&mut Packed)) -> bool {
         let (group_number, place) = self.place(index);
@@ -186,7 +186,7 @@ impl Chunks {
         is_empty
     }
 
-    /// Puts a chunk, which is not empty, before the one at `index` or at the end.
+    /// Inserts a non-empty chunk before the chunk at `index`, or at the end.
     pub fn insert(&mut self, index: usize, packed: Packed) {
         debug_assert!(!packed.is_empty(), "a chunk has elements");
         let chunk = Chunk::new(packed);
@@ -204,7 +204,7 @@ impl Chunks {
         group.chunks.insert(place, chunk);
     }
 
-    /// Where a chunk that is to get this number goes. `self.chunks` counts it already.
+    /// The place for a chunk that will get this number. `self.chunks` already counts it.
     fn slot_for(&self, index: usize) -> (usize, usize) {
         if self.groups.is_empty() {
             return (0, 0);
@@ -223,8 +223,8 @@ impl Chunks {
         (self.groups.len(), 0)
     }
 
-    /// A full group gets a neighbour: an empty one at the ends, so that a list that grows there has
-    /// full groups, and half of it in between. Where the slot is now.
+    /// Splits a full group: an empty neighbour at the ends, so that a list that grows there has
+    /// full groups, otherwise half of it. Returns where the slot is now.
     fn make_room(&mut self, number: usize, place: usize) -> (usize, usize) {
         if place == GROUP_CHUNKS {
             self.groups.insert(number + 1, Group::default());
@@ -245,7 +245,8 @@ impl Chunks {
         }
     }
 
-    /// After a chunk was put at an end: the one that is not near it now is compressed or folded.
+    /// After a chunk was added at an end: compresses or folds the chunk that is not near that end
+    /// any more.
     pub fn fold_behind(&mut self, end: End, fill: Fill) {
         let kept = match fill.depth() as usize {
             0 => PLAIN_CHUNKS,
@@ -257,7 +258,7 @@ impl Chunks {
             End::Head => (middle.start, Some(middle.start + 1)),
             End::Tail => (middle.end.saturating_sub(1), middle.end.checked_sub(2)),
         };
-        // What was opened and used up at this end since has left neighbours that are not plain.
+        // A chunk that was opened and used up at this end has left neighbours that are not plain.
         if !middle.contains(&near) || self.get(near).plain().is_none() {
             return;
         }
@@ -271,8 +272,8 @@ impl Chunks {
         }
     }
 
-    /// Folds a chunk together with its neighbour farther from the end, if that one is still plain.
-    /// What is more than a block stays plain until the next chunk comes.
+    /// Folds a chunk together with its neighbour farther from the end, if that is still plain.
+    /// Elements beyond a full block stay plain until the next chunk comes.
     fn fold(&mut self, near: usize, far: Option<usize>, end: End, room: Option<usize>) {
         let most = room.map_or(0, |room| MOST_WAITING_BLOCKS * room);
         let is_waiting = |view: View<'_>| view.bytes().len() <= most;
@@ -298,8 +299,8 @@ impl Chunks {
         }
     }
 
-    /// A block of the elements of one or two neighbours, if they fill it, and what is over; `None`
-    /// if they are not to be folded.
+    /// A block of the elements of one or two neighbours, if they fill it, and the rest; `None` if
+    /// they should not be folded.
     fn folded(
         &self,
         near: usize,
@@ -325,7 +326,7 @@ impl Chunks {
         }
     }
 
-    /// Puts a chunk in the place of one that is there.
+    /// Replaces an existing chunk.
     fn put(&mut self, index: usize, chunk: Chunk) {
         let (group, place) = self.place(index);
         let group = &mut self.groups[group];
@@ -336,8 +337,8 @@ impl Chunks {
         self.packed_bytes = self.packed_bytes - old.heap_bytes() + new.heap_bytes();
     }
 
-    /// After the chunk at an end was used up: makes the next one plain, so that taking its elements
-    /// one by one is quick; in two halves, if it was folded and is large.
+    /// After the chunk at an end was used up: makes the next chunk plain, so that taking its
+    /// elements one by one is quick; in two halves, if it was folded and is large.
     pub fn open(&mut self, end: End, fill: Fill) {
         let Some(last) = self.chunks.checked_sub(1) else { return };
         let index = if end == End::Head { 0 } else { last };
@@ -386,7 +387,7 @@ impl Chunks {
 }
 
 impl Group {
-    /// The chunk with this element of the group, and the element's place in it.
+    /// The chunk of the group that holds this element, and the element's index in it.
     fn locate(&self, element: usize) -> (usize, usize) {
         let mut rest = element;
         for (place, chunk) in self.chunks.iter().enumerate() {
@@ -399,7 +400,7 @@ impl Group {
     }
 }
 
-/// This many elements of neighbouring views, from one on.
+/// `count` elements of consecutive views, from element `from` on.
 fn join(views: &[View<'_>], from: usize, count: usize) -> Packed {
     let (mut skip, mut left) = (from, count);
     let mut joined = Packed::new();

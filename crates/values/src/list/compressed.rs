@@ -1,12 +1,12 @@
-//! A chunk that is far from both ends, compressed: what `list-compress-depth` asks for.
+//! A chunk far from both ends, compressed, as `list-compress-depth` asks for.
 //!
 //! LZ4, as one block of the chunk's entries. Compressing 8 KB takes some twenty microseconds,
-//! reading any element of it one or two, because all of it is decompressed, into a buffer that
-//! lives as long as the element is looked at.
+//! reading any element one or two, because the whole block is decompressed into a buffer that lives
+//! as long as the element is used.
 //!
 //! Invariants
-//! 1. The bytes are what [`Compressed::of`] made of whole entries; none come from elsewhere (a
-//!    snapshot has the entries themselves).
+//! 1. The bytes were made by [`Compressed::of`] from whole entries; they never come from elsewhere
+//!    (a snapshot stores the entries themselves).
 //!
 //! Not here: which chunks are compressed (`chunks`). Tests: at the foot, and `tests/list.rs`.
 
@@ -15,10 +15,10 @@ use pantala_table::{Renewal, size_class};
 
 use crate::packed::View;
 
-/// A chunk of more bytes stays as it is: work under a partition's lock is bounded, and this is the
-/// largest size that `list-max-listpack-size` knows.
+/// Larger chunks are not compressed: work under a partition's lock is bounded, and this is the
+/// largest size that `list-max-listpack-size` offers.
 pub const MOST_BYTES: usize = (64 << 10) + 64;
-/// Fewer bytes are not worth it (Redis's number).
+/// Fewer bytes are not worth compressing (Redis's number).
 const LEAST_BYTES: usize = 48;
 
 /// The entries of one chunk as an LZ4 block.
@@ -33,7 +33,7 @@ impl Compressed {
         renewal.renew(self.bytes.as_ptr(), &mut self.bytes);
     }
 
-    /// Compresses entries, if that saves a quarter of them.
+    /// Compresses entries if that saves at least a quarter.
     pub fn of(view: View<'_>) -> Option<Compressed> {
         let entries = view.bytes();
         if !(LEAST_BYTES..=MOST_BYTES).contains(&entries.len()) {
@@ -44,7 +44,7 @@ impl Compressed {
         pays.then(|| Compressed { bytes: bytes.into_boxed_slice() })
     }
 
-    /// The entries as they were, `bytes` long.
+    /// The decompressed entries, `bytes` long.
     pub fn entries(&self, bytes: usize) -> Vec<u8> {
         let mut entries = vec![0; bytes];
         let len = block::decompress_into(&self.bytes, &mut entries);

@@ -9,9 +9,9 @@ use crate::packed::entry;
 
 /// Bytes that the codes -1 to -5 stand for.
 const BYTES: [usize; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
-/// Where elements are counted, a chunk is not larger than this all the same.
+/// The byte limit of a chunk where the setting counts elements.
 const SAFE_BYTES: usize = 8 << 10;
-/// What an entry takes beyond its text, roughly and at least.
+/// Estimated overhead of an entry beyond its text, a lower bound.
 const ENTRY_BYTES: usize = 8;
 /// The frame of a listpack.
 pub const FRAME_BYTES: usize = 7;
@@ -30,12 +30,12 @@ impl Fill {
         Fill { size: setting.clamp(-most, most) as i32, depth: 0 }
     }
 
-    /// With chunks compressed that are farther from both ends than this many; 0 for none.
+    /// Sets that chunks farther from both ends than `depth` are compressed; 0: none.
     pub fn compressing(self, depth: u32) -> Fill {
         Fill { depth, ..self }
     }
 
-    /// This many chunks at each end are not compressed; 0 if none is.
+    /// How many chunks at each end are not compressed; 0: compression is off.
     #[inline]
     pub fn depth(self) -> u32 {
         self.depth
@@ -59,8 +59,8 @@ impl Fill {
         }
     }
 
-    /// Whether a list that shrank to this fits one listpack with room to spare, so that it does
-    /// not go back and forth.
+    /// Whether a shrunken list of this size fits one listpack with room to spare, so that it does
+    /// not change back and forth.
     pub fn has_room(self, bytes: usize, elements: usize) -> bool {
         match self.most_bytes() {
             Some(most) => bytes <= most / 2,
@@ -74,16 +74,15 @@ impl Fill {
         text_len > self.most_bytes().unwrap_or(SAFE_BYTES)
     }
 
-    /// Whether a chunk is one large text, judged by its entry, which is the longer the longer the
-    /// text is.
+    /// Whether a chunk is a single large text, judged by its entry, which grows with the text.
     pub fn is_single(self, chunk: &Chunk) -> bool {
         let most = self.most_bytes().unwrap_or(SAFE_BYTES);
         chunk.len() == 1 && chunk.entry_bytes() > entry::text_entry_len(most)
     }
 
-    /// Bytes that elements fill when they are folded; `None` where elements are counted, and each
-    /// chunk is folded by itself. It is a size of the allocator, and of random bytes no more than
-    /// a chunk holds.
+    /// Bytes of elements that fill a folded block; `None` where elements are counted, and each
+    /// chunk is folded by itself. It is an allocator size, and for random bytes no more than a
+    /// chunk holds.
     pub fn block_bytes(self) -> Option<usize> {
         self.most_bytes().map(|most| most / 8 * 7)
     }

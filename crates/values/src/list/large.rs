@@ -7,7 +7,7 @@
 //! 1. There is at least one element, except between two calls of one command.
 //! 2. An element that is large ([`Fill::is_large`]) has a chunk of its own.
 //!
-//! Not here: the small form, and when one turns into the other (`super`).
+//! Not here: the small form, and the change between the two (`super`).
 //! Tests: `tests/list.rs`.
 
 use std::ops::ControlFlow;
@@ -37,7 +37,7 @@ impl Large {
         Large { chunks, fill }
     }
 
-    /// From now on chunks are compressed that get farther from both ends than this many.
+    /// Sets that chunks farther from both ends than `depth` are compressed from now on.
     #[inline]
     pub fn compress_beyond(&mut self, depth: u32) {
         self.fill = self.fill.compressing(depth);
@@ -54,7 +54,7 @@ impl Large {
         size_of::<Large>() + self.chunks.heap_bytes()
     }
 
-    /// Allocates chunks anew that lie in sparse pages: see [`pantala_table::Object::renew`].
+    /// Reallocates chunks that lie in sparse pages: see [`pantala_table::Object::renew`].
     pub fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize> {
         self.chunks.renew(from, most, renewal)
     }
@@ -69,8 +69,8 @@ impl Large {
         self.chunks.iter_from(0)
     }
 
-    /// Takes the only chunk out, if it is the only one, holds small elements, and is of a size that
-    /// fits: bytes as a listpack, and elements.
+    /// Takes out the only chunk, if there is one chunk, its elements are small, and `fits` accepts
+    /// its size (bytes as a listpack, and elements).
     pub fn take_only_chunk(&mut self, fits: impl FnOnce(usize, usize) -> bool) -> Option<Packed> {
         if self.chunks.len() != 1 || self.is_single(0) {
             return None;
@@ -84,7 +84,7 @@ impl Large {
         self.fill.is_single(self.chunks.get(index))
     }
 
-    /// Puts an element at an end.
+    /// Adds an element at an end.
     #[inline]
     pub fn push(&mut self, end: End, element: Element<'_>) {
         let count = self.chunks.len();
@@ -100,8 +100,7 @@ impl Large {
         }
     }
 
-    /// Puts elements at the tail: as a chunk of their own where they may be one, without looking
-    /// at each.
+    /// Adds elements at the tail: as a chunk of their own where allowed, without looking at each.
     pub fn push_packed(&mut self, packed: Packed) {
         let is_chunk =
             packed.len() == 1 || !self.fill.is_exceeded(packed.listpack_bytes(), packed.len());
@@ -116,7 +115,7 @@ impl Large {
         }
     }
 
-    /// Takes the element at an end off, and shows it.
+    /// Removes the element at an end, and shows it.
     #[inline]
     pub fn pop(&mut self, end: End, show: impl FnOnce(Element<'_>)) {
         let index = match end {
@@ -128,13 +127,13 @@ impl Large {
         }
     }
 
-    /// Shows an element that is there.
+    /// Shows an element, which must exist.
     pub fn at<R>(&self, index: usize, show: impl FnOnce(Element<'_>) -> R) -> Option<R> {
         let (chunk, rest) = self.chunks.locate(index);
         self.chunks.get(chunk).at(rest, show)
     }
 
-    /// Shows elements from one that is there on, until told to stop.
+    /// Shows elements from an existing one on, until told to stop.
     pub fn visit(
         &self,
         from: usize,
@@ -174,7 +173,7 @@ impl Large {
         Some(None)
     }
 
-    /// Removes elements that are there.
+    /// Removes existing elements.
     pub fn remove(&mut self, from: usize, count: usize) {
         let mut left = count;
         while left > 0 {
@@ -193,7 +192,7 @@ impl Large {
         }
     }
 
-    /// Removes up to `most` elements equal to one; how many there were.
+    /// Removes up to `most` elements equal to `element`; returns how many.
     pub fn remove_equal(&mut self, element: Element<'_>, most: usize, way: Way) -> usize {
         let mut entry = Encoded::new();
         crate::packed::entry::encode(element, &mut entry);
@@ -215,7 +214,7 @@ impl Large {
         removed
     }
 
-    /// Puts an element before or after one that is there.
+    /// Inserts an element before or after an existing one.
     pub fn insert(&mut self, index: usize, way: Way, element: Element<'_>) {
         let (chunk, rest) = self.chunks.locate(index);
         self.insert_in(chunk, rest, way, element);
@@ -225,7 +224,7 @@ impl Large {
         let len = self.chunks.get(chunk).len();
         let text_len = element.len();
         let place = rest + usize::from(way == Way::Forward);
-        // The number of a chunk that is put on the side where the element goes.
+        // The number of a chunk that is inserted on the side where the element goes.
         let beside = chunk + usize::from(way == Way::Forward);
         let is_at_edge = place == 0 || place == len;
         if self.fill.takes(self.chunks.get(chunk), text_len) {
@@ -246,8 +245,8 @@ impl Large {
         chunk < self.chunks.len() && self.fill.takes(self.chunks.get(chunk), text_len)
     }
 
-    /// The chunk is full: the element goes into the smaller part of what it is split into, and
-    /// neighbours are joined where they fit together. A large element comes in between.
+    /// The chunk is full: it is split, the element goes into the smaller part, and neighbours are
+    /// joined where they fit together. A large element gets a chunk between the parts.
     fn insert_splitting(&mut self, chunk: usize, place: usize, way: Way, element: Element<'_>) {
         self.split(chunk, place);
         if self.fill.is_large(element.len()) {
@@ -275,7 +274,7 @@ impl Large {
         self.chunks.insert(chunk + 1, tail);
     }
 
-    /// Puts another element in the place of one that is there.
+    /// Replaces an existing element.
     pub fn replace(&mut self, index: usize, element: Element<'_>) {
         let (chunk, rest) = self.chunks.locate(index);
         let is_large = self.fill.is_large(element.len());
@@ -292,7 +291,7 @@ impl Large {
         }
     }
 
-    /// The chunk is split around the place, and the element gets one of its own there.
+    /// Splits the chunk around the place, and gives the element a chunk of its own there.
     fn replace_by_large(&mut self, chunk: usize, rest: usize, element: Element<'_>) {
         if rest + 1 < self.chunks.get(chunk).len() {
             self.split(chunk, rest + 1);
@@ -307,8 +306,8 @@ impl Large {
         }
     }
 
-    /// Joins what fits together around a chunk: the two before it, the two after it, then itself
-    /// with its neighbours.
+    /// Joins chunks around `center` where they fit: the two before it, the two after it, then it
+    /// and its neighbours.
     fn join_around(&mut self, center: usize) {
         let mut center = center;
         if center >= 2 && self.join(center - 2) {
@@ -321,7 +320,7 @@ impl Large {
         self.join(center);
     }
 
-    /// Joins a chunk with the next if there is one and both fit into one.
+    /// Joins a chunk with the next, if there is one and both fit into one.
     fn join(&mut self, left: usize) -> bool {
         let right = left + 1;
         if right >= self.chunks.len()

@@ -3,10 +3,10 @@
 //! | file | what |
 //! |---|---|
 //! | `fill` | how much fits into one packed buffer |
-//! | `chunks` | packed buffers in order, found by number; which of them are kept in less room |
+//! | `chunks` | packed buffers in order, found by number; which are stored in less space |
 //! | `chunk` | one of them, in one of three forms |
-//! | `folded` | a form that takes less room and is read as quickly |
-//! | `compressed` | a form that takes still less, for those who ask for it |
+//! | `folded` | a form that takes less space and is read as quickly |
+//! | `compressed` | a form that takes still less, if configured |
 //! | `large` | the large form, made of these |
 //! | this | the small form, one packed buffer, and the change between the two |
 //!
@@ -14,11 +14,10 @@
 //! calls [`List::shrink`] at the end. These change the form, at the sizes at which Redis does.
 //!
 //! Invariants
-//! 1. What is read is shown to a closure, so that a chunk may be kept in another form than it is
-//!    read in.
-//! 2. Positions are given by callers who have looked at [`List::len`].
+//! 1. Elements are shown to a closure, so a chunk may be stored in another form than it is read in.
+//! 2. Indices are valid: callers have checked [`List::len`].
 //!
-//! Not here: negative indices, timeouts, who waits. Tests: `tests/list.rs`.
+//! Not here: negative indices, timeouts, blocked clients. Tests: `tests/list.rs`.
 
 mod chunk;
 mod chunks;
@@ -73,7 +72,8 @@ impl Default for List {
 }
 
 impl List {
-    /// A list of these elements, as large lists are made: SORT's STORE.
+    /// A list of these elements, in the form of a list that was pushed one by one; for SORT's
+    /// STORE.
     pub fn collect<'a>(elements: impl Iterator<Item = Element<'a>>, fill: Fill) -> List {
         let mut list = List::large(fill);
         for element in elements {
@@ -83,13 +83,13 @@ impl List {
         list
     }
 
-    /// An empty list in the large form, to be filled by [`List::push`]; then comes
+    /// An empty list in the large form, to be filled by [`List::push`] and finished by
     /// [`List::settle`].
     pub fn large(fill: Fill) -> List {
         List::Chunks(Box::new(Large::of(Packed::new(), fill)))
     }
 
-    /// The end of filling a list: takes the small form if everything fits.
+    /// Finishes filling: takes the small form if everything fits.
     pub fn settle(&mut self, fill: Fill) {
         self.shrink_to(|bytes, elements| !fill.is_exceeded(bytes, elements));
     }
@@ -102,7 +102,7 @@ impl List {
         }
     }
 
-    /// Shows the packed buffers in order, from one on, until `show` has enough.
+    /// Shows the packed buffers in order, from number `from` on, until `show` returns false.
     pub fn visit_chunks(&self, from: usize, mut show: impl FnMut(View<'_>) -> bool) {
         match self {
             List::Packed(packed) if from == 0 => _ = show(packed.view()),
@@ -132,7 +132,7 @@ impl List {
         self.len() == 0
     }
 
-    /// Before texts of `bytes` together, `elements` of them, are added: takes the form for them.
+    /// Prepares for adding `elements` texts of `bytes` in total: takes the form for them.
     #[inline]
     pub fn grow(&mut self, bytes: usize, elements: usize, fill: Fill) {
         if let List::Packed(packed) = self
@@ -145,7 +145,7 @@ impl List {
         }
     }
 
-    /// After elements were removed or replaced: takes the form for what is left.
+    /// Takes the form for what is left after elements were removed or replaced.
     #[inline]
     pub fn shrink(&mut self, fill: Fill) {
         if matches!(self, List::Chunks(_)) {
@@ -161,7 +161,7 @@ impl List {
         }
     }
 
-    /// Puts an element at an end. [`List::grow`] comes before it.
+    /// Adds an element at an end. [`List::grow`] must come before it.
     #[inline]
     pub fn push(&mut self, end: End, element: Element<'_>) {
         match (self, end) {
@@ -171,7 +171,7 @@ impl List {
         }
     }
 
-    /// Puts elements at the tail, quicker than one by one. [`List::grow`] comes before it.
+    /// Adds elements at the tail, faster than one by one. [`List::grow`] must come before it.
     pub fn push_packed(&mut self, elements: Packed) {
         match self {
             List::Packed(packed) => packed.append(elements.view()),
@@ -179,7 +179,7 @@ impl List {
         }
     }
 
-    /// Takes the element at an end off a list that has one, and shows it.
+    /// Removes the element at an end of a list that is not empty, and shows it.
     #[inline]
     pub fn pop(&mut self, end: End, show: impl FnOnce(Element<'_>)) {
         match self {
@@ -188,7 +188,7 @@ impl List {
         }
     }
 
-    /// Shows the element with this index, if there is one.
+    /// Shows the element at an index, if there is one.
     #[inline]
     pub fn at<R>(&self, index: usize, show: impl FnOnce(Element<'_>) -> R) -> Option<R> {
         match self {
@@ -216,8 +216,8 @@ impl List {
         };
     }
 
-    /// The index of the first element equal to one; `None` if it is not among the first `most` or
-    /// a few more, and there are others after these.
+    /// The index of the first element equal to `wanted`; the outer `None`: the search stopped after
+    /// `most` elements or a few more, before the end.
     pub fn find(&self, wanted: Element<'_>, most: usize) -> Option<Option<usize>> {
         let mut encoded = Encoded::new();
         entry::encode(wanted, &mut encoded);
@@ -227,7 +227,7 @@ impl List {
         }
     }
 
-    /// Removes elements that are there.
+    /// Removes existing elements.
     pub fn remove(&mut self, from: usize, count: usize) {
         match self {
             List::Packed(packed) => {
@@ -239,7 +239,8 @@ impl List {
         }
     }
 
-    /// Removes up to `most` elements equal to one, the first ones of a direction; how many.
+    /// Removes up to `most` elements equal to `element`, the first ones in a direction; returns how
+    /// many.
     pub fn remove_equal(&mut self, element: Element<'_>, most: usize, way: Way) -> usize {
         match self {
             List::Packed(packed) => {
@@ -251,7 +252,7 @@ impl List {
         }
     }
 
-    /// Puts an element before or after one that is there. [`List::grow`] comes before it.
+    /// Inserts an element before or after an existing one. [`List::grow`] must come before it.
     pub fn insert(&mut self, index: usize, way: Way, element: Element<'_>) {
         match self {
             List::Packed(packed) => {
@@ -263,7 +264,7 @@ impl List {
         }
     }
 
-    /// Puts another element in the place of one that is there. [`List::grow`] comes before it.
+    /// Replaces an existing element. [`List::grow`] must come before it.
     pub fn replace(&mut self, index: usize, element: Element<'_>) {
         match self {
             List::Packed(packed) => {
@@ -287,13 +288,13 @@ fn pop_packed(packed: &mut Packed, end: End, show: impl FnOnce(Element<'_>)) {
     packed.remove(offset, 1);
 }
 
-/// Shows the element of a view with this index, if there is one.
+/// Shows the element of a view at an index, if there is one.
 #[inline]
 fn at_view<R>(view: View<'_>, index: usize, show: impl FnOnce(Element<'_>) -> R) -> Option<R> {
     view.seek(index).map(|offset| show(view.at(offset)))
 }
 
-/// Shows the elements of a view from one that is there on.
+/// Shows the elements of a view from an existing one on.
 #[inline]
 fn visit_view<F: FnMut(Element<'_>) -> ControlFlow<()> + ?Sized>(
     view: View<'_>,
@@ -312,11 +313,11 @@ fn visit_view<F: FnMut(Element<'_>) -> ControlFlow<()> + ?Sized>(
     }
 }
 
-/// The place of the first entry that is these bytes.
+/// The index of the first entry with these bytes.
 fn find_in(view: View<'_>, entry: &[u8]) -> Option<usize> {
     let (mut offset, mut place) = (0, 0);
     while let Some(first) = view.bytes().get(offset) {
-        // The first byte tells kind and length, in most cases enough to go on.
+        // The first byte gives kind and length, which rules out most entries.
         if *first == entry[0] && view.bytes()[offset..].starts_with(entry) {
             return Some(place);
         }
@@ -326,8 +327,8 @@ fn find_in(view: View<'_>, entry: &[u8]) -> Option<usize> {
     None
 }
 
-/// Removes up to `most` entries that are these bytes; how many. The others are copied once, so it
-/// takes linear time however many there are.
+/// Removes up to `most` entries with these bytes; returns how many. The others are copied once, so
+/// the time is linear.
 fn strike(packed: &mut Packed, entry: &[u8], most: usize, way: Way) -> usize {
     let view = packed.view();
     let mut found: SmallVec<[usize; 16]> = SmallVec::new();

@@ -9,8 +9,8 @@
 //! | `11110000` | four bytes of length, little-endian, a text |
 //! | `11110001` .. `11110100` | a number of 2, 3, 4 or 8 bytes, little-endian, signed |
 //!
-//! After it stands the length of all that, seven bits a byte, the lowest last; all bytes but the
-//! first have the top bit set, so it is read from the end.
+//! Its total length follows, seven bits a byte, the lowest last; all bytes but the first have the
+//! top bit set, so it is read from the end.
 //!
 //! The format is that of listpack.md, published with Redis.
 
@@ -19,7 +19,7 @@ use pantala_table::{IntText, StrRef};
 
 use super::Encoded;
 
-/// An element: a text, or the number whose text it is.
+/// An element: a text, or the number that it is the text of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element<'a> {
     /// The text of this number.
@@ -29,7 +29,7 @@ pub enum Element<'a> {
 }
 
 impl<'a> Element<'a> {
-    /// The element of a text.
+    /// The element for a text.
     #[inline]
     pub fn of(text: &'a [u8]) -> Element<'a> {
         match parse_i64(text) {
@@ -65,7 +65,7 @@ impl<'a> Element<'a> {
         StrRef::from(*self).to_vec()
     }
 
-    /// The number whose text it is.
+    /// The number, if the element is one.
     pub fn int(&self) -> Option<i64> {
         match *self {
             Element::Int(number) => Some(number),
@@ -138,7 +138,7 @@ fn encode_back_len(len: usize, out: &mut Encoded) {
     write_back_len(len, back_len_bytes(len), &mut |byte| out.push(byte));
 }
 
-/// The length in so many bytes.
+/// Pushes the length in this many bytes.
 fn write_back_len(len: usize, bytes: usize, push: &mut dyn FnMut(u8)) {
     for byte in (0..bytes).rev() {
         let more = if byte + 1 == bytes { 0 } else { 0x80 };
@@ -188,7 +188,7 @@ pub fn encoded_len(element: Element<'_>) -> usize {
     len + back_len_bytes(len)
 }
 
-/// Where text or number begin in the first entry, and how long they are.
+/// The offset and length of the text or number in the first entry.
 #[inline]
 fn extent(bytes: &[u8]) -> (usize, usize) {
     let first = bytes[0];
@@ -216,8 +216,8 @@ pub fn total_len(bytes: &[u8]) -> usize {
     len + back_len_bytes(len)
 }
 
-/// The text of the first entry and what is after that, if it is one of up to 63 bytes, as most
-/// are: its head and the length after it are a byte each.
+/// The text of the first entry and the remaining bytes, if it is a text of up to 63 bytes, as most
+/// are: its head and its trailing length are a byte each.
 #[inline]
 pub fn split_short_text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (first @ 0x80..=0xbf, rest) = bytes.split_first()? else { return None };
@@ -260,7 +260,7 @@ pub fn last_len(bytes: &[u8]) -> usize {
     len + taken
 }
 
-/// How many entries these bytes are, if they are whole and what [`encode`] would write.
+/// How many entries these bytes are, if they are whole and as [`encode`] writes them.
 pub fn count_canonical(bytes: &[u8]) -> Option<usize> {
     let (mut rest, mut count) = (bytes, 0);
     while !rest.is_empty() {
@@ -277,8 +277,8 @@ pub fn count_canonical(bytes: &[u8]) -> Option<usize> {
     Some(count)
 }
 
-/// The first entry and what is after it, if the entry is whole and the length after it is right.
-/// It need not be what [`encode`] would write.
+/// The first entry and the remaining bytes, if the entry is whole and its trailing length is right.
+/// It need not be as [`encode`] writes it.
 pub fn split_first(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let head = match bytes.first()? {
         0xe0..=0xef => 2,
@@ -303,8 +303,8 @@ pub fn split_first(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     split(usual).or_else(|| LAST_THAT_FIT.contains(&len).then(|| split(usual + 1))?)
 }
 
-/// Appends these entries, which are what [`encode`] writes, as Redis reads them: those whose length
-/// would just fit have it in a byte more.
+/// Appends these entries, which are as [`encode`] writes them, in the form that Redis reads: a
+/// trailing length that just fits takes a byte more.
 pub fn push_as_redis(entries: &[u8], out: &mut Vec<u8>) {
     let (mut rest, mut same_from) = (entries, entries);
     while let Some((entry, behind)) = split_first(rest) {
@@ -321,7 +321,7 @@ pub fn push_as_redis(entries: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(same_from);
 }
 
-/// Whether [`push_as_redis`] may change anything in so many bytes.
+/// Whether [`push_as_redis`] may change anything in this many bytes.
 pub fn may_differ_for_redis(bytes: usize) -> bool {
     bytes > LAST_THAT_FIT[0]
 }

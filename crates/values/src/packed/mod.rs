@@ -5,10 +5,9 @@
 //! entry: | head and text or number | its length, readable from the end |
 //! ```
 //!
-//! Entries are those of Redis's listpack, so that snapshots can take them as they are and sizes in
-//! settings mean what they mean there. Every text has exactly one encoding here (numbers are kept
-//! as numbers, in the fewest bytes), so equal elements are equal bytes, and a search compares
-//! bytes.
+//! Entries have the format of Redis's listpack, so snapshots take them unchanged and sizes in
+//! settings mean the same. Every text has exactly one encoding here (numbers are stored as numbers,
+//! in the fewest bytes), so equal elements are equal bytes, and a search compares bytes.
 //!
 //! | file | what |
 //! |---|---|
@@ -19,10 +18,10 @@
 //! Invariants
 //! - P1. `at` is none, for no entries, or a live block of `size_class(HEAD_BYTES + bytes)` bytes.
 //! - P2. The first `HEAD_BYTES + bytes` bytes of the block are initialised.
-//! - P3. The entries are whole: what [`entry::decode`] reads lies inside. Bytes from elsewhere go
-//!   through [`Packed::from_untrusted`].
+//! - P3. The entries are whole: everything that [`entry::decode`] reads lies inside. Bytes from
+//!   elsewhere go through [`Packed::from_untrusted`].
 //!
-//! Not here: what the elements mean (pairs, scores), and when a collection is too large for this.
+//! Not here: the meaning of elements (pairs, scores), and when a collection is too large for this.
 //! Tests: at the foot of the files, and `fuzz/src/packed_main.rs`.
 
 pub mod entry;
@@ -38,13 +37,13 @@ pub use entry::Element;
 pub use view::{Entries, View};
 
 const HEAD_BYTES: usize = 8;
-/// No packed value grows beyond this; settings that ask for more get tables.
+/// The largest packed value in bytes; settings that ask for more get tables.
 pub const MAX_BYTES: usize = 1 << 30;
 
-/// Bytes a listpack of these entries takes in Redis, for settings that count them.
+/// Bytes of a listpack in Redis beyond its entries, for settings that count them.
 const LISTPACK_FRAME_BYTES: usize = 7;
 
-/// An encoded entry on its way into a buffer.
+/// Buffer for encoding an entry before it is inserted.
 pub type Encoded = SmallVec<[u8; 80]>;
 
 /// A packed sequence of small elements in one allocation. An empty one owns nothing.
@@ -58,13 +57,12 @@ unsafe impl Send for Packed {}
 unsafe impl Sync for Packed {}
 
 impl Packed {
-    /// Nothing.
+    /// An empty sequence.
     pub const fn new() -> Packed {
         Packed { at: None }
     }
 
-    /// Entries from elsewhere (a snapshot, RESTORE), if they are whole and canonical. `count` is
-    /// not believed.
+    /// Entries from elsewhere (a snapshot, RESTORE), if they are whole and canonical.
     pub fn from_untrusted(entries: &[u8]) -> Option<Packed> {
         let count = entry::count_canonical(entries)?;
         let mut packed = Packed::new();
@@ -72,7 +70,7 @@ impl Packed {
         Some(packed)
     }
 
-    /// The elements, to be read.
+    /// Read access.
     #[inline]
     pub fn view(&self) -> View<'_> {
         let Some(at) = self.at else { return View::new(&[], 0) };
@@ -110,7 +108,7 @@ impl Packed {
         self.head().0
     }
 
-    /// Bytes a listpack of these entries has in Redis.
+    /// Bytes of a listpack of these entries in Redis.
     pub fn listpack_bytes(&self) -> usize {
         self.entry_bytes() + LISTPACK_FRAME_BYTES
     }
@@ -123,7 +121,7 @@ impl Packed {
         }
     }
 
-    /// Allocates its block anew if that lies in sparse pages.
+    /// Reallocates the block if it lies in sparse pages.
     pub fn renew(&mut self, renewal: &mut Renewal<'_>) {
         if let Some(block) = self.at {
             renewal.renew(block.as_ptr(), self);
@@ -143,7 +141,7 @@ impl Packed {
         self.splice(at, 0, &encoded, 1);
     }
 
-    /// Puts another element in the place of the one at `at`.
+    /// Replaces the element at `at`.
     pub fn replace(&mut self, at: usize, element: Element<'_>) {
         let mut encoded = Encoded::new();
         entry::encode(element, &mut encoded);
@@ -173,13 +171,13 @@ impl Packed {
         tail
     }
 
-    /// Appends all elements of another.
+    /// Appends all elements of another sequence.
     pub fn append(&mut self, other: View<'_>) {
         self.splice(self.entry_bytes(), 0, other.bytes(), other.len() as isize);
     }
 
-    /// Replaces `removed` bytes at `at` by `insert`, which are whole entries; `elements` is how
-    /// many elements there are more. The one change there is.
+    /// Replaces `removed` bytes at `at` by `insert`, which are whole entries; `elements` is the
+    /// change in the number of elements. Every change goes through here.
     pub fn splice(&mut self, at: usize, removed: usize, insert: &[u8], elements: isize) {
         let (bytes, count) = self.head();
         assert!(at <= bytes && removed <= bytes - at, "a splice lies inside the entries");
@@ -230,7 +228,7 @@ impl Packed {
         self.at = Some(block);
     }
 
-    /// Gives back what `new_bytes` of entries do not need. The head says `new_bytes` already.
+    /// Frees the room that `new_bytes` of entries do not need. The head already says `new_bytes`.
     fn shrink(&mut self, bytes: usize, new_bytes: usize) {
         let (room, new_room) = (size_class(HEAD_BYTES + bytes), size_class(HEAD_BYTES + new_bytes));
         let Some(block) = self.at.filter(|_| room != new_room) else { return };

@@ -1,9 +1,9 @@
-//! Reading packed entries, wherever they lie.
+//! Read access to packed entries, wherever they lie.
 
 use super::Encoded;
 use super::entry::{self, Element};
 
-/// Entries, and how many they are.
+/// Packed entries and their number.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     bytes: &'a [u8],
@@ -11,13 +11,14 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Whole entries. `count` must be right where [`View::len`] or [`View::seek`] is used.
+    /// A view of whole entries. `count` must be right where [`View::len`] or [`View::seek`] is
+    /// used.
     #[inline]
     pub fn new(bytes: &'a [u8], count: usize) -> View<'a> {
         View { bytes, count }
     }
 
-    /// The entries as they lie.
+    /// The encoded entries.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
@@ -81,8 +82,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The offset of the element with this index; `None` after the last. Walks from the nearer
-    /// end.
+    /// The offset of the element with this index; `None` after the last. Walks from the nearer end.
     pub fn seek(&self, index: usize) -> Option<usize> {
         if index >= self.count {
             return None;
@@ -101,12 +101,12 @@ impl<'a> View<'a> {
         Some(offset)
     }
 
-    /// How many elements stand before an offset.
+    /// How many elements precede an offset.
     pub fn index_of(&self, offset: usize) -> usize {
         View::new(&self.bytes[..offset], 0).iter().count()
     }
 
-    /// Bytes of `count` entries from `offset` on, and how many there really are.
+    /// Bytes of up to `count` entries from `offset` on, and how many entries they are.
     pub fn span(&self, offset: usize, count: usize) -> (usize, usize) {
         let (mut end, mut found) = (offset, 0);
         while found < count && end < self.bytes.len() {
@@ -116,7 +116,7 @@ impl<'a> View<'a> {
         (end - offset, found)
     }
 
-    /// The first entry from `from` on with this text, looking at each `stride`-th.
+    /// The first entry from `from` on with this text, checking every `stride`-th.
     #[inline]
     pub fn find(&self, text: &[u8], stride: usize, from: usize) -> Option<usize> {
         let mut encoded = Encoded::new();
@@ -124,7 +124,7 @@ impl<'a> View<'a> {
         self.find_encoded(&encoded, stride, from)
     }
 
-    /// [`View::find`] for an entry that is encoded already.
+    /// As [`View::find`], for an entry that is already encoded.
     pub fn find_encoded(&self, encoded: &[u8], stride: usize, from: usize) -> Option<usize> {
         let mut offset = from;
         while offset < self.bytes.len() {

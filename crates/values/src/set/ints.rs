@@ -19,14 +19,14 @@ pub(super) struct Ints {
     buffer: Packed,
 }
 
-/// The integers, to be read.
+/// Sorted integers to be read.
 #[derive(Clone, Copy)]
 pub struct IntsRef<'a> {
     bytes: &'a [u8],
     len: usize,
 }
 
-/// Bytes a number needs.
+/// The width in bytes that a number needs.
 #[inline]
 fn width_of(number: i64) -> usize {
     if i16::try_from(number).is_ok() {
@@ -50,12 +50,12 @@ impl Ints {
         self.buffer.heap_bytes()
     }
 
-    /// Allocates its block anew if that lies in sparse pages.
+    /// Reallocates the block if it lies in sparse pages.
     pub fn renew(&mut self, renewal: &mut Renewal<'_>) {
         self.buffer.renew(renewal);
     }
 
-    /// Of numbers that ascend.
+    /// A set of ascending numbers.
     pub fn of_ascending(numbers: &[i64]) -> Ints {
         let width = numbers.iter().map(|number| width_of(*number)).max().unwrap_or(2);
         let mut bytes = Vec::with_capacity(numbers.len() * width);
@@ -67,7 +67,7 @@ impl Ints {
         ints
     }
 
-    /// Adds a number; whether it is new.
+    /// Adds a number; returns whether it is new.
     pub fn add(&mut self, number: i64) -> bool {
         let view = self.view();
         let width = view.width().max(width_of(number));
@@ -80,7 +80,7 @@ impl Ints {
         true
     }
 
-    /// Writes all numbers in more bytes.
+    /// Rewrites all numbers with a larger width.
     fn widen(&mut self, width: usize) {
         let (old, len) = (self.buffer.entry_bytes(), self.buffer.len());
         let mut wide = Vec::with_capacity(len * width);
@@ -90,7 +90,7 @@ impl Ints {
         self.buffer.splice(0, old, &wide, 0);
     }
 
-    /// Removes a number; whether it was there.
+    /// Removes a number; returns whether it existed.
     pub fn remove(&mut self, number: i64) -> bool {
         let view = self.view();
         let (width, found) = (view.width(), view.search(number));
@@ -124,7 +124,7 @@ impl<'a> IntsRef<'a> {
         self.bytes.len().checked_div(self.len).unwrap_or(0)
     }
 
-    /// Where a number is, or where it would be.
+    /// The index of a number, or the index at which it would be inserted.
     #[inline]
     pub fn search(self, number: i64) -> Result<usize, usize> {
         match self.width() {
@@ -138,7 +138,7 @@ impl<'a> IntsRef<'a> {
         }
     }
 
-    /// Whether a number is there.
+    /// Whether a number is in the set.
     #[inline]
     pub fn contains(self, number: i64) -> bool {
         self.search(number).is_ok()

@@ -1,4 +1,4 @@
-//! Sets of different texts, each perhaps with a deadline of its own.
+//! Sets of distinct texts, each with an optional deadline.
 //!
 //! ```text
 //! Set -- Ints:   integers, sorted                  few, all of them integers   "intset"
@@ -6,9 +6,9 @@
 //!     -- Large:  a dense table                     the rest                    "hashtable"
 //! ```
 //!
-//! A form becomes the next when what is added passes a limit, or is no integer, or a member gets a
-//! deadline; it never goes back (a result of SINTERSTORE may: [`Set::to_ints`]). When it does is
-//! what OBJECT ENCODING shows, so it is as in the reference.
+//! A set changes to the next form when an added member passes a limit or is not an integer, or when
+//! a member gets a deadline; it never goes back (a result of SINTERSTORE may: [`Set::to_ints`]).
+//! OBJECT ENCODING shows the form, so the conditions are the reference's.
 //!
 //! | file | what |
 //! |---|---|
@@ -17,13 +17,13 @@
 //! | `ints` | the sorted integers |
 //!
 //! Invariants
-//! 1. A member stands once in a set.
-//! 2. A member is gone the millisecond after its deadline: whoever reads is told `now` and sees
-//!    none that has passed. [`SetRef::len`] alone counts those that were not removed yet.
+//! 1. A member occurs once in a set.
+//! 2. A member has expired the millisecond after its deadline: readers pass `now` and never see an
+//!    expired member. Only [`SetRef::len`] counts those that were not removed yet.
 //! 3. Only large sets have deadlines.
 //!
 //! Not here: commands, events, algorithms over several sets, and when expired members are removed
-//! (the keyspace's sweep, and commands that change a set). Tests: at the foot of `ints`, and
+//! (by the keyspace's sweep, and by commands that change a set). Tests: at the foot of `ints`, and
 //! tests/set.rs, a model.
 
 mod ints;
@@ -42,19 +42,19 @@ use ints::Ints;
 pub use ints::IntsRef;
 pub use view::{Member, Members, SetRef};
 
-/// How often a member is drawn that may have expired.
+/// How often a draw is repeated because the member has expired.
 const POP_TRIES: usize = 100;
-/// No set of integers is longer than this, whatever the setting.
+/// The most members of a set of integers, whatever the setting.
 const MOST_INTS: usize = 1 << 30;
 
-/// Up to where a set stays small.
+/// The limits of the small forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetLimits {
-    /// Members, where all are integers.
+    /// The most members where all are integers.
     pub ints: usize,
-    /// Members, where not.
+    /// The most members of a packed set.
     pub entries: usize,
-    /// Bytes of the longest member of a packed set.
+    /// The longest member of a packed set, in bytes.
     pub value_bytes: usize,
 }
 
@@ -84,12 +84,12 @@ impl Default for Set {
 }
 
 impl Set {
-    /// An empty set that begins packed, whatever comes.
+    /// An empty set in the packed form.
     pub fn packed() -> Set {
         Set { form: Form::Packed(Packed::new()) }
     }
 
-    /// A set of numbers that ascend: what a snapshot has.
+    /// A set of ascending numbers, as a snapshot has it.
     pub fn of_ascending(numbers: &[i64], limits: SetLimits) -> Set {
         if numbers.len() <= limits.most_ints() {
             return Set { form: Form::Ints(Ints::of_ascending(numbers)) };
@@ -101,12 +101,12 @@ impl Set {
         set
     }
 
-    /// A packed set of these, none twice: what a snapshot has.
+    /// A packed set of these distinct members, as a snapshot has it.
     pub fn of_packed(members: Packed) -> Set {
         Set { form: Form::Packed(members) }
     }
 
-    /// An empty set in the form for `first` and up to `count` members in all.
+    /// An empty set in the form for a member `first` and up to `count` members in all.
     pub fn starting_with(first: &[u8], count: usize, limits: SetLimits) -> Set {
         if count <= limits.ints && parse_i64(first).is_some() {
             Set::default()
@@ -117,7 +117,8 @@ impl Set {
         }
     }
 
-    /// Up to `count` members will be added: a set that would not stay small is made large at once.
+    /// Announces that up to `count` members will be added: a set that would not stay small becomes
+    /// large at once.
     #[inline]
     pub fn expect(&mut self, count: usize, limits: SetLimits) {
         let is_small = match &self.form {
@@ -130,7 +131,7 @@ impl Set {
         }
     }
 
-    /// To be read.
+    /// Read access.
     #[inline]
     pub fn view(&self) -> SetRef<'_> {
         match &self.form {
@@ -140,7 +141,7 @@ impl Set {
         }
     }
 
-    /// Adds a text; whether it is new. A deadline that a member has stays.
+    /// Adds a text; returns whether it is new. An existing deadline stays.
     #[inline]
     pub fn add(&mut self, text: &[u8], limits: SetLimits, now: UnixMs) -> bool {
         match &mut self.form {
@@ -149,7 +150,7 @@ impl Set {
         }
     }
 
-    /// Adds a member of another set; whether it is new.
+    /// Adds a member of another set; returns whether it is new.
     #[inline]
     pub fn add_element(&mut self, element: Element<'_>, limits: SetLimits, now: UnixMs) -> bool {
         match (&mut self.form, element) {
@@ -203,8 +204,8 @@ impl Set {
         }
     }
 
-    /// Adds a text that is a member until a deadline. A member that is there gets the deadline,
-    /// too, unless it is to keep what it has. Whether it is new.
+    /// Adds a text with a deadline. An existing member gets the deadline, too, unless it is to keep
+    /// its own. Returns whether it is new.
     pub fn add_until(
         &mut self,
         text: &[u8],
@@ -220,12 +221,12 @@ impl Set {
         is_new
     }
 
-    /// When a member is gone; the outer `None`: it is no member.
+    /// The deadline of a member; the outer `None`: not a member.
     pub fn member_deadline(&self, text: &[u8], now: UnixMs) -> Option<Option<UnixMs>> {
         self.view().member_deadline(text, now)
     }
 
-    /// Gives a member that is there a deadline, or takes it away; whether it is there.
+    /// Sets or removes the deadline of a member; returns whether it exists.
     pub fn set_member_deadline(
         &mut self,
         text: &[u8],
@@ -240,7 +241,7 @@ impl Set {
         is_member
     }
 
-    /// Removes a text; whether it was a member. One whose deadline has passed is left to
+    /// Removes a text; returns whether it was a member. An expired member is left to
     /// [`Collection::expire`].
     #[inline]
     pub fn remove(&mut self, text: &[u8], now: UnixMs) -> bool {
@@ -250,7 +251,7 @@ impl Set {
         }
     }
 
-    /// Removes a member of another set; whether it was a member here.
+    /// Removes a member of another set; returns whether it was a member here.
     pub fn remove_element(&mut self, element: Element<'_>, now: UnixMs) -> bool {
         match (&mut self.form, element) {
             (Form::Ints(ints), Element::Int(int)) => ints.remove(int),
@@ -268,8 +269,8 @@ impl Set {
         }
     }
 
-    /// Removes a random member, each as likely as the others, and shows it before it goes. `None`
-    /// if there is none that has not expired.
+    /// Removes a random member, uniformly, and shows it first. `None` if all have expired or there
+    /// is none.
     pub fn pop(
         &mut self,
         random: &mut Rng,
@@ -298,9 +299,9 @@ impl Set {
         Some(())
     }
 
-    /// All but `left` members, chosen at random, are to go: takes out those that stay, as a set of
-    /// its own in the form it would have had from its beginning. What is left here is what goes.
-    /// The caller has removed what has expired.
+    /// Removes all but `left` random members: takes out the remaining ones as a set of their own,
+    /// in the form it would have had from its beginning. What is left here are the removed ones.
+    /// The caller has removed expired members.
     pub fn split_rest(
         &mut self,
         left: usize,
@@ -332,7 +333,7 @@ impl Set {
         rest
     }
 
-    /// [`Set::pop`], with the member's deadline.
+    /// As [`Set::pop`], with the member's deadline.
     fn pop_entry(
         &mut self,
         random: &mut Rng,
@@ -351,7 +352,7 @@ impl Set {
         }
     }
 
-    /// Makes a set of nothing but integers a sorted array of them, if it is short enough for one.
+    /// Converts a set of integers only to the sorted array, if it is short enough.
     pub fn to_ints(&mut self, limits: SetLimits) {
         if matches!(self.form, Form::Ints(_)) || self.view().len() > limits.most_ints() {
             return;
@@ -374,7 +375,7 @@ impl Set {
         self.form = Form::Packed(packed);
     }
 
-    /// As a table, which it becomes if it is none.
+    /// Converts the set to a dense table if needed.
     fn grow(&mut self) -> &mut Dense {
         if !matches!(self.form, Form::Large(_)) {
             let mut large = Box::new(Dense::new(Values::None));
@@ -392,8 +393,8 @@ impl Set {
     }
 }
 
-/// Takes a random member out of a table in which some have expired. Luck may not find one that has
-/// not: then what has expired goes first.
+/// Takes a random member out of a table in which some have expired. If the draws find no live one,
+/// the expired ones are removed first.
 fn pop_live(
     large: &mut Dense,
     random: &mut Rng,
@@ -413,7 +414,7 @@ fn pop_live(
     large.take_random(random, |found| show(Element::Bytes(found.key)))
 }
 
-/// Bytes of the longest text of some integers.
+/// Bytes of the longest text of these integers.
 fn longest_text(ints: IntsRef<'_>) -> usize {
     let ends = [ints.get(0), ints.len().checked_sub(1).and_then(|last| ints.get(last))];
     let len = |int: i64| usize::from(int < 0) + digit_count(int.unsigned_abs());

@@ -8,10 +8,10 @@ use super::ints::IntsRef;
 use crate::dense::{Dense, Entry, Known};
 use crate::packed::{Element, View};
 
-/// How often a random member is drawn again because it has expired.
+/// How often a random draw is repeated because the member has expired.
 const RANDOM_TRIES: usize = 100;
 
-/// Longer members count as several.
+/// Members longer than this count as several in [`SetRef::work`].
 const ORDINARY_BYTES: usize = 512;
 
 /// A set to be read, in any form.
@@ -26,7 +26,7 @@ pub enum SetRef<'a> {
 }
 
 impl<'a> SetRef<'a> {
-    /// How many members there are, those included that have expired but were not removed yet.
+    /// How many members there are, including expired ones that were not removed yet.
     #[inline]
     pub fn len(self) -> usize {
         match self {
@@ -36,12 +36,12 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Whether there is none at all.
+    /// Whether there is no member at all.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// How long it takes to go through all, in members of ordinary length.
+    /// The cost of visiting all members, in members of ordinary length.
     #[inline]
     pub fn work(self) -> usize {
         let bytes = match self {
@@ -52,7 +52,7 @@ impl<'a> SetRef<'a> {
         self.len().max(bytes / ORDINARY_BYTES)
     }
 
-    /// Whether all members that [`SetRef::len`] counts are there for certain.
+    /// Whether [`SetRef::len`] is certain to count no expired member.
     #[inline]
     pub fn is_exact(self, now: UnixMs) -> bool {
         match self {
@@ -61,7 +61,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// How many members have not expired; they may have to be looked at one by one.
+    /// How many members have not expired; may have to look at every member.
     #[inline]
     pub fn live_len(self, now: UnixMs) -> usize {
         match self {
@@ -91,7 +91,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Whether a member of another set is a member here. Quicker than [`SetRef::has`] between two
+    /// Whether a member of another set is a member here. Faster than [`SetRef::has`] between two
     /// tables.
     #[inline]
     pub fn has_member(self, member: &Member<'_>, now: UnixMs) -> bool {
@@ -103,7 +103,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// When a member is gone; the outer `None`: it is no member.
+    /// The deadline of a member; the outer `None`: not a member.
     pub fn member_deadline(self, text: &[u8], now: UnixMs) -> Option<Option<UnixMs>> {
         match self {
             SetRef::Large(large) => {
@@ -113,7 +113,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// All members that have not expired. What a table holds are texts, also those of numbers.
+    /// All members that have not expired. A table yields texts, also for numbers.
     #[inline]
     pub fn iter(self, now: UnixMs) -> Members<'a> {
         match self {
@@ -123,9 +123,9 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Goes through the members that have not expired in parts: shows some, until `each` has no
-    /// room for more, and tells where to go on in a set that has not changed; `None` at the end.
-    /// 0 begins. A small set is one part.
+    /// Visits the members that have not expired in parts: shows some, until `each` has no room for
+    /// more, and returns where to continue as long as the set does not change; `None` at the end. 0
+    /// starts. A small set is one part.
     #[inline]
     pub fn part(
         self,
@@ -140,7 +140,7 @@ impl<'a> SetRef<'a> {
         large.part(from, |found| found.is_gone(now) || each(member(found)))
     }
 
-    /// As [`SetRef::part`], of members that are to be looked up in other sets.
+    /// As [`SetRef::part`], for members that will be looked up in other sets.
     #[inline]
     pub fn part_to_look_up(
         self,
@@ -157,7 +157,7 @@ impl<'a> SetRef<'a> {
         })
     }
 
-    /// As [`SetRef::part`], of the members that are in all the others, too.
+    /// As [`SetRef::part`], for the members that are also in all `others`.
     #[inline]
     pub fn part_common(
         self,
@@ -179,9 +179,9 @@ impl<'a> SetRef<'a> {
         })
     }
 
-    /// Goes on with a scan: emits about `count` members, those that have expired left out, and
-    /// tells where to go on; 0 is the begin and the end. A member that is there from the first call
-    /// to the last is emitted at least once. A small set is emitted as a whole.
+    /// Continues a scan: emits about `count` members, without expired ones, and returns where to
+    /// continue; 0 starts and ends. A member that exists from the first call to the last is emitted
+    /// at least once. A small set is emitted as a whole.
     pub fn scan(
         self,
         cursor: u64,
@@ -200,8 +200,8 @@ impl<'a> SetRef<'a> {
         })
     }
 
-    /// A member, each as likely as the others. `None` if there is none, or if so many have expired
-    /// that luck finds no other.
+    /// A random member, uniformly. `None` if there is none, or if too many tries hit expired
+    /// members.
     #[inline]
     pub fn random(self, random: &mut Rng, now: UnixMs) -> Option<Element<'a>> {
         match self {
@@ -226,7 +226,7 @@ impl<'a> SetRef<'a> {
         now: UnixMs,
         mut each: impl FnMut(Element<'a>) -> bool,
     ) {
-        // To reach a packed member takes a walk: all places are noted first if it pays.
+        // Reaching a packed member takes a walk: all places are noted first if that pays.
         let places: Vec<Element<'a>> = match self {
             SetRef::Packed(_) if count > 2 => self.iter(now).collect(),
             _ => Vec::new(),
@@ -242,8 +242,8 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// `count` different members, every choice of them as likely as the others; fewer if there are
-    /// not so many. Looks at all members, except where few are wanted of many.
+    /// `count` distinct members, uniformly; fewer if there are fewer. Visits all members, except
+    /// where few are wanted of many.
     pub fn sample(self, count: usize, random: &mut Rng, now: UnixMs) -> Vec<Element<'a>> {
         let is_few = count.saturating_mul(3) <= self.len();
         match self {
@@ -253,7 +253,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Algorithm R (Waterman; Knuth, volume 2, 3.4.2).
+    /// Reservoir sampling, algorithm R (Waterman; Knuth, volume 2, 3.4.2).
     fn reservoir(self, count: usize, random: &mut Rng, now: UnixMs) -> Vec<Element<'a>> {
         let mut picked = Vec::with_capacity(count.min(self.len()));
         for (met, one) in self.iter(now).enumerate() {
@@ -272,7 +272,7 @@ fn member(entry: Entry<'_>) -> Element<'_> {
     Element::Bytes(entry.key)
 }
 
-/// Draws until `count` different members were found, or too often in vain: most have expired.
+/// Draws until `count` distinct members were found, or too many draws hit expired ones.
 fn draw_distinct<'a>(
     large: &'a Dense,
     count: usize,
@@ -293,7 +293,7 @@ fn draw_distinct<'a>(
     None
 }
 
-/// A member, and what is known of its hash.
+/// A member, and the known bits of its hash.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
     /// The member.
@@ -304,11 +304,11 @@ pub struct Member<'a> {
 /// An iterator over the members, see [`SetRef::iter`].
 #[derive(Clone, Debug)]
 pub enum Members<'a> {
-    /// Of integers, and the next index.
+    /// Of an integer set, with the next index.
     Ints(IntsRef<'a>, usize),
     /// Of a packed set.
     Packed(crate::packed::Entries<'a>),
-    /// Of a table, and the time.
+    /// Of a table, with the current time.
     Large(crate::dense::Iter<'a>, UnixMs),
 }
 

@@ -1,14 +1,14 @@
 //! Deadlines of members: by member, and in order of time.
 //!
-//! Invariant: both maps hold the same pairs. Both are ordered trees, so that a million members that
-//! expire never mean one long operation. Not here: whether a member exists.
+//! Invariant: both maps hold the same pairs. Both are ordered trees, so a million expiring members
+//! never cause one long operation. Not here: whether a member exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pantala_base::UnixMs;
 use pantala_table::is_expired;
 
-/// Bytes a pair costs beside its two copies of the member: about.
+/// Estimated overhead of a pair in bytes, beside its two copies of the member.
 const PAIR_BYTES: usize = 80;
 
 /// The deadlines of a sorted set's members.
@@ -25,7 +25,7 @@ impl Deadlines {
         self.of.get(member).copied()
     }
 
-    /// Sets or takes away a member's deadline; whether it had one.
+    /// Sets or removes a member's deadline; returns whether it had one.
     pub fn set(&mut self, member: &[u8], deadline: Option<UnixMs>) -> bool {
         let old = self.of.remove(member);
         if let Some(old) = old {
@@ -40,12 +40,12 @@ impl Deadlines {
         old.is_some()
     }
 
-    /// The earliest of all.
+    /// The earliest deadline.
     pub fn first(&self) -> Option<UnixMs> {
         self.order.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Takes out a member whose deadline has passed.
+    /// Removes and returns a member whose deadline has passed.
     pub fn pop_due(&mut self, now: UnixMs) -> Option<Box<[u8]>> {
         self.first().filter(|deadline| is_expired(*deadline, now))?;
         let (_, member) = self.order.pop_first()?;
@@ -54,12 +54,12 @@ impl Deadlines {
         Some(member)
     }
 
-    /// Whether there is none.
+    /// Whether no member has a deadline.
     pub fn is_empty(&self) -> bool {
         self.of.is_empty()
     }
 
-    /// Allocated bytes, about.
+    /// Allocated bytes, approximately.
     pub fn heap_bytes(&self) -> usize {
         2 * self.member_bytes + PAIR_BYTES * self.of.len()
     }

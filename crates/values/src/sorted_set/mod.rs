@@ -5,16 +5,16 @@
 //! | packed | few and short members, no deadlines | pairs in one buffer, see `small` |
 //! | large | otherwise | a [`tree::Tree`], and the deadlines of members that have one |
 //!
-//! It becomes large and stays so. What is read is read through [`SortedSetRef`], which is the same
-//! for both forms.
+//! It becomes large and stays so. Reads go through [`SortedSetRef`], which is the same for both
+//! forms.
 //!
 //! Invariants
-//! 1. No score is NaN: callers refuse them.
-//! 2. Only members that are there have a deadline. Members whose deadline has passed are members
-//!    until [`Collection::expire`] was called; callers call it before they look.
+//! 1. No score is NaN: callers reject NaN.
+//! 2. Only existing members have a deadline. Members whose deadline has passed are members until
+//!    [`Collection::expire`] was called; callers call it before they read.
 //!
-//! Not here: what ZADD's options mean, texts of scores, replies. Tests: `tests/sorted_set.rs`
-//! (against a std model), and the foot of the files.
+//! Not here: the meaning of ZADD's options, formatting of scores, replies. Tests:
+//! `tests/sorted_set.rs` (against a std model), and the foot of the files.
 
 mod deadlines;
 mod range;
@@ -37,10 +37,10 @@ pub use range::{LexEnd, LexRange, ScoreRange};
 pub use tree::Changed;
 pub use view::{Entries, EntriesBack, SortedSetRef};
 
-/// More is not packed, whatever the limits say.
+/// The byte limit of the packed form, whatever the settings.
 const MOST_PACKED_BYTES: usize = crate::packed::MAX_BYTES / 16;
 
-/// Up to where a sorted set is packed.
+/// The limits of a packed sorted set.
 #[derive(Clone, Copy, Debug)]
 pub struct SortedSetLimits {
     /// The most members.
@@ -72,7 +72,7 @@ impl Default for SortedSet {
 }
 
 impl SortedSet {
-    /// An empty one for this many members, the longest of this many bytes.
+    /// An empty set for this many members, the longest of this many bytes.
     pub fn with_room(count: usize, longest_bytes: usize, limits: SortedSetLimits) -> SortedSet {
         if count > limits.entries || longest_bytes > limits.value_bytes {
             return SortedSet(Form::Large(Box::default()));
@@ -80,7 +80,7 @@ impl SortedSet {
         SortedSet::default()
     }
 
-    /// One of entries that are in order, without doubles: quicker than adding them one by one.
+    /// A set of entries in order, without duplicates: faster than adding them one by one.
     pub fn of_sorted(entries: &[(&[u8], f64)], limits: SortedSetLimits) -> SortedSet {
         let longest = entries.iter().map(|(member, _)| member.len()).max().unwrap_or(0);
         let mut set = SortedSet::with_room(entries.len(), longest, limits);
@@ -96,7 +96,7 @@ impl SortedSet {
         set
     }
 
-    /// Its entries, to be read.
+    /// Read access.
     #[inline]
     pub fn view(&self) -> SortedSetRef<'_> {
         match &self.0 {
@@ -115,8 +115,8 @@ impl SortedSet {
         self.len() == 0
     }
 
-    /// Sets a member's score to what `decide` makes of its present one (`None`: it is new); where
-    /// that is `None`, nothing changes. What the score was, and what was done.
+    /// Sets a member's score to the result of `decide` for its present score (`None`: it is new);
+    /// if that is `None`, nothing changes. Returns the old score and what was done.
     pub fn update(
         &mut self,
         member: &[u8],
@@ -155,7 +155,7 @@ impl SortedSet {
         self.update(member, limits, |_| Some(score)).1
     }
 
-    /// Removes a member; its score.
+    /// Removes a member; returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         match &mut self.0 {
             Form::Packed(packed) => {
@@ -172,7 +172,7 @@ impl SortedSet {
         }
     }
 
-    /// Removes the members with these ranks; how many.
+    /// Removes the members with these ranks; returns how many.
     pub fn remove_ranks(&mut self, ranks: Range<usize>) -> usize {
         let before = self.len();
         let ranks = ranks.start.min(before)..ranks.end.min(before);
@@ -198,7 +198,7 @@ impl SortedSet {
         before - self.len()
     }
 
-    /// A member's deadline, if the member is there and has one.
+    /// A member's deadline, if it has one.
     pub fn deadline(&self, member: &[u8]) -> Option<UnixMs> {
         match &self.0 {
             Form::Packed(_) => None,
@@ -206,13 +206,13 @@ impl SortedSet {
         }
     }
 
-    /// Gives a member, which must be there, a deadline.
+    /// Sets the deadline of an existing member.
     pub fn set_deadline(&mut self, member: &[u8], deadline: UnixMs) {
         debug_assert!(self.view().score(member).is_some(), "only members have deadlines");
         self.large().deadlines.get_or_insert_default().set(member, Some(deadline));
     }
 
-    /// Takes a member's deadline away; whether it had one.
+    /// Removes a member's deadline; returns whether it had one.
     pub fn persist(&mut self, member: &[u8]) -> bool {
         match &mut self.0 {
             Form::Packed(_) => false,
@@ -220,7 +220,7 @@ impl SortedSet {
         }
     }
 
-    /// Itself in the large form.
+    /// Converts the set to the large form if needed.
     fn large(&mut self) -> &mut Large {
         if let Form::Packed(packed) = &self.0 {
             let mut large = Box::<Large>::default();
@@ -251,7 +251,7 @@ impl SortedSet {
 }
 
 impl Large {
-    /// Takes a member's deadline away; whether it had one.
+    /// Removes a member's deadline; returns whether it had one.
     #[inline]
     fn forget(&mut self, member: &[u8]) -> bool {
         let Some(deadlines) = &mut self.deadlines else { return false };

@@ -1,4 +1,4 @@
-//! Ranges as commands name them, by score and by member, and what they are as ranks.
+//! Ranges as commands name them, by score and by member, and their conversion to ranks.
 //!
 //! Every range of a sorted set is a range of ranks: two searches find its ends. So counting is a
 //! subtraction, and an offset into a range an addition.
@@ -8,18 +8,18 @@ use super::tree::Point;
 /// Scores from `min` to `max`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScoreRange {
-    /// The least.
+    /// The lower end.
     pub min: f64,
-    /// Whether the least itself is left out.
+    /// Whether the lower end itself is excluded.
     pub after_min: bool,
-    /// The greatest.
+    /// The upper end.
     pub max: f64,
-    /// Whether the greatest itself is left out.
+    /// Whether the upper end itself is excluded.
     pub before_max: bool,
 }
 
 impl ScoreRange {
-    /// Scores from one to another, both included.
+    /// Scores between two ends, both included.
     pub fn closed(min: f64, max: f64) -> ScoreRange {
         ScoreRange { min, after_min: false, max, before_max: false }
     }
@@ -51,23 +51,23 @@ pub enum LexEnd<'a> {
     First,
     /// `+`: after every member.
     Last,
-    /// `[member`: this one belongs to the range.
+    /// `[member`: the member is included.
     Including(&'a [u8]),
-    /// `(member`: this one does not.
+    /// `(member`: the member is excluded.
     Excluding(&'a [u8]),
 }
 
-/// Members from one to another, of a sorted set whose scores are all equal.
+/// A range of members, in a sorted set whose scores are all equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LexRange<'a> {
-    /// Where it begins.
+    /// The lower end.
     pub min: LexEnd<'a>,
-    /// Where it ends.
+    /// The upper end.
     pub max: LexEnd<'a>,
 }
 
 impl<'a> LexRange<'a> {
-    /// The point where it begins; infinite scores stand for both ends of the set.
+    /// The point where the range starts; infinite scores stand for both ends of the set.
     pub(super) fn start(&self) -> Point<'a> {
         match self.min {
             LexEnd::First => Point::BeforeScore(f64::NEG_INFINITY),

@@ -4,11 +4,12 @@
 //! | member | score | member | score | ...
 //! ```
 //!
-//! A score is a number entry where it is a whole number, else a text entry of its eight bytes: it
-//! is read without parsing. (Redis's listpack has its text there; snapshots translate.)
+//! A score is a number entry if it is a whole number, otherwise a text entry of its eight bytes,
+//! which is read without parsing. (Redis's listpack has the score's text there; snapshots
+//! translate.)
 //!
-//! Everything here walks from an end. Sizes are bounded by the settings that say when a sorted set
-//! becomes a tree.
+//! Everything here walks from an end. The settings that decide when a sorted set becomes a tree
+//! bound the size.
 
 use std::ops::Range;
 
@@ -18,7 +19,7 @@ use crate::packed::{Element, Encoded, Packed, View, entry};
 
 use super::tree::Point;
 
-/// Whole numbers up to here are kept as such.
+/// Whole numbers up to this are stored as numbers.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Appends a score's entry.
@@ -31,7 +32,7 @@ pub fn encode_score(score: f64, out: &mut Encoded) {
     }
 }
 
-/// The score that an element is.
+/// The score that an element encodes.
 #[inline]
 pub fn score_of(element: Element<'_>) -> f64 {
     match element {
@@ -43,7 +44,7 @@ pub fn score_of(element: Element<'_>) -> f64 {
     }
 }
 
-/// A member as a bulk reply takes it.
+/// A member in the form for a bulk reply.
 #[inline]
 pub fn member_of(element: Element<'_>) -> StrRef<'_> {
     element.into()
@@ -55,7 +56,7 @@ pub fn find(view: View<'_>, member: &[u8]) -> Option<usize> {
     view.find(member, 2, 0)
 }
 
-/// The score after the member at an offset.
+/// The score that follows the member at an offset.
 #[inline]
 pub fn score_at(view: View<'_>, at: usize) -> f64 {
     score_of(view.at(view.next(at)))
@@ -78,8 +79,9 @@ pub fn seek(view: View<'_>, point: &Point<'_>) -> (usize, usize) {
     (at, rank)
 }
 
-/// The ranks between two points. If the pairs are not in the order of the points they are those
-/// from the first pair after the start, or up to the last before the end, as far as they go.
+/// The ranks between two points. If the pairs are not in the order of the points, the result is the
+/// run from the first pair after the start, or with `reverse` the run up to the last before the
+/// end.
 pub fn between(view: View<'_>, start: &Point<'_>, end: &Point<'_>, reverse: bool) -> Range<usize> {
     let sides = |(member, score): (StrRef<'_>, f64)| {
         let mut scratch = IntText::new();
@@ -104,13 +106,13 @@ pub fn between(view: View<'_>, start: &Point<'_>, end: &Point<'_>, reverse: bool
     from..from + count
 }
 
-/// Puts in a member that is not there.
+/// Inserts a new member.
 pub fn insert(packed: &mut Packed, score: f64, member: &[u8]) {
     let (at, _) = seek(packed.view(), &Point::BeforeEntry(score, member));
     insert_at(packed, at, score, member);
 }
 
-/// Puts a member after all others.
+/// Appends a member after all others.
 pub fn push(packed: &mut Packed, score: f64, member: &[u8]) {
     insert_at(packed, packed.entry_bytes(), score, member);
 }
@@ -122,7 +124,7 @@ fn insert_at(packed: &mut Packed, at: usize, score: f64, member: &[u8]) {
     packed.splice(at, 0, &pair, 2);
 }
 
-/// Gives the member at an offset another score.
+/// Sets another score for the member at an offset, and moves it.
 pub fn shift(packed: &mut Packed, at: usize, score: f64, member: &[u8]) {
     let view = packed.view();
     let score_from = view.next(at);
@@ -148,7 +150,7 @@ fn is_behind(point: &Point<'_>, score: f64, member: Option<Element<'_>>) -> bool
     member.is_some_and(|member| point.is_behind(score, member.text(&mut scratch)))
 }
 
-/// Pairs, upwards.
+/// Iterates over pairs, ascending.
 #[derive(Clone, Debug)]
 pub struct Walk<'a> {
     view: View<'a>,
@@ -182,11 +184,11 @@ impl<'a> Iterator for Walk<'a> {
     }
 }
 
-/// Pairs, downwards.
+/// Iterates over pairs, descending.
 #[derive(Clone, Debug)]
 pub struct WalkBack<'a> {
     view: View<'a>,
-    /// After the next pair.
+    /// The offset after the next pair.
     end: usize,
     left: usize,
 }

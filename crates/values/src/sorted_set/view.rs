@@ -1,4 +1,4 @@
-//! Reading a sorted set, whichever form it has.
+//! Read access to a sorted set in either form.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::range::{LexRange, ScoreRange};
 use super::small;
 use super::tree::{self, Point, Tree};
 
-/// The entries of a sorted set, to be read.
+/// A sorted set to be read, in either form.
 #[derive(Clone, Copy, Debug)]
 pub enum SortedSetRef<'a> {
     /// Pairs in one buffer.
@@ -45,7 +45,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// How many entries stand before a member, and its score.
+    /// A member's rank and score.
     #[inline]
     pub fn rank(self, member: &[u8]) -> Option<(usize, f64)> {
         match self {
@@ -62,8 +62,8 @@ impl<'a> SortedSetRef<'a> {
         self.between(&range.start(), &range.end())
     }
 
-    /// The ranks of the members in a range. Of use where all scores are equal; where they are
-    /// not, the packed form looks from the range's end if `reverse`, as the reference does.
+    /// The ranks of the members in a range. Meaningful where all scores are equal; where they are
+    /// not, the packed form searches from the range's end if `reverse`, as the reference does.
     pub fn ranks_by_lex(self, range: &LexRange<'_>, reverse: bool) -> Range<usize> {
         match self {
             SortedSetRef::Packed(view) => {
@@ -85,13 +85,13 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Entries with scores in a range, upwards: one search and no allocation.
+    /// Entries with scores in a range, ascending: one search and no allocation.
     pub fn by_score(self, range: ScoreRange) -> impl Iterator<Item = (StrRef<'a>, f64)> {
         let rank = self.rank_of_point(&range.start());
         self.entries(rank, usize::MAX).take_while(move |(_, score)| range.holds(*score))
     }
 
-    /// `count` entries from a rank on, upwards.
+    /// `count` entries from a rank on, ascending.
     #[inline]
     pub fn entries(self, rank: usize, count: usize) -> Entries<'a> {
         match self {
@@ -100,12 +100,12 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// All entries, upwards.
+    /// All entries, ascending.
     pub fn iter(self) -> Entries<'a> {
         self.entries(0, usize::MAX)
     }
 
-    /// `count` entries from a rank on, downwards.
+    /// `count` entries from a rank on, descending.
     #[inline]
     pub fn entries_back(self, rank: usize, count: usize) -> EntriesBack<'a> {
         match self {
@@ -116,9 +116,9 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Shows some entries in an order that does not depend on scores: each member that is there
-    /// from the first call to the last is shown. `from` is 0 or what the call before returned;
-    /// 0 at the end. A small sorted set is shown whole.
+    /// Shows entries in an order that does not depend on scores: each member that exists from the
+    /// first call to the last is shown. `from` is 0 or the result of the previous call; returns 0
+    /// at the end. A small sorted set is shown as a whole.
     pub fn scan(self, from: u64, count: usize, show: &mut dyn FnMut(&[u8], f64)) -> u64 {
         match self {
             SortedSetRef::Packed(_) => {
@@ -135,7 +135,7 @@ impl<'a> SortedSetRef<'a> {
     }
 }
 
-/// Entries upwards.
+/// Iterates over entries, ascending.
 #[derive(Clone, Debug)]
 pub enum Entries<'a> {
     /// Of the small form.
@@ -158,7 +158,7 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// Entries downwards.
+/// Iterates over entries, descending.
 #[derive(Clone, Debug)]
 pub enum EntriesBack<'a> {
     /// Of the small form.

@@ -6,22 +6,22 @@
 //!                                             | count, name value ...    (other names)
 //! ```
 //!
-//! The names are those of the block's first entry. Times are counted from the id the block began
-//! with; so are sequences while the time is the same. `flags and time` is one byte with three flags
-//! and the low four bits of the time, and if its top bit is set the rest of the time as LEB128. A
-//! sequence that is zero then is left out.
+//! The names are those of the block's first entry. Times are relative to the id with which the
+//! block began; so are sequences while the time is the same. `flags and time` is one byte with
+//! three flags and the low four bits of the time; if its top bit is set the rest of the time
+//! follows as LEB128. A sequence that is zero then is left out.
 //!
 //! Invariants
 //! 1. `bytes` is whole: names, then `kept` entries, of which `live` are not flagged as deleted.
 //! 2. Ids ascend strictly, and none is below `first`.
-//! 3. At least half of the entries kept, but for the last, are live; what would break that rewrites
-//!    the block. The last one is kept, deleted or not.
+//! 3. At least half of the stored entries, not counting the last, are live; a deletion that would
+//!    break that rewrites the block. The last entry is kept, deleted or not.
 //!
-//! `put` counts all entries that were ever put here, and `listpack` the bytes that the reference's
-//! listpack of them would take: the limits count these, so that blocks end where its nodes do, and
-//! approximate trimming leaves as much as there.
+//! `put` counts all entries that were ever added here, and `listpack` the bytes that the
+//! reference's listpack of them would take: the limits count these, so blocks end where the
+//! reference's nodes do, and approximate trimming leaves as much.
 //!
-//! Not here: how texts are written (`text`), which block an entry belongs to (`mod`). Tests: at the
+//! Not here: the encoding of texts (`text`), which block an entry belongs to (`mod`). Tests: at the
 //! foot of the file and `tests/stream.rs`.
 
 use pantala_table::{Renewal, size_class};
@@ -39,19 +39,19 @@ const TIME_SHIFT: u32 = 3;
 const TIME_MASK: u8 = 0xf;
 const MORE_TIME: u8 = 0x80;
 
-/// What an entry takes beside its texts, at most.
+/// The most bytes that an entry takes beside its texts.
 const ENTRY_MAX_BYTES: usize = 1 + 4 * text::LEB_MAX_BYTES;
-/// What a listpack takes without elements, and the end of a node's head in it.
+/// The overhead of a listpack: its frame, and the end of a node's head in it.
 const LISTPACK_BYTES: usize = 7 + 2;
-/// Blocks never grow beyond this; a limit of 0 means this one.
+/// The byte limit of a block; a limit of 0 means this one.
 const HARD_LIMIT_BYTES: usize = 1 << 30;
 
-/// Up to where a block is filled; 0: without end.
+/// How far a block is filled; 0: no limit.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockLimits {
-    /// Bytes, as the reference counts them.
+    /// Bytes, counted as the reference counts them.
     pub bytes: usize,
-    /// Entries, those included that were deleted.
+    /// Entries, including deleted ones.
     pub entries: usize,
 }
 
@@ -63,7 +63,7 @@ pub struct Block {
     live: u32,
     kept: u32,
     put: u32,
-    /// Where the entries begin.
+    /// The offset at which the entries begin.
     begin: u32,
     /// Size in bytes as a listpack, without the counts of live and deleted entries at its head.
     listpack: u32,
@@ -75,7 +75,7 @@ impl Keyed for Block {
     }
 }
 
-/// Names and values of an entry, in turn.
+/// The alternating names and values of an entry.
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     left: usize,
@@ -94,7 +94,7 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Names and values.
+    /// The names and values.
     #[inline]
     pub fn fields(&self) -> Fields<'a> {
         let (count, rest) = text::take_leb(self.names.unwrap_or(self.fields));
@@ -127,7 +127,7 @@ impl<'a> Iterator for Fields<'a> {
 
 impl ExactSizeIterator for Fields<'_> {}
 
-/// An entry as it lies: where it begins and ends, whether it is deleted.
+/// An encoded entry: where it begins and ends, and whether it is deleted.
 struct Raw<'a> {
     at: usize,
     end: usize,
@@ -143,7 +143,7 @@ impl Raw<'_> {
 }
 
 impl Block {
-    /// A block that begins with this entry. `pairs` are names and values in turn.
+    /// A block that begins with this entry. `pairs` alternates names and values.
     pub fn new(id: StreamId, pairs: &[&[u8]]) -> Block {
         let names = pairs.iter().step_by(2);
         let names_bytes: usize = names.clone().map(|name| text::len(name)).sum();
@@ -184,14 +184,14 @@ impl Block {
         true
     }
 
-    /// Bytes of the reference's listpack of all entries that were put here.
+    /// Bytes of the reference's listpack with all entries that were added here.
     fn listpack_bytes(&self) -> usize {
         let counts = int_len(u64::from(self.live)) + int_len(u64::from(self.put - self.live));
         self.listpack as usize + counts
     }
 
     fn grow_listpack(&mut self, bytes: usize) {
-        // More than 4 GB of an entry's heads is as good as full.
+        // More than 4 GB in the heads of entries counts as full.
         self.listpack = self.listpack.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
@@ -212,7 +212,7 @@ impl Block {
         })
     }
 
-    /// Time and sequence as they are written.
+    /// Time and sequence relative to the block, as encoded.
     #[inline]
     fn relative(&self, id: StreamId) -> (u64, u64) {
         match id.ms - self.first.ms {
@@ -249,7 +249,8 @@ impl Block {
             (texts + int_len(count as u64), 2 * count + 1)
         };
         self.set_length(length_at);
-        // There an entry is flags, time, sequence, its texts and how many elements all that is.
+        // In a listpack an entry is flags, time, sequence, its texts and the number of these
+        // elements.
         let relative =
             int_len(id.ms - self.first.ms) + int_len(id.seq.wrapping_sub(self.first.seq));
         self.grow_listpack(int_len(0) + relative + texts + int_len(elements as u64 + 3));
@@ -257,7 +258,7 @@ impl Block {
         self.put = self.put.saturating_add(1);
     }
 
-    /// Writes the length of what stands after `at`, where one byte is left for it.
+    /// Writes the length of what follows `at`, where one byte is reserved for it.
     #[inline]
     fn set_length(&mut self, at: usize) {
         let len = self.bytes.len() - at - 1;
@@ -308,7 +309,7 @@ impl Block {
         Entry { id: raw.id, fields: raw.fields, names }
     }
 
-    /// The entries that are there.
+    /// The live entries.
     #[inline]
     pub fn entries(&self) -> Entries<'_> {
         Entries { block: self, at: self.begin as usize }
@@ -327,22 +328,22 @@ impl Block {
         (raw.id == id && raw.is_live()).then(|| self.entry(&raw))
     }
 
-    /// The last entry.
+    /// The last live entry.
     pub fn last(&self) -> Option<Entry<'_>> {
         self.raws().filter(Raw::is_live).last().map(|raw| self.entry(&raw))
     }
 
-    /// The id of the last entry that was put here, also if it was deleted.
+    /// The id of the last entry that was added, deleted or not.
     pub fn last_id(&self) -> StreamId {
         self.raws().last().map_or(self.first, |raw| raw.id)
     }
 
-    /// How many entries are there.
+    /// How many live entries there are.
     pub fn len(&self) -> usize {
         self.live as usize
     }
 
-    /// Allocates its buffer anew, as large, if that lies in sparse pages.
+    /// Reallocates the buffer, at the same size, if it lies in sparse pages.
     pub fn renew(&mut self, renewal: &mut Renewal<'_>) {
         if self.bytes.capacity() > 0 && renewal.wants(self.bytes.as_ptr()) {
             let mut bytes = Vec::with_capacity(self.bytes.capacity());
@@ -360,7 +361,7 @@ impl Block {
         }
     }
 
-    /// No more is appended: gives back what is not needed.
+    /// Frees unused room: nothing more will be appended.
     pub fn close(&mut self) {
         self.bytes.shrink_to_fit();
     }
@@ -377,8 +378,8 @@ impl Block {
         true
     }
 
-    /// Deletes entries from the front on for which `is_dropped` says so, until `stop`; how many.
-    /// Both are asked with the id, `stop` first, with how many were deleted.
+    /// Deletes entries from the front for which `is_dropped` returns true, until `stop` returns
+    /// true; returns how many. Both get the id, `stop` first and with the number deleted so far.
     pub fn delete_front(
         &mut self,
         mut stop: impl FnMut(StreamId, usize) -> bool,
@@ -399,8 +400,8 @@ impl Block {
         deleted
     }
 
-    /// Lets go of the deleted entries at the end whose ids are above this one: others may come with
-    /// such ids. None above it is live.
+    /// Drops the deleted entries at the end whose ids are above `id`, so that new entries may get
+    /// such ids. No live entry is above `id`.
     pub fn forget_above(&mut self, id: StreamId) {
         let mut above = self.raws().skip_while(|raw| raw.id <= id);
         let Some(first) = above.next() else { return };
@@ -415,7 +416,7 @@ impl Block {
         self.live -= 1;
     }
 
-    /// Rewrites the block if more than half of it is deleted.
+    /// Rewrites the block if more than half of its entries are deleted.
     fn thin_out(&mut self) {
         if 2 * self.live + 1 >= self.kept || self.live == 0 {
             return;
@@ -434,7 +435,7 @@ impl Block {
     }
 }
 
-/// Bytes an entry of this many texts takes at most.
+/// The most bytes that an entry with this many texts takes.
 #[inline]
 fn entry_bound(texts: usize, texts_bytes: usize) -> usize {
     texts_bytes + texts * text::HEAD_MAX_BYTES + ENTRY_MAX_BYTES
@@ -454,7 +455,7 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// Passes over all entries below this id.
+    /// Skips all entries below this id.
     #[inline]
     pub fn skip_to(&mut self, id: StreamId) {
         while let Some(raw) = self.block.raw(self.at) {

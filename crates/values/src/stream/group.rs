@@ -22,16 +22,16 @@ use super::sorted::{Keyed, Sorted};
 /// The number of a consumer within its group.
 pub type ConsumerNumber = u32;
 
-/// An entry that was delivered and is not acknowledged.
+/// An entry that was delivered and not acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
-    /// Of the entry.
+    /// The id of the entry.
     pub id: StreamId,
-    /// To whom it was delivered last.
+    /// The consumer it was delivered to last.
     pub consumer: ConsumerNumber,
-    /// When.
+    /// The time of the last delivery.
     pub delivered_at: UnixMs,
-    /// How often.
+    /// The number of deliveries.
     pub count: u64,
 }
 
@@ -41,25 +41,25 @@ impl Keyed for Pending {
     }
 }
 
-/// One who reads for a group.
+/// A consumer of a group.
 #[derive(Clone, Debug)]
 pub struct Consumer {
     /// Its name.
     pub name: Box<[u8]>,
-    /// When it last asked for something.
+    /// When it last made a request.
     pub seen_at: UnixMs,
-    /// When it last got something.
+    /// When it last got an entry.
     pub active_at: Option<UnixMs>,
     pending: Sorted<StreamId>,
 }
 
 impl Consumer {
-    /// What it has not acknowledged, from an id on.
+    /// The ids that it has not acknowledged, from an id on.
     pub fn pending_from(&self, id: StreamId) -> impl Iterator<Item = StreamId> + '_ {
         self.pending.iter_from(id).copied()
     }
 
-    /// How much it has not acknowledged.
+    /// How many entries it has not acknowledged.
     pub fn pending_count(&self) -> usize {
         self.pending.len()
     }
@@ -78,7 +78,7 @@ pub struct Group {
     free: Vec<ConsumerNumber>,
 }
 
-/// A guess at what one consumer takes, beside its name and what is pending.
+/// Estimated bytes of a consumer, beside its name and pending ids.
 const CONSUMER_BYTES: usize = size_of::<Option<Consumer>>() + 48;
 
 impl Group {
@@ -94,13 +94,13 @@ impl Group {
         }
     }
 
-    /// Allocated bytes, about.
+    /// Allocated bytes, approximately.
     pub fn heap_bytes(&self) -> usize {
         let lists = self.pending.heap_bytes() + self.pending.len() * size_of::<StreamId>();
         lists + self.names.len() * CONSUMER_BYTES
     }
 
-    /// All that is pending.
+    /// All pending entries of the group.
     pub fn pending(&self) -> &Sorted<Pending> {
         &self.pending
     }
@@ -110,7 +110,7 @@ impl Group {
         self.names.len()
     }
 
-    /// The consumers, by their names.
+    /// The consumers, in the order of their names.
     pub fn consumers(&self) -> impl Iterator<Item = &Consumer> {
         self.names.values().filter_map(|number| self.consumer(*number))
     }
@@ -125,12 +125,12 @@ impl Group {
         self.consumers.get(number as usize)?.as_ref()
     }
 
-    /// The consumer with this number, to be changed.
+    /// Mutable access to the consumer with this number.
     pub fn consumer_mut(&mut self, number: ConsumerNumber) -> Option<&mut Consumer> {
         self.consumers.get_mut(number as usize)?.as_mut()
     }
 
-    /// The consumer with this name, which is made if need be, and whether it was.
+    /// The consumer with this name, created if missing, and whether it was created.
     pub fn consumer_or_new(&mut self, name: &[u8], now: UnixMs) -> (ConsumerNumber, bool) {
         if let Some(number) = self.find_consumer(name) {
             return (number, false);
@@ -153,7 +153,7 @@ impl Group {
         (number, true)
     }
 
-    /// Removes a consumer with what is pending for it; how much that was.
+    /// Removes a consumer with its pending entries; returns how many those were.
     pub fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
         let number = self.names.remove(name)?;
         let consumer = self.consumers[number as usize].take()?;
@@ -164,13 +164,13 @@ impl Group {
         Some(consumer.pending.len())
     }
 
-    /// An entry is delivered for the first time, or again as if it were.
+    /// Records a delivery of an entry as its first.
     #[inline]
     pub fn deliver(&mut self, id: StreamId, consumer: ConsumerNumber, now: UnixMs) {
         self.hold(Pending { id, consumer, delivered_at: now, count: 1 });
     }
 
-    /// Makes an entry pending as said here, whatever it was before.
+    /// Makes an entry pending as given, whatever it was before.
     pub fn hold(&mut self, pending: Pending) {
         let Pending { id, consumer, .. } = pending;
         if let Some(before) = self.pending.insert(pending) {
@@ -186,7 +186,7 @@ impl Group {
         }
     }
 
-    /// An entry is delivered once more to whom it is pending for.
+    /// Records another delivery of a pending entry to the same consumer.
     pub fn redeliver(&mut self, id: StreamId, now: UnixMs) {
         if let Some(pending) = self.pending.get_mut(id) {
             pending.delivered_at = now;
@@ -194,7 +194,7 @@ impl Group {
         }
     }
 
-    /// An entry is pending no longer; whether it was.
+    /// Acknowledges an entry; returns whether it was pending.
     #[inline]
     pub fn acknowledge(&mut self, id: StreamId) -> bool {
         let Some(pending) = self.pending.remove(id) else { return false };
@@ -205,11 +205,11 @@ impl Group {
     }
 }
 
-/// The largest count of deliveries.
+/// The largest delivery count.
 pub const MOST_DELIVERIES: u64 = i64::MAX as u64;
 
-/// A count of deliveries after one more. It stays one that XCLAIM takes: what an append-only file
-/// says of it must be read back.
+/// The delivery count plus one, capped at a value that XCLAIM accepts: an append-only file must be
+/// readable again.
 pub fn once_more(count: u64) -> u64 {
     if count < MOST_DELIVERIES { count + 1 } else { count }
 }

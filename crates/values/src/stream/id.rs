@@ -1,4 +1,4 @@
-//! The id of an entry: a time in milliseconds and a number within it, ordered.
+//! The id of an entry: a time in milliseconds and a sequence number, ordered.
 //!
 //! Parsing accepts what the reference's `strtoull` accepts: leading blanks, a sign, leading zeros,
 //! and anything after a zero byte is ignored.
@@ -14,7 +14,7 @@ pub struct StreamId {
     pub seq: u64,
 }
 
-/// A text longer than this is no id.
+/// A longer text is not an id.
 const TEXT_MAX_BYTES: usize = 127;
 /// Bytes of the longest id's text: two numbers of 20 digits and the dash.
 pub const ID_TEXT_MAX_BYTES: usize = 41;
@@ -22,21 +22,21 @@ pub const ID_TEXT_MAX_BYTES: usize = 41;
 /// The second half of an id as a client gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequence {
-    /// This number.
+    /// A given number.
     Given(u64),
-    /// `ms` alone.
+    /// Missing: `ms` alone.
     Missing,
-    /// `ms-*`
+    /// To be chosen: `ms-*`
     Any,
 }
 
 impl StreamId {
-    /// The smallest.
+    /// The smallest id.
     pub const MIN: StreamId = StreamId { ms: 0, seq: 0 };
-    /// The largest.
+    /// The largest id.
     pub const MAX: StreamId = StreamId { ms: u64::MAX, seq: u64::MAX };
 
-    /// An id.
+    /// An id from its parts.
     pub const fn new(ms: u64, seq: u64) -> StreamId {
         StreamId { ms, seq }
     }
@@ -59,7 +59,7 @@ impl StreamId {
         }
     }
 
-    /// `ms-seq`, in the end of `out`.
+    /// Formats the id as `ms-seq` at the end of `out`.
     #[inline]
     pub fn write(self, out: &mut [u8; ID_TEXT_MAX_BYTES]) -> &[u8] {
         let mut digits = [0; 20];
@@ -75,7 +75,7 @@ impl StreamId {
         &out[from..]
     }
 
-    /// Both halves of a text; `None` for what is no id. `-` and `+` are none.
+    /// Parses both halves; `None` if the text is not an id. `-` and `+` are not.
     pub fn parse(text: &[u8]) -> Option<(u64, Sequence)> {
         if text.len() > TEXT_MAX_BYTES {
             return None;
@@ -91,7 +91,7 @@ impl StreamId {
         }
     }
 
-    /// An id whose second half is `missing` where it is not given; `None` for what is no id.
+    /// Parses an id; `missing` replaces an absent second half. `None` if the text is not an id.
     pub fn parse_strict(text: &[u8], missing: u64) -> Option<StreamId> {
         let (ms, seq) = StreamId::parse(text)?;
         match seq {
@@ -106,7 +106,7 @@ fn parse_half(text: &[u8]) -> Option<u64> {
     parse_u64(text).or_else(|| parse_odd(text))
 }
 
-/// A number as `strtoull` reads it.
+/// Parses a number as `strtoull` does.
 #[cold]
 fn parse_odd(text: &[u8]) -> Option<u64> {
     // A negative number in its usual spelling is out of range; in another it wraps around.

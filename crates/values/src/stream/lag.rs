@@ -1,16 +1,16 @@
-//! How far a group is behind: the entries it has still to read, where that can be told without
-//! counting them.
+//! The lag of a group: how many entries it has still to read, where that is known without counting
+//! them.
 //!
-//! A group counts what it reads. Such a count is right as long as nothing ahead of the group was
-//! deleted by its id; the stream remembers only the largest id so deleted. What can be told follows
-//! the reference case by case, because clients see when it is `nil`. Clients may set the count of
-//! all entries to any number below 2^64, and arithmetic with it wraps around as it does there.
+//! A group counts what it reads. The count is right as long as nothing ahead of the group was
+//! deleted by id; the stream remembers only the largest deleted id. The cases follow the reference
+//! exactly, because clients see when the lag is `nil`. Clients may set the count of all entries to
+//! any number below 2^64, and arithmetic wraps around as in the reference.
 
 use super::group::Group;
 use super::id::StreamId;
 use super::{Entries, Stream};
 
-/// What is known of a stream as a whole.
+/// The counters of a whole stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counts {
     pub length: u64,
@@ -21,13 +21,13 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Whether something from `start` on was deleted.
+    /// Whether an entry from `start` on was deleted.
     fn has_gaps_from(&self, start: StreamId) -> bool {
         let nothing_deleted = self.length == 0 || self.max_deleted_id == StreamId::MIN;
         !nothing_deleted && start <= self.max_deleted_id
     }
 
-    /// How many of all entries ever added are up to this id; `None` where it cannot be told.
+    /// How many entries ever added have ids up to this one; `None` where that is unknown.
     fn read_up_to(&self, id: StreamId) -> Option<i64> {
         let added = self.entries_added as i64;
         if self.entries_added == 0 {
@@ -75,19 +75,19 @@ impl Stream {
         }
     }
 
-    /// How many entries were ever added up to this id; `None` where it cannot be told.
+    /// How many entries ever added have ids up to this one; `None` where that is unknown.
     pub fn entries_up_to(&self, id: StreamId) -> Option<i64> {
         self.counts().read_up_to(id)
     }
 
-    /// How many entries a group has still to read; `None` where it cannot be told.
+    /// How many entries a group has still to read; `None` where that is unknown.
     pub fn lag(&self, group: &Group) -> Option<i64> {
         self.counts().lag(group)
     }
 }
 
 impl Entries<'_> {
-    /// A group has read on to this id.
+    /// Records that a group has read up to this id.
     #[inline]
     pub fn advance(&self, group: &mut Group, id: StreamId) {
         let counts = &self.counts;

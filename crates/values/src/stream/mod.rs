@@ -11,7 +11,7 @@
 //! | `text`, `block` | some consecutive entries in one buffer |
 //! | `sorted` | ordered lists in chunks: of blocks, of what is pending |
 //! | `range` | reading from one id to another, either way |
-//! | `trim` | cutting off at the front |
+//! | `trim` | removing entries at the front |
 //! | `group` | consumer groups |
 //! | `lag` | how far a group is behind |
 //! | here | the stream itself |
@@ -21,7 +21,7 @@
 //! 2. `length` is the sum of their live entries; no id is above `last_id`.
 //! 3. `block_bytes` is the sum of what the blocks have allocated.
 //!
-//! A stream may be empty and is not removed for that: it remembers its last id and its groups.
+//! A stream may be empty and is not removed then: it remembers its last id and its groups.
 
 mod block;
 mod group;
@@ -63,10 +63,10 @@ struct Body {
     groups: BTreeMap<Box<[u8]>, Box<Group>>,
 }
 
-/// The texts of an entry are larger than this together: it is refused.
+/// The limit for the texts of an entry together; a larger entry is refused.
 const ENTRY_LIMIT_BYTES: usize = 1 << 30;
 
-/// What XSETID changes.
+/// The counters that XSETID sets.
 #[derive(Clone, Copy, Debug)]
 pub struct Counters {
     /// The last id.
@@ -88,12 +88,12 @@ impl Stream {
         self.0.length == 0
     }
 
-    /// The id that was given last.
+    /// The id that was added last.
     pub fn last_id(&self) -> StreamId {
         self.0.last_id
     }
 
-    /// The largest id that was deleted by its id.
+    /// The largest id that was deleted by id.
     pub fn max_deleted_id(&self) -> StreamId {
         self.0.max_deleted_id
     }
@@ -108,7 +108,7 @@ impl Stream {
         self.0.blocks.len()
     }
 
-    /// The id of the first entry; zero where there is none.
+    /// The id of the first entry; zero in an empty stream.
     pub fn first_id(&self) -> StreamId {
         first_id(&self.0.blocks)
     }
@@ -118,18 +118,18 @@ impl Stream {
         self.0.blocks.last()?.last()
     }
 
-    /// The next id for the time `now`: above all that were given, also if the clock stepped back.
+    /// The next id for the time `now`: above all given ids, also if the clock stepped back.
     #[inline]
     pub fn next_id(&self, now: UnixMs) -> Option<StreamId> {
         next_id(self.0.last_id, now)
     }
 
-    /// Whether the texts of one entry are too many bytes.
+    /// Whether the texts of one entry are too large together.
     pub fn is_too_large(pairs: &[&[u8]]) -> bool {
         pairs.iter().map(|text| text.len()).sum::<usize>() > ENTRY_LIMIT_BYTES
     }
 
-    /// Appends an entry. Its id is above `last_id`; `pairs` are names and values in turn, and not
+    /// Appends an entry. Its id is above `last_id`; `pairs` alternates names and values and is not
     /// too large.
     #[inline]
     pub fn append(&mut self, id: StreamId, pairs: &[&[u8]], limits: BlockLimits) {
@@ -192,7 +192,7 @@ impl Stream {
         }
     }
 
-    /// The groups, by their names.
+    /// The groups, in the order of their names.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = (&[u8], &Group)> {
         self.0.groups.iter().map(|(name, group)| (&**name, &**group))
     }
@@ -202,12 +202,12 @@ impl Stream {
         self.0.groups.get(name).map(|group| &**group)
     }
 
-    /// The group with this name, to be changed.
+    /// Mutable access to the group with this name.
     pub fn group_mut(&mut self, name: &[u8]) -> Option<&mut Group> {
         self.0.groups.get_mut(name).map(|group| &mut **group)
     }
 
-    /// The group with this name, to be changed, beside the entries.
+    /// Mutable access to the group with this name, and read access to the entries.
     pub fn group_and_entries(&mut self, name: &[u8]) -> Option<(&mut Group, Entries<'_>)> {
         let Body { groups, blocks, length, last_id, max_deleted_id, entries_added, .. } =
             &mut *self.0;
@@ -236,13 +236,13 @@ impl Stream {
         self.0.groups.remove(name).is_some()
     }
 
-    /// An entry is pending in no group any longer; whether it was in any.
+    /// Makes an entry pending in no group; returns whether it was pending in any.
     pub fn drop_references(&mut self, id: StreamId) -> bool {
         let groups = self.0.groups.values_mut();
         groups.fold(false, |found, group| group.acknowledge(id) | found)
     }
 
-    /// Whether some group has still to read or to acknowledge an entry.
+    /// Whether some group has not read or not acknowledged an entry.
     pub fn is_referenced(&self, id: StreamId) -> bool {
         let mut groups = self.0.groups.values();
         groups.any(|group| id > group.last_id || group.pending().get(id).is_some())
@@ -254,14 +254,14 @@ fn first_id(blocks: &Sorted<Block>) -> StreamId {
     first.map_or(StreamId::MIN, |entry| entry.id)
 }
 
-/// The entries of a stream whose group is borrowed apart.
+/// The entries of a stream whose group is borrowed separately.
 #[derive(Clone, Copy, Debug)]
 pub struct Entries<'a> {
     blocks: &'a Sorted<Block>,
     counts: lag::Counts,
 }
 
-/// The id after `last` for the time `now`; `None` when all are used up.
+/// The id after `last` for the time `now`; `None` when no ids are left.
 #[inline]
 pub fn next_id(last: StreamId, now: UnixMs) -> Option<StreamId> {
     let ms = u64::try_from(now.0).unwrap_or(0);

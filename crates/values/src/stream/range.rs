@@ -5,7 +5,7 @@ use super::id::StreamId;
 use super::sorted::{self, Keyed, Sorted};
 use super::{Entries, Stream};
 
-/// Entries in order. See [`Stream::range`].
+/// Iterates over entries, ascending. See [`Stream::range`].
 #[derive(Debug)]
 pub struct Range<'a> {
     blocks: sorted::From<'a, Block>,
@@ -13,7 +13,7 @@ pub struct Range<'a> {
     end: StreamId,
 }
 
-/// Entries from the end. See [`Stream::range_back`].
+/// Iterates over entries, descending. See [`Stream::range_back`].
 #[derive(Debug)]
 pub struct RangeBack<'a> {
     blocks: sorted::Back<'a, Block>,
@@ -37,7 +37,7 @@ impl Stream {
         range(&self.0.blocks, start, end)
     }
 
-    /// How many entries there are from `start` to `end`, roughly.
+    /// The approximate number of entries from `start` to `end`.
     pub fn count_about(&self, start: StreamId, end: StreamId) -> u64 {
         let blocks = &self.0.blocks;
         let between = blocks.count_below(end).saturating_sub(blocks.count_below(start)) as u64;
@@ -58,7 +58,7 @@ impl<'a> Entries<'a> {
         range(self.blocks, start, StreamId::MAX)
     }
 
-    /// Whether there is none after this id, as far as can be told at a glance.
+    /// Whether there is no entry after this id, as far as a quick check can tell.
     #[inline]
     pub fn are_read_up_to(&self, id: StreamId) -> bool {
         id >= self.counts.last_id

@@ -19,7 +19,7 @@ use super::id::StreamId;
 /// The most things in a chunk.
 pub(super) const CHUNK: usize = 64;
 
-/// A thing with an id, which does not change while it is kept.
+/// A thing with an id that does not change while it is stored.
 pub trait Keyed {
     /// The id.
     fn id(&self) -> StreamId;
@@ -44,7 +44,7 @@ impl<T> Default for Sorted<T> {
     }
 }
 
-/// A place among the things: before one, or at the end.
+/// A position: before a thing, or at the end.
 type Place = (usize, usize);
 
 impl<T: Keyed> Sorted<T> {
@@ -69,7 +69,8 @@ impl<T: Keyed> Sorted<T> {
         things * size_of::<T>() + self.chunks.capacity() * size_of::<Vec<T>>()
     }
 
-    /// The things of a chunk, to be changed in all but their ids; `None`: there is no such chunk.
+    /// Mutable access to the things of a chunk, whose ids must not change; `None`: there is no such
+    /// chunk.
     pub fn chunk_mut(&mut self, number: usize) -> Option<&mut [T]> {
         self.chunks.get_mut(number).map(Vec::as_mut_slice)
     }
@@ -77,7 +78,7 @@ impl<T: Keyed> Sorted<T> {
     /// The first thing whose id is not below this one.
     #[inline]
     fn place(&self, id: StreamId) -> Place {
-        // Most often it is about the newest.
+        // Most lookups are about the newest.
         if let Some(last) = self.chunks.back()
             && let Some(first) = last.first()
             && first.id() <= id
@@ -90,7 +91,7 @@ impl<T: Keyed> Sorted<T> {
         self.tidy((chunk, things.partition_point(|thing| thing.id() < id)))
     }
 
-    /// The end of a chunk is the start of the next.
+    /// Normalises a place: the end of a chunk becomes the start of the next.
     fn tidy(&self, (chunk, at): Place) -> Place {
         match self.chunks.get(chunk) {
             Some(things) if at == things.len() && chunk + 1 < self.chunks.len() => (chunk + 1, 0),
@@ -108,7 +109,7 @@ impl<T: Keyed> Sorted<T> {
         self.at(self.place(id)).filter(|thing| thing.id() == id)
     }
 
-    /// The thing with this id, to be changed.
+    /// Mutable access to the thing with this id.
     #[inline]
     pub fn get_mut(&mut self, id: StreamId) -> Option<&mut T> {
         let (chunk, at) = self.place(id);
@@ -121,7 +122,7 @@ impl<T: Keyed> Sorted<T> {
         self.at(self.at_most_place(id)?)
     }
 
-    /// The last thing whose id is not above this one, to be changed.
+    /// Mutable access to the last thing whose id is not above this one.
     pub fn at_most_mut(&mut self, id: StreamId) -> Option<&mut T> {
         let (chunk, at) = self.at_most_place(id)?;
         self.chunks.get_mut(chunk)?.get_mut(at)
@@ -138,28 +139,28 @@ impl<T: Keyed> Sorted<T> {
         }
     }
 
-    /// The first.
+    /// The first thing.
     pub fn first(&self) -> Option<&T> {
         self.chunks.front()?.first()
     }
 
-    /// The first, to be changed.
+    /// Mutable access to the first thing.
     pub fn first_mut(&mut self) -> Option<&mut T> {
         self.chunks.front_mut()?.first_mut()
     }
 
-    /// The last, to be changed.
+    /// Mutable access to the last thing.
     #[inline]
     pub fn last_mut(&mut self) -> Option<&mut T> {
         self.chunks.back_mut()?.last_mut()
     }
 
-    /// The last.
+    /// The last thing.
     pub fn last(&self) -> Option<&T> {
         self.chunks.back()?.last()
     }
 
-    /// Adds a thing at the end: its id is above all others.
+    /// Appends a thing, whose id is above all others.
     #[inline]
     pub fn push(&mut self, thing: T) {
         debug_assert!(self.last().is_none_or(|last| last.id() < thing.id()));
@@ -175,7 +176,7 @@ impl<T: Keyed> Sorted<T> {
         }
     }
 
-    /// Adds a thing, or puts it into the place of the one with its id, which is returned.
+    /// Adds a thing, or replaces the thing with its id, which is returned.
     pub fn insert(&mut self, thing: T) -> Option<T> {
         let id = thing.id();
         if self.last().is_none_or(|last| last.id() < id) {
@@ -199,19 +200,19 @@ impl<T: Keyed> Sorted<T> {
         None
     }
 
-    /// Takes out the thing with this id.
+    /// Removes the thing with this id.
     pub fn remove(&mut self, id: StreamId) -> Option<T> {
         let (chunk, at) = self.place(id);
         self.at((chunk, at)).filter(|thing| thing.id() == id)?;
         Some(self.take((chunk, at)))
     }
 
-    /// Takes out the first.
+    /// Removes the first thing.
     pub fn pop_first(&mut self) -> Option<T> {
         (self.len > 0).then(|| self.take((0, 0)))
     }
 
-    /// Takes out the last.
+    /// Removes the last thing.
     pub fn pop_last(&mut self) -> Option<T> {
         let chunk = self.chunks.len().checked_sub(1)?;
         Some(self.take((chunk, self.chunks[chunk].len() - 1)))
@@ -230,7 +231,7 @@ impl<T: Keyed> Sorted<T> {
         thing
     }
 
-    /// A sparse chunk in the middle joins the one before it, if both fit in half a chunk.
+    /// Joins a sparse chunk in the middle with the chunk before it, if both fit in half a chunk.
     fn merge(&mut self, chunk: usize) {
         if self.chunks[chunk - 1].len() + self.chunks[chunk].len() <= CHUNK / 2 {
             let tail = self.chunks.remove(chunk).unwrap_or_default();
@@ -238,29 +239,29 @@ impl<T: Keyed> Sorted<T> {
         }
     }
 
-    /// All, from the front.
+    /// All things, from the front.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.chunks.iter().flatten()
     }
 
-    /// Those from this id on.
+    /// The things from this id on.
     pub fn iter_from(&self, id: StreamId) -> From<'_, T> {
         From { sorted: self, place: self.place(id) }
     }
 
-    /// Those from the last one whose id is not above this one on; all, if there is none.
+    /// The things from the last one whose id is not above this one on; all, if there is none.
     #[inline]
     pub fn iter_around(&self, id: StreamId) -> From<'_, T> {
         From { sorted: self, place: self.at_most_place(id).unwrap_or((0, 0)) }
     }
 
-    /// How many have an id below this one, about: to the nearest chunk.
+    /// The approximate number of ids below this one, to the nearest chunk.
     pub fn count_below(&self, id: StreamId) -> usize {
         let (chunk, at) = self.place(id);
         (chunk * CHUNK + at).min(self.len)
     }
 
-    /// Those up to this id, from the end.
+    /// The things up to this id, from the end.
     pub fn iter_back(&self, id: StreamId) -> Back<'_, T> {
         Back { sorted: self, place: self.at_most_place(id) }
     }

@@ -18,12 +18,12 @@ use crate::packed::{Element, entry};
 
 const LONGER: u8 = 0xc0;
 const LONGEST: u8 = 0xd0;
-/// What stands in front of a text at most.
+/// The most bytes in front of a text.
 pub const HEAD_MAX_BYTES: usize = 5;
-/// Most bytes of a length.
+/// The most bytes of an LEB128 number.
 pub const LEB_MAX_BYTES: usize = 10;
 
-/// Appends a text; how many bytes a listpack would take for it.
+/// Appends a text; returns how many bytes a listpack would take for it.
 #[inline]
 pub fn push(out: &mut Vec<u8>, text: &[u8]) -> usize {
     let element = Element::of(text);
@@ -55,7 +55,7 @@ fn push_int(out: &mut Vec<u8>, number: i64) {
     out.extend_from_slice(&number.to_le_bytes()[..len]);
 }
 
-/// Bytes of a number with its sign.
+/// Bytes of a signed number.
 #[inline]
 fn int_len(number: i64) -> usize {
     let magnitude = number ^ (number >> 63);
@@ -78,7 +78,7 @@ pub fn len(text: &[u8]) -> usize {
     }
 }
 
-/// The first text and what stands after it. Panics on what [`push`] does not write.
+/// The first text and the remaining bytes. Panics on bytes that [`push`] does not write.
 #[inline]
 pub fn take(bytes: &[u8]) -> (Element<'_>, &[u8]) {
     let first = bytes[0];
@@ -104,7 +104,7 @@ pub fn take(bytes: &[u8]) -> (Element<'_>, &[u8]) {
     (Element::Bytes(text), rest)
 }
 
-/// Appends a length.
+/// Appends a number as LEB128.
 #[inline]
 pub fn push_leb(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -119,7 +119,7 @@ pub fn leb_len(value: u64) -> usize {
     (70 - (value | 1).leading_zeros() as usize) / 7
 }
 
-/// The first length and what stands after it.
+/// The first LEB128 number and the remaining bytes.
 #[inline]
 pub fn take_leb(bytes: &[u8]) -> (u64, &[u8]) {
     let first = bytes[0];

@@ -1,15 +1,15 @@
-//! Cutting entries off at the front.
+//! Removing entries at the front.
 //!
-//! Exact trimming deletes entry by entry where a block does not go as a whole; approximate trimming
-//! lets whole blocks go and nothing else. An entry that was deleted by its id still counts there as
-//! the last of its block, as in the reference's nodes.
+//! Exact trimming deletes single entries where a block is not removed as a whole; approximate
+//! trimming removes only whole blocks. For that an entry that was deleted by id still counts as the
+//! last of its block, as in the reference's nodes.
 
 use super::block::Block;
 use super::id::StreamId;
 use super::sorted::Keyed;
 use super::{Body, Stream};
 
-/// What is to stay.
+/// What remains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// At most this many entries.
@@ -18,33 +18,33 @@ pub enum Bound {
     Id(StreamId),
 }
 
-/// What becomes of groups' references to entries that are deleted.
+/// What happens to groups' references to deleted entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum References {
     /// They stay, and point to nothing.
     #[default]
     Keep,
-    /// They go, too.
+    /// They are removed.
     Drop,
-    /// Only what all groups have read and acknowledged is deleted.
+    /// Only entries that all groups have read and acknowledged are deleted.
     Acknowledged,
 }
 
 /// How to trim.
 #[derive(Clone, Copy, Debug)]
 pub struct Trim {
-    /// What is to stay.
+    /// What remains.
     pub bound: Bound,
-    /// Whole blocks only.
+    /// Whether only whole blocks are removed.
     pub approximate: bool,
-    /// The most entries that may go; 0: as many as it takes.
+    /// The most entries to delete; 0: no limit.
     pub limit: u64,
-    /// What becomes of references.
+    /// What happens to references.
     pub references: References,
 }
 
 impl Stream {
-    /// Trims; how many entries went.
+    /// Trims; returns how many entries were deleted.
     pub fn trim(&mut self, trim: Trim) -> u64 {
         match self.minds_references(trim) {
             true => self.trim_slowly(trim, &mut |_| {}),
@@ -52,17 +52,17 @@ impl Stream {
         }
     }
 
-    /// Trims and tells the id of each entry that goes, where references are minded.
+    /// Trims, and passes the id of each deleted entry to `gone` where references matter.
     pub fn trim_each(&mut self, trim: Trim, gone: &mut dyn FnMut(StreamId)) -> u64 {
         self.trim_slowly(trim, gone)
     }
 
-    /// Whether trimming has to look at what groups have still to do with entries.
+    /// Whether trimming must look at the references of groups.
     pub fn minds_references(&self, trim: Trim) -> bool {
         trim.references != References::Keep && !self.0.groups.is_empty()
     }
 
-    /// About how many entries [`Stream::trim`] will look at.
+    /// The approximate number of entries that [`Stream::trim`] will look at.
     pub fn trim_cost(&self, trim: Trim) -> u64 {
         let most = if trim.limit == 0 { u64::MAX } else { trim.limit };
         let excess = match trim.bound {
@@ -75,10 +75,10 @@ impl Stream {
         excess.min(most)
     }
 
-    /// Looks at each entry, because references are to be looked at or dropped.
+    /// Trims entry by entry, because references must be checked or removed.
     fn trim_slowly(&mut self, trim: Trim, gone: &mut dyn FnMut(StreamId)) -> u64 {
         let only_acknowledged = trim.references == References::Acknowledged;
-        // After this no entry was read by all groups.
+        // Entries after this were not read by all groups.
         let last_read = self.0.groups.values().map(|group| group.last_id).min();
         let last_read = last_read.unwrap_or(StreamId::MAX);
         let (mut deleted, mut from) = (0, Some(StreamId::MIN));
@@ -102,7 +102,7 @@ impl Stream {
         deleted
     }
 
-    /// The ids of one block that may go, if that block may be touched.
+    /// The deletable ids of one block, if that block may be touched.
     fn droppable(&self, trim: Trim, from: StreamId, deleted: u64) -> Option<BlockIds> {
         let block = self.0.blocks.iter_around(from).find(|block| {
             // The block around `from` may lie wholly before it.
@@ -132,7 +132,7 @@ impl Stream {
     }
 }
 
-/// The ids of a block that may go, and the last of all its ids.
+/// The deletable ids of a block, and the last of all its ids.
 struct BlockIds {
     all: Vec<StreamId>,
     last: StreamId,
@@ -183,7 +183,7 @@ impl Body {
         deleted
     }
 
-    /// Deletes an entry as trimming does: it does not count as deleted by its id.
+    /// Deletes an entry as trimming does: it does not count as deleted by id.
     fn delete_at_front(&mut self, id: StreamId) -> bool {
         let Some(block) = self.blocks.at_most_mut(id) else { return false };
         let before = block.heap_bytes();

@@ -1,4 +1,4 @@
-//! Characters in fewer bits: each is its place among the symbols that occur.
+//! Encodes characters in fewer bits: the index among the symbols that occur.
 //!
 //! | symbols | bits | for instance |
 //! |---|---|---|
@@ -13,19 +13,19 @@
 //!
 //! Tests: at the foot.
 
-/// The most symbols that are numbered; with more a character is itself.
+/// The most symbols that are numbered; with more, characters are not replaced.
 const MOST_SYMBOLS: usize = 64;
 /// Characters of a group.
 pub const GROUP: usize = 8;
-/// Bits of a character that is as it was.
+/// Bits of a character that is not replaced.
 const PLAIN_BITS: usize = 8;
-/// Bits of a character of ASCII.
+/// Bits of an ASCII character.
 const ASCII_BITS: usize = 7;
 
-/// How characters are written.
+/// The code for the characters of a text.
 pub struct Code {
     bits: usize,
-    /// In ascending order; none where a character is itself.
+    /// The symbols in ascending order; empty where characters are not replaced.
     symbols: Vec<u8>,
 }
 
@@ -49,7 +49,7 @@ impl Code {
         self.bits
     }
 
-    /// The symbols, to be kept beside a text.
+    /// The symbols, to be stored beside a text.
     pub fn symbols(&self) -> &[u8] {
         &self.symbols
     }
@@ -62,7 +62,7 @@ impl Code {
         }
     }
 
-    /// Appends a text.
+    /// Encodes a text and appends it.
     pub fn write(&self, text: &[u8], out: &mut Vec<u8>) {
         if self.bits == PLAIN_BITS {
             return out.extend_from_slice(text);
@@ -75,7 +75,7 @@ impl Code {
         out.reserve(self.bytes(text.len()) + GROUP);
         let mut push = |eight: [u8; GROUP]| {
             let eight = if has_codes { eight.map(|byte| codes[usize::from(byte)]) } else { eight };
-            // Eight bytes are copied in one step; what is too much of them is cut off.
+            // Eight bytes are copied in one step; the excess is cut off.
             out.extend_from_slice(&squeeze(eight, self.bits));
             out.truncate(out.len() - (GROUP - self.bits));
         };
@@ -92,7 +92,7 @@ impl Code {
 /// The symbols of a text in order, if they are few.
 fn symbols(text: &[u8]) -> Option<Vec<u8>> {
     let mut seen = [false; 256];
-    // What has many has them in the beginning.
+    // A text with many symbols shows them at the beginning.
     for part in text.chunks(512) {
         part.iter().for_each(|byte| seen[usize::from(*byte)] = true);
         if seen.iter().filter(|seen| **seen).count() > MOST_SYMBOLS {
@@ -102,7 +102,7 @@ fn symbols(text: &[u8]) -> Option<Vec<u8>> {
     Some((0..=u8::MAX).filter(|byte| seen[usize::from(*byte)]).collect())
 }
 
-/// Reads what [`Code::write`] wrote.
+/// Decodes what [`Code::write`] wrote.
 #[derive(Clone, Copy)]
 pub struct Reader<'a> {
     bits: usize,
@@ -111,18 +111,18 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Of a code's parts and what it wrote.
+    /// A reader from the parts of a code and the encoded bytes.
     pub fn new(bits: usize, symbols: &'a [u8], bytes: &'a [u8]) -> Reader<'a> {
         Reader { bits, symbols, bytes }
     }
 
-    /// The text, where it is kept as it is.
+    /// The text, where it is stored unchanged.
     #[inline]
     pub fn plain(&self) -> Option<&'a [u8]> {
         (self.bits == PLAIN_BITS).then_some(self.bytes)
     }
 
-    /// Appends the text of the groups from one on, up to this many.
+    /// Decodes up to `count` groups from group `first` on and appends their text.
     pub fn read(&self, first: usize, count: usize, out: &mut Vec<u8>) {
         let groups = self.bytes.chunks_exact(self.bits).skip(first).take(count);
         if self.symbols.is_empty() {

@@ -9,18 +9,18 @@
 //! | file | what |
 //! |---|---|
 //! | `code` | characters in fewer bits |
-//! | this | which elements, and where each lies |
+//! | this | which elements, and the location of each |
 //!
 //! A random text of 20 bytes takes 20 here and 22 as an entry; 20 hexadecimal digits take 10.
-//! Folding 8 KB takes some ten microseconds; reading one element takes less than finding it among
-//! entries. Which elements are kept so: see `chunks`.
+//! Folding 8 KB takes some ten microseconds; reading one element is faster than finding it among
+//! entries. Which elements are folded: see `chunks`.
 //!
 //! Invariants
-//! 1. If all texts have one length, it is in the head, and no lengths follow; else the head says
-//!    [`VARIED`].
+//! 1. If all texts have one length, it is in the head, and no lengths follow; otherwise the head
+//!    says [`VARIED`].
 //! 2. A length is below [`MOST_TEXT_BYTES`]: elements next to longer ones are not folded.
-//! 3. A number is kept as its text, and the head says that there are some. Where they are more than
-//!    one in [`ELEMENTS_PER_NUMBER`], nothing is folded: as entries they are read quicker.
+//! 3. A number is stored as its text, and the head says whether there are any. If they are more
+//!    than one in [`ELEMENTS_PER_NUMBER`], nothing is folded: numbers are read faster as entries.
 //!
 //! Tests: at the foot.
 
@@ -34,16 +34,16 @@ use super::{End, Way};
 use crate::packed::{Element, Encoded, Packed, View, entry};
 use code::{Code, GROUP, Reader};
 
-/// A longer text is no small element of a chunk.
+/// A chunk with a text of this length or more is not folded.
 const MOST_TEXT_BYTES: usize = 1 << 15;
-/// See invariant 3.
+/// With more numbers than one in this many elements, nothing is folded.
 const ELEMENTS_PER_NUMBER: usize = 8;
 const HEAD_BYTES: usize = 12;
-/// Instead of the length of each: they differ.
+/// In place of the common length: the lengths differ.
 const VARIED: u16 = u16::MAX;
-/// In the head's last byte, beside the count of the symbols.
+/// A flag in the head's last byte, beside the count of symbols.
 const HAS_NUMBERS: u8 = 0x80;
-/// Characters that are decoded at once where more than one element is read.
+/// How many characters are decoded at once where several elements are read.
 const WINDOW: usize = 256;
 
 /// The elements of one chunk, folded into one block.
@@ -59,20 +59,20 @@ impl Folded {
     }
 }
 
-/// What became of elements that were to be folded.
+/// The outcome of folding.
 pub enum Folding {
-    /// They stay as they are: it is not possible, or takes hardly less room.
+    /// Not folded: impossible, or hardly smaller.
     No,
-    /// It would pay, but they do not fill the room yet.
+    /// It would pay, but the elements do not fill the room yet.
     Waits,
-    /// This many of them are folded, from where it was begun.
+    /// The folded block, and how many elements it took from the starting end.
     Done(Folded, usize),
 }
 
 impl Folded {
-    /// Folds the elements of neighbouring chunks: from the head or the tail of the list on as many
-    /// as fill `room` bytes, or without a room all, if they then take a smaller class. An `end` is
-    /// where a list grows, so the block is begun at the other end.
+    /// Folds the elements of neighbouring chunks: as many as fill `room` bytes, or all without a
+    /// room, if they then take a smaller allocation class. `end` is where the list grows, so the
+    /// block starts at the other end.
     pub fn fill(views: &[View<'_>], end: End, room: Option<usize>) -> Folding {
         let Some(texts) = Texts::of(views) else { return Folding::No };
         let code = Code::of(&texts.bytes);
@@ -94,7 +94,7 @@ impl Folded {
         }
     }
 
-    /// The elements as they were.
+    /// The unfolded elements.
     pub fn unfold(&self) -> Packed {
         let mut entries = Vec::with_capacity(self.bytes.len() * 2);
         let mut entry = Encoded::new();
@@ -114,14 +114,14 @@ impl Folded {
         size_class(self.bytes.len())
     }
 
-    /// Shows an element that is there.
+    /// Shows an element, which must exist.
     pub fn at<R>(&self, index: usize, show: impl FnOnce(Element<'_>) -> R) -> R {
         let layout = self.layout();
         let span = layout.spans_from(index).next().unwrap_or(0..0);
         show(layout.element(Window::of(layout.reader, 0).text(span)))
     }
 
-    /// Shows elements from one that is there on, until told to stop.
+    /// Shows elements from an existing one on, until told to stop.
     pub fn visit(
         &self,
         from: usize,
@@ -143,8 +143,7 @@ impl Folded {
         }
     }
 
-    /// The place of the first element that is equal to one. The texts are looked at only if they
-    /// are as long.
+    /// The index of the first element equal to `wanted`. Only texts of the same length are decoded.
     pub fn find(&self, wanted: Element<'_>) -> Option<usize> {
         let layout = self.layout();
         if wanted.int().is_some() && !layout.has_numbers {
@@ -176,10 +175,10 @@ impl Folded {
     }
 }
 
-/// The parts of a folded chunk.
+/// The parsed parts of a folded chunk.
 struct Layout<'a> {
     count: usize,
-    /// The length of all texts, if they have one.
+    /// The length of all texts, if they share one.
     each: Option<usize>,
     has_numbers: bool,
     lens: &'a [u8],
@@ -187,7 +186,7 @@ struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    /// Where the texts lie, from one on.
+    /// The locations of the texts, from one on.
     fn spans_from(&self, index: usize) -> Spans<'a> {
         let mut spans =
             Spans { each: self.each, left: self.count, lens: self.lens.iter(), offset: 0 };
@@ -209,7 +208,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Where one text after the other lies, in characters.
+/// The locations of consecutive texts, in characters.
 struct Spans<'a> {
     each: Option<usize>,
     left: usize,
@@ -235,14 +234,14 @@ impl Iterator for Spans<'_> {
     }
 }
 
-/// Texts that are decoded, a part at a time.
+/// Texts that are decoded a window at a time.
 struct Window<'a> {
     reader: Reader<'a>,
-    /// The least that is decoded at once.
+    /// The least number of characters decoded at once.
     ahead: usize,
     is_backward: bool,
     text: Vec<u8>,
-    /// Which character the first of `text` is.
+    /// The index of the first character of `text`.
     first: usize,
 }
 
@@ -275,7 +274,7 @@ impl<'a> Window<'a> {
     }
 }
 
-/// What is to be folded, in order.
+/// The texts to be folded, in order.
 struct Texts {
     bytes: Vec<u8>,
     lens: Vec<u16>,
@@ -315,13 +314,13 @@ impl Texts {
         self.bytes.extend_from_slice(text);
     }
 
-    /// The length of all, if they have one.
+    /// The common length, if there is one.
     fn each(&self) -> Option<u16> {
         let first = *self.lens.first()?;
         self.lens.iter().all(|len| *len == first).then_some(first)
     }
 
-    /// How many fit into `room` bytes.
+    /// How many texts fit into `room` bytes.
     fn fitting(&self, code: &Code, each: Option<u16>, end: End, room: usize) -> usize {
         if self.size(code, each, &self.lens, self.bytes.len()) <= room {
             return self.lens.len();
@@ -338,7 +337,7 @@ impl Texts {
         }
     }
 
-    /// This many texts, from where the list does not grow.
+    /// This many texts, from the end at which the list does not grow.
     fn part(&self, count: usize, end: End) -> (&[u16], &[u8]) {
         let bytes = |lens: &[u16]| lens.iter().map(|len| usize::from(*len)).sum::<usize>();
         match end {
@@ -353,7 +352,7 @@ impl Texts {
         }
     }
 
-    /// Bytes of these texts folded.
+    /// The size in bytes of these texts when folded.
     fn size(&self, code: &Code, each: Option<u16>, lens: &[u16], characters: usize) -> usize {
         let column = match each {
             Some(_) => 0,
@@ -389,7 +388,7 @@ impl Texts {
     }
 }
 
-/// Bytes of a length.
+/// How many bytes a length takes.
 fn len_bytes(len: u16) -> usize {
     1 + usize::from(len >= 0x80)
 }

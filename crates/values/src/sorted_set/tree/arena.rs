@@ -1,14 +1,14 @@
 //! Nodes by number: a reference to a node takes four bytes, and a node never moves.
 //!
-//! 1. Nodes lie in blocks of [`BLOCK`], so that more of them never means moving all of them.
-//! 2. The number of a removed node is given out again before a new one.
+//! 1. Nodes lie in blocks of [`BLOCK`], so adding one never moves all of them.
+//! 2. The number of a removed node is reused before a new one.
 //!
 //! Tests: the tree's.
 
 /// Nodes in a block.
 const BLOCK: usize = 128;
 
-/// No node.
+/// The number that stands for no node.
 pub const NONE: u32 = u32::MAX;
 
 /// Nodes of type `T`, addressed by number.
@@ -25,7 +25,7 @@ impl<T> Default for Arena<T> {
 }
 
 impl<T: Default> Arena<T> {
-    /// Puts a node in; its number.
+    /// Adds a node; returns its number.
     pub fn add(&mut self, node: T) -> u32 {
         if let Some(id) = self.free.pop() {
             *self.at_mut(id) = node;
@@ -40,7 +40,7 @@ impl<T: Default> Arena<T> {
         u32::try_from(full + block.len() - 1).expect("memory ends before 2^32 nodes")
     }
 
-    /// Takes a node out.
+    /// Removes a node.
     pub fn remove(&mut self, id: u32) -> T {
         self.free.push(id);
         std::mem::take(self.at_mut(id))
@@ -63,7 +63,7 @@ impl<T: Default> Arena<T> {
         self.blocks.iter().map(Vec::len).sum()
     }
 
-    /// Allocated bytes, without what nodes own.
+    /// Allocated bytes, without what the nodes own.
     pub fn heap_bytes(&self) -> usize {
         let per_block = self.blocks.first().map_or(0, Vec::capacity) * size_of::<T>();
         self.blocks.len() * (per_block + size_of::<Vec<T>>()) + 4 * self.free.capacity()

@@ -1,9 +1,8 @@
 //! Splitting, merging and removing nodes.
 //!
-//! A node that grew too large is cut in two; one that shrank below a quarter is merged with a
-//! neighbour under the same parent if both fit into three quarters. Nothing is ever moved between
-//! neighbours otherwise. The halves of a leaf have buffers of their exact size, so a split wastes
-//! no memory.
+//! A node that grew too large is split; a node that shrank below a quarter is merged with a sibling
+//! if both fit into three quarters. Nothing else is ever moved between siblings. The halves of a
+//! leaf have buffers of their exact size, so a split wastes no memory.
 
 use super::Tree;
 use super::arena::NONE;
@@ -11,18 +10,18 @@ use super::index::Hash;
 use super::inner::{self, Fence, Inner};
 use super::leaf::{self, Leaf};
 
-/// Below this a node looks for a neighbour to merge with.
+/// A node with fewer entries than this looks for a sibling to merge with.
 const FEW: usize = leaf::MOST / 4;
-/// The most that a merged node has.
+/// The most entries of a merged node.
 const MERGED: usize = leaf::MOST * 3 / 4;
 const _: () = assert!(leaf::MOST == inner::MOST);
 
 impl Tree {
-    /// Cuts a leaf in two.
+    /// Splits a leaf in two.
     #[cold]
     pub(super) fn split_leaf(&mut self, leaf: u32) {
         let new = self.cut_leaf(leaf, self.leaves.at(leaf).middle());
-        // Very long members may need more cuts; each half has fewer of them.
+        // Very long members may need more splits; each half has fewer of them.
         for half in [leaf, new] {
             if self.leaves.at(half).is_heavy() {
                 self.split_leaf(half);
@@ -30,7 +29,7 @@ impl Tree {
         }
     }
 
-    /// Moves the entries from an index on into a leaf of their own, after this one.
+    /// Moves the entries from an index on into a new leaf after this one.
     pub(super) fn cut_leaf(&mut self, leaf: u32, at: usize) -> u32 {
         let right = self.with_leaf(leaf, |node| node.split_off(at));
         let new = self.add_leaf_behind(leaf, right);
@@ -41,7 +40,7 @@ impl Tree {
         new
     }
 
-    /// Puts a leaf after another. Its entries were counted with that one up to now.
+    /// Inserts a leaf after another. Its entries have been counted with that leaf so far.
     pub(super) fn add_leaf_behind(&mut self, left: u32, mut new: Leaf) -> u32 {
         let before = self.leaves.at(left);
         (new.parent, new.previous, new.next) = (before.parent, left, before.next);
@@ -76,7 +75,7 @@ impl Tree {
         self.inners.add(node)
     }
 
-    /// Makes `right` the child after `left`; `count` of the entries counted at `left` are its.
+    /// Makes `right` the child after `left`; `count` of the entries counted at `left` belong to it.
     fn attach(&mut self, floor: u32, left: u32, right: u32, count: u64, fence: Fence) {
         let parent = self.parent(floor, left);
         if parent == NONE {
@@ -101,7 +100,7 @@ impl Tree {
     #[cold]
     fn split_inner(&mut self, floor: u32, id: u32) {
         let node = self.inners.at_mut(id);
-        // What grows at its end keeps most children.
+        // A tree that grows at its end keeps most children in the left node.
         let is_last = floor == 1 && node.children.last() == Some(&self.last);
         let at = if is_last { node.len() * 7 / 8 } else { node.len() / 2 };
         let right = node.split_off(at);
@@ -111,7 +110,7 @@ impl Tree {
         self.attach(floor, id, new, count, fence);
     }
 
-    /// Tells a node's children that it is their parent.
+    /// Sets the parent of a node's children to the node.
     fn adopt(&mut self, floor: u32, id: u32) {
         for at in 0..self.inners.at(id).len() {
             let child = self.inners.at(id).children[at];
@@ -119,7 +118,7 @@ impl Tree {
         }
     }
 
-    /// After entries were removed from a leaf.
+    /// Restores the invariants after entries were removed from a leaf.
     pub(super) fn mend_leaf(&mut self, id: u32) {
         let (count, parent) = (self.leaves.at(id).len(), self.leaves.at(id).parent);
         if count == 0 {
@@ -140,7 +139,7 @@ impl Tree {
         }
     }
 
-    /// A pair of a child and its neighbour that may be merged.
+    /// A child and its neighbour that may be merged.
     fn neighbours(
         &self,
         floor: u32,
@@ -169,7 +168,7 @@ impl Tree {
         self.remove_leaf(right);
     }
 
-    /// Unlinks a leaf; its entries are gone or moved.
+    /// Unlinks a leaf whose entries were removed or moved.
     fn remove_leaf(&mut self, id: u32) {
         let node = self.leaves.remove(id);
         self.leaf_bytes -= node.heap_bytes();
@@ -184,7 +183,7 @@ impl Tree {
         self.detach(1, node.parent, id);
     }
 
-    /// Takes a child out of a node on `floor`, and mends the node.
+    /// Removes a child of a node on `floor`, and restores the node's invariants.
     fn detach(&mut self, floor: u32, id: u32, child: u32) {
         let node = self.inners.at_mut(id);
         let at = node.position(child);
@@ -223,7 +222,7 @@ impl Tree {
         self.detach(floor + 1, above, right);
     }
 
-    /// A root with one child is none.
+    /// Replaces a root with one child by that child.
     fn lower_root(&mut self) {
         while self.height > 0 && self.inners.at(self.root).len() == 1 {
             let node = self.inners.remove(self.root);

@@ -1,11 +1,11 @@
-//! Whether a tree is as it should be: for tests.
+//! Checks the invariants of a tree, for tests.
 
 use super::Tree;
 use super::arena::NONE;
 use super::index::Hash;
 use super::inner::Fence;
 
-/// What was found below a node.
+/// The findings below a node.
 struct Below {
     count: u64,
     first: Fence,
@@ -13,7 +13,7 @@ struct Below {
 }
 
 impl Tree {
-    /// Panics where an invariant does not hold. Looks at everything.
+    /// Checks all invariants and panics where one does not hold.
     pub fn check(&self) {
         if self.len == 0 {
             return assert_eq!(self.height, 0, "an empty tree is one leaf");

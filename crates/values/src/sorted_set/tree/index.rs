@@ -25,7 +25,7 @@ use pantala_base::hash::HashSeed;
 use pantala_table::{Renewal, size_class};
 
 const FREE: u64 = u64::MAX;
-/// A segment more is made when there are more entries than this a segment.
+/// A segment is added when the mean number of entries per segment exceeds this.
 const SEGMENT_ENTRIES: usize = 512;
 
 /// 32 bits of a member's hash.
@@ -33,20 +33,20 @@ const SEGMENT_ENTRIES: usize = 512;
 pub struct Hash(u32);
 
 impl Hash {
-    /// The hash of a member, under the secret of this process.
+    /// The hash of a member, under the secret key of this process.
     #[inline]
     pub fn of(member: &[u8]) -> Hash {
         static SEED: OnceLock<HashSeed> = OnceLock::new();
         Hash(SEED.get_or_init(HashSeed::random).hash(member) as u32)
     }
 
-    /// The eight bits that a leaf keeps. Neither the lowest nor the highest, which choose the slot.
+    /// The eight bits that a leaf keeps: neither the lowest nor the highest, which choose the slot.
     #[inline]
     pub fn mark(self) -> u8 {
         (self.0 >> 13) as u8
     }
 
-    /// Its place in the order of a scan: no split changes it.
+    /// Its place in the order of a scan, which no split changes.
     #[inline]
     pub fn place(self) -> u32 {
         self.0.reverse_bits()
@@ -78,7 +78,7 @@ fn hash_of(slot: u64) -> Hash {
 }
 
 impl Index {
-    /// Allocates segments anew that lie in sparse pages: see [`pantala_table::Object::renew`].
+    /// Reallocates segments that lie in sparse pages: see [`pantala_table::Object::renew`].
     pub fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize> {
         let end = from.saturating_add(most);
         for segment in self.segments.iter_mut().take(end).skip(from) {
@@ -92,7 +92,7 @@ impl Index {
         let mut index = Index::default();
         let segments = (count / SEGMENT_ENTRIES).max(1);
         let each = count / segments;
-        // The segments that a doubling has not reached yet get twice as much.
+        // Segments that the current doubling has not reached get twice as much.
         let (half, rest) = (1 << segments.ilog2(), segments - (1 << segments.ilog2()));
         for number in 0..segments {
             let is_split = number < rest || number >= half;
@@ -108,7 +108,7 @@ impl Index {
         self.slot_bytes + self.segments.capacity() * size_of::<Segment>()
     }
 
-    /// Which of `count` segments a hash belongs to.
+    /// The segment of a hash among `count` segments.
     #[inline]
     fn segment_of(hash: Hash, count: usize) -> usize {
         let doubled = 1usize << (usize::BITS - count.leading_zeros());
@@ -116,7 +116,8 @@ impl Index {
         if low < count { low } else { low & (doubled / 2).wrapping_sub(1) }
     }
 
-    /// Asks for each leaf that may have a member of this hash, until one answers.
+    /// Calls `ask` with each leaf that may have a member with this hash, until it returns
+    /// something.
     #[inline]
     pub fn find<R>(&self, hash: Hash, mut ask: impl FnMut(u32) -> Option<R>) -> Option<R> {
         let segment = self.segments.get(Self::segment_of(hash, self.segments.len()))?;
@@ -135,7 +136,7 @@ impl Index {
         }
     }
 
-    /// Notes that a leaf has a member of this hash.
+    /// Records that a leaf has a member with this hash.
     pub fn insert(&mut self, hash: Hash, leaf: u32) {
         if self.segments.is_empty() {
             self.segments.push(Segment::default());
@@ -151,7 +152,7 @@ impl Index {
         }
     }
 
-    /// Forgets a member of this hash in a leaf.
+    /// Removes the record of a member with this hash in a leaf.
     pub fn remove(&mut self, hash: Hash, leaf: u32) {
         let count = self.segments.len();
         self.change(Self::segment_of(hash, count), |segment| {
@@ -164,7 +165,7 @@ impl Index {
         }
     }
 
-    /// A member of this hash has moved to another leaf.
+    /// Records that a member with this hash has moved to another leaf.
     pub fn repoint(&mut self, hash: Hash, from: u32, to: u32) {
         let number = Self::segment_of(hash, self.segments.len());
         let segment = &mut self.segments[number];
@@ -181,7 +182,8 @@ impl Index {
         result
     }
 
-    /// One segment more: the next that the present doubling has not reached shares its entries.
+    /// Adds a segment: it takes its part of the entries of the next segment that the current
+    /// doubling has not reached.
     #[cold]
     fn split(&mut self) {
         let count = self.segments.len();
@@ -197,7 +199,7 @@ impl Index {
         self.segments.push(right);
     }
 
-    /// One segment less: the last goes back to where it came from.
+    /// Removes the last segment: its entries go back to the segment they came from.
     #[cold]
     fn merge(&mut self) {
         let Some(last) = self.segments.pop() else { return };
@@ -214,8 +216,8 @@ impl Index {
         }
     }
 
-    /// Shows about `count` entries in the order of [`Hash::place`], from a place on, and all
-    /// entries of the last place shown; where to go on, or `None` at the end.
+    /// Shows about `count` entries in the order of [`Hash::place`], from a place on, always all
+    /// entries of a place. Returns where to continue, or `None` at the end.
     pub fn scan(&self, from: u32, count: usize, show: &mut dyn FnMut(Hash, u32)) -> Option<u32> {
         let (mut from, mut shown) = (from, 0);
         loop {
@@ -269,7 +271,7 @@ impl Segment {
         self.slots.iter().copied().filter(|slot| *slot != FREE)
     }
 
-    /// The slot an entry wants; none where there are no slots.
+    /// The preferred slot of an entry; `None` in a segment without slots.
     #[inline]
     fn home(&self, hash: Hash) -> Option<usize> {
         let count = self.slots.len() as u64;
@@ -292,7 +294,7 @@ impl Segment {
         None
     }
 
-    /// There must be room.
+    /// Inserts an entry; there must be room.
     fn put(&mut self, entry: u64) {
         let Some(mut at) = self.home(hash_of(entry)) else { return };
         while self.slots[at] != FREE {
@@ -314,7 +316,7 @@ impl Segment {
         }
     }
 
-    /// Frees an entry's slot; those after it move up where they may.
+    /// Frees an entry's slot; entries after it move up where they may.
     fn remove(&mut self, entry: u64) {
         let Some(mut hole) = self.position(entry) else { return };
         self.len -= 1;
@@ -324,7 +326,7 @@ impl Segment {
             at = self.next(at);
             let slot = self.slots[at];
             let Some(home) = self.home(hash_of(slot)).filter(|_| slot != FREE) else { break };
-            // How far it is from home, and how far from the hole.
+            // The distance from the home slot, and from the hole.
             let way = (at + count - home) % count;
             if way >= (at + count - hole) % count {
                 self.slots[hole] = slot;

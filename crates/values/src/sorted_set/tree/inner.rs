@@ -1,29 +1,29 @@
-//! An inner node: its children in order, how many entries each has below it, and where each begins.
+//! An inner node: its children in order, the number of entries below each, and where each begins.
 //!
-//! A *fence* says where a child begins, roughly: the score and the first eight bytes of a member.
+//! A *fence* approximates where a child begins: the score and the first eight bytes of a member.
 //!
 //! Invariants
 //! 1. `children`, `counts` and `fences` have one length, from 1 to [`MOST`] (one more for a
 //!    moment).
-//! 2. Cut to score and eight bytes, no entry before child i is greater than fence i, and no entry
-//!    of child i or a later one is smaller. (So where an entry equals a fence in those, only the
-//!    child's first entry decides.)
-//! 3. The fence of child 0 may be stale: it is not looked at. Whoever gives child 0 another place
-//!    puts a good one there.
+//! 2. Truncated to score and eight bytes, no entry before child i is greater than fence i, and no
+//!    entry of child i or a later one is smaller. (So where an entry equals a fence in those, only
+//!    the child's first entry decides.)
+//! 3. The fence of child 0 may be stale: it is never read. Code that moves child 0 to another place
+//!    sets a valid one.
 //!
-//! Not here: who the children are. Tests: the tree's.
+//! Not here: what the children are. Tests: the tree's.
 
 use super::arena::NONE;
 
-/// Most children of a node.
+/// The most children of a node.
 pub const MOST: usize = 64;
 
-/// Where a child begins.
+/// Where a child begins, approximately.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fence {
     /// The score.
     pub score: f64,
-    /// The first eight bytes of the member, filled up with zeros, as a number.
+    /// The first eight bytes of the member, padded with zeros, as a big-endian number.
     pub prefix: u64,
 }
 
@@ -34,7 +34,7 @@ impl Fence {
     }
 }
 
-/// The first eight bytes as a number that is ordered as they are.
+/// The first eight bytes as a number with the same order.
 #[inline]
 pub fn prefix(member: &[u8]) -> u64 {
     if let Some(first) = member.first_chunk::<8>() {
@@ -48,13 +48,13 @@ pub fn prefix(member: &[u8]) -> u64 {
 /// An inner node of the tree.
 #[derive(Clone, Debug)]
 pub struct Inner {
-    /// The node above, or none.
+    /// The parent node, or none.
     pub parent: u32,
-    /// Leaves on the lowest floor, inner nodes above.
+    /// Leaves at the lowest level, inner nodes above.
     pub children: Vec<u32>,
     /// Entries below each child.
     pub counts: Vec<u64>,
-    /// Where each child begins.
+    /// The fence of each child.
     pub fences: Vec<Fence>,
 }
 
@@ -71,12 +71,12 @@ impl Inner {
         self.children.len()
     }
 
-    /// Entries below it.
+    /// The number of entries below the node.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Where a child stands.
+    /// The index of a child.
     #[inline]
     pub fn position(&self, child: u32) -> usize {
         // Eight at a time, without a branch for each.
@@ -92,14 +92,14 @@ impl Inner {
         8 * eights.len() + found.expect("a node's parent has it as a child")
     }
 
-    /// Puts a child in.
+    /// Inserts a child.
     pub fn insert(&mut self, at: usize, child: u32, count: u64, fence: Fence) {
         self.children.insert(at, child);
         self.counts.insert(at, count);
         self.fences.insert(at, fence);
     }
 
-    /// Takes a child out.
+    /// Removes a child.
     pub fn remove(&mut self, at: usize) {
         self.children.remove(at);
         self.counts.remove(at);

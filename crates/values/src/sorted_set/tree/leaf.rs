@@ -21,11 +21,11 @@ use pantala_table::{Renewal, size_class};
 
 use super::arena::NONE;
 
-/// Most entries of a leaf.
+/// The most entries of a leaf.
 pub const MOST: usize = 64;
-/// A leaf with more bytes of members than this is split, too.
+/// A leaf with more bytes of members than this is split.
 pub const MOST_MEMBER_BYTES: usize = 4096;
-/// Nothing is put into a leaf that would have more bytes of members then.
+/// An entry that would bring a leaf to more bytes of members than this gets a leaf of its own.
 pub const HUGE_BYTES: usize = 1 << 16;
 
 /// A leaf of the tree: entries in order in one buffer.
@@ -34,7 +34,7 @@ pub struct Leaf {
     bytes: Vec<u8>,
     count: u16,
     is_wide: bool,
-    /// The inner node above, or none.
+    /// The parent node, or none.
     pub parent: u32,
     /// The previous leaf.
     pub previous: u32,
@@ -49,7 +49,7 @@ impl Default for Leaf {
     }
 }
 
-/// An entry on its way into a leaf.
+/// An entry to be put into a leaf, or read from one.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     /// Eight bits of the member's hash.
@@ -99,19 +99,19 @@ impl Leaf {
         self.bytes.len() - self.members_from()
     }
 
-    /// Whether it is to be split.
+    /// Whether it must be split.
     #[inline]
     pub fn is_too_large(&self) -> bool {
         self.len() > MOST || self.is_heavy()
     }
 
-    /// Whether it is too large by its bytes, which a single entry cannot be.
+    /// Whether it is too large in bytes; a single entry never is.
     #[inline]
     pub fn is_heavy(&self) -> bool {
         self.member_bytes() > MOST_MEMBER_BYTES && self.len() > 1
     }
 
-    /// Allocates its buffer anew if that lies in sparse pages.
+    /// Reallocates the buffer if it lies in sparse pages.
     pub fn renew(&mut self, renewal: &mut Renewal<'_>) {
         if !self.bytes.is_empty() {
             renewal.renew(self.bytes.as_ptr(), &mut self.bytes);
@@ -129,7 +129,7 @@ impl Leaf {
         if self.is_wide { 4 } else { 2 }
     }
 
-    /// Where the members begin.
+    /// The offset at which the members begin.
     #[inline]
     fn members_from(&self) -> usize {
         self.len() * (9 + self.end_bytes())
@@ -143,7 +143,7 @@ impl Leaf {
         f64::from_le_bytes(*bytes)
     }
 
-    /// Gives an entry another score; the order must stay.
+    /// Sets the score of an entry; the order must not change.
     #[inline]
     pub fn set_score(&mut self, index: usize, score: f64) {
         let at = self.len() + 8 * index;
@@ -170,7 +170,7 @@ impl Leaf {
         }
     }
 
-    /// Where a member begins among the members; where they end for the index after the last.
+    /// The offset of a member among the members; their total length for the index after the last.
     #[inline]
     fn start(&self, index: usize) -> usize {
         if index == 0 { 0 } else { self.end(index - 1) }
@@ -200,7 +200,7 @@ impl Leaf {
         self.find_marked(mark, |found| found == member)
     }
 
-    /// The index of the first entry with this mark whose member is wanted.
+    /// The index of the first entry with this mark for which `wanted` holds.
     #[inline]
     pub fn find_marked(&self, mark: u8, wanted: impl Fn(&[u8]) -> bool) -> Option<usize> {
         let marks = &self.bytes[..self.len()];
@@ -214,7 +214,7 @@ impl Leaf {
         None
     }
 
-    /// How an entry stands to a pair of score and member.
+    /// Compares an entry with a pair of score and member.
     #[inline]
     pub fn compare(&self, index: usize, score: f64, member: &[u8]) -> Ordering {
         let own = self.score(index);
@@ -227,7 +227,7 @@ impl Leaf {
         }
     }
 
-    /// The first index for which `is_before` is false; it must be true up to there.
+    /// The first index for which `is_before` is false; it must be true for all indices before.
     #[inline]
     pub fn partition_point(&self, is_before: impl Fn(&Leaf, usize) -> bool) -> usize {
         let (mut low, mut high) = (0, self.len());
@@ -242,8 +242,8 @@ impl Leaf {
         low
     }
 
-    /// The index at which its halves are about equal in bytes, or in number where that is the
-    /// reason to split.
+    /// The index that divides it into halves of about equal bytes, or of equal number where that is
+    /// the reason to split.
     pub fn middle(&self) -> usize {
         if !self.is_heavy() {
             return self.len() / 2;
@@ -252,7 +252,7 @@ impl Leaf {
         self.partition_point(|leaf, index| leaf.end(index) <= half).clamp(1, self.len() - 1)
     }
 
-    /// Puts an entry in at an index.
+    /// Inserts an entry at an index.
     pub fn insert(&mut self, index: usize, entry: Entry<'_>) {
         let length = entry.member.len();
         if !self.is_wide && self.member_bytes() + length > usize::from(u16::MAX) {
@@ -280,7 +280,7 @@ impl Leaf {
         self.shift_ends(index + 1, length.cast_signed());
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub fn remove(&mut self, index: usize) {
         let (n, w, old_len) = (self.len(), self.end_bytes(), self.bytes.len());
         let (members, start) = (self.members_from(), self.start(index));
@@ -304,7 +304,7 @@ impl Leaf {
         }
     }
 
-    /// Takes entries out, up to the index `to`.
+    /// Removes the entries from index `from` up to `to`.
     pub fn remove_span(&mut self, from: usize, to: usize) {
         let left = self.entries(0, from).chain(self.entries(to, self.len()));
         self.replace(Leaf::of(left));
@@ -323,7 +323,7 @@ impl Leaf {
         self.replace(Leaf::of(both));
     }
 
-    /// Takes the entries of another.
+    /// Takes over the entries of another leaf.
     fn replace(&mut self, other: Leaf) {
         let Leaf { parent, previous, next, .. } = *self;
         *self = Leaf { parent, previous, next, ..other };
@@ -348,7 +348,7 @@ impl Leaf {
         }
     }
 
-    /// Makes ends four bytes.
+    /// Widens the ends to four bytes.
     fn widen(&mut self) {
         let (from, to) = (9 * self.len(), self.members_from());
         let wide: Vec<u8> =

@@ -9,10 +9,10 @@
 //! index    hash of a member -> its leaf
 //! ```
 //!
-//! A member is stored once, in its leaf. To find it: its hash names the leaf, its mark the entry.
-//! A rank is the sum of the counts to the left on the way up from a leaf. So a member costs its
-//! bytes, a score, an end and a mark (11 bytes), some 10 bytes of index, and shares of nodes: in
-//! all about 27 bytes over its own.
+//! A member is stored once, in its leaf. A lookup gets the leaf from the hash, and the entry from
+//! the mark. A rank is the sum of the counts to the left on the way up from a leaf. So a member
+//! costs its bytes, a score, an end and a mark (11 bytes), some 10 bytes of index, and shares of
+//! nodes: about 27 bytes beyond its own.
 //!
 //! | file | what |
 //! |---|---|
@@ -21,8 +21,8 @@
 //! | `arena` | nodes by number |
 //! | `index` | members to leaves |
 //! | `balance` | splitting, merging, removing nodes |
-//! | `walk` | going along entries, bulk building |
-//! | this | finding places; entries in and out |
+//! | `walk` | iterating over entries, bulk building |
+//! | this | finding places; inserting and removing entries |
 //!
 //! Invariants
 //! 1. The entries of all leaves, from `first` on, are in ascending order of (score, member); no
@@ -60,7 +60,7 @@ pub struct Tree {
     inners: Arena<Inner>,
     inner_count: usize,
     root: u32,
-    /// Floors of inner nodes above the leaves.
+    /// Levels of inner nodes above the leaves.
     height: u32,
     first: u32,
     last: u32,
@@ -70,14 +70,14 @@ pub struct Tree {
     index: Index,
 }
 
-/// Where an entry is, or would be.
+/// The location of an entry, or where it would be inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spot {
     leaf: u32,
     at: usize,
 }
 
-/// A point in the order of entries.
+/// A point between entries in their order.
 #[derive(Clone, Copy, Debug)]
 pub enum Point<'a> {
     /// Before all entries of this score.
@@ -93,7 +93,7 @@ pub enum Point<'a> {
 }
 
 impl Point<'_> {
-    /// Whether an entry lies before the point.
+    /// Whether the point is after an entry.
     #[inline]
     pub fn is_behind(&self, score: f64, member: &[u8]) -> bool {
         match *self {
@@ -105,8 +105,8 @@ impl Point<'_> {
         }
     }
 
-    /// Whether a node that begins at a fence begins before the point; `None` if the fence is too
-    /// rough to tell.
+    /// Whether the point is after the start of a node with this fence; `None` if the fence is too
+    /// coarse to tell.
     #[inline]
     fn is_behind_fence(&self, fence: Fence) -> Option<bool> {
         let by_prefix = |name: &[u8]| {
@@ -128,9 +128,9 @@ impl Point<'_> {
 pub enum Changed {
     /// The member is new.
     Added,
-    /// It had another score.
+    /// The member had another score.
     Moved,
-    /// Nothing.
+    /// Nothing changed.
     Not,
 }
 
@@ -167,7 +167,7 @@ impl Tree {
         nodes + self.leaf_bytes + self.inner_count * per_inner + self.index.heap_bytes()
     }
 
-    /// Allocates parts anew that lie in sparse pages, leaves and then segments of the index: see
+    /// Reallocates parts that lie in sparse pages, leaves and then segments of the index: see
     /// [`pantala_table::Object::renew`].
     pub fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize> {
         let (leaves, end) = (self.leaves.numbers(), from.saturating_add(most));
@@ -181,7 +181,7 @@ impl Tree {
         self.index.renew(from - leaves, end - from, renewal).map(|next| next + leaves)
     }
 
-    /// Where a member is.
+    /// The location of a member.
     #[inline]
     pub fn find(&self, member: &[u8]) -> Option<Spot> {
         self.find_hashed(Hash::of(member), member)
@@ -201,7 +201,7 @@ impl Tree {
         self.leaves.at(spot.leaf).score(spot.at)
     }
 
-    /// How many entries stand before a spot.
+    /// How many entries precede a spot.
     pub fn rank_of(&self, spot: Spot) -> usize {
         let mut rank = spot.at as u64;
         let (mut child, mut parent) = (spot.leaf, self.leaves.at(spot.leaf).parent);
@@ -213,7 +213,7 @@ impl Tree {
         rank as usize
     }
 
-    /// The spot of the entry with a rank, which must be below [`Tree::len`].
+    /// The spot of the entry with this rank, which must be below [`Tree::len`].
     pub fn at_rank(&self, rank: usize) -> Spot {
         let (mut node, mut left) = (self.root, rank as u64);
         for _ in 0..self.height {
@@ -251,8 +251,8 @@ impl Tree {
         (Spot { leaf: node, at }, rank as usize + at)
     }
 
-    /// The last child of a node, whose children are on `floor`, that begins before the point; else
-    /// the first.
+    /// The last child that begins before the point, or else the first, of a node whose children are
+    /// on `floor`.
     fn child_for(&self, inner: &Inner, floor: u32, point: &Point<'_>) -> usize {
         let (mut low, mut high) = (1, inner.len());
         while low < high {
@@ -276,8 +276,8 @@ impl Tree {
         self.leaves.at(leaf).entry(0)
     }
 
-    /// Sets a member's score to what `decide` makes of its present one; `None` leaves it as it is.
-    /// What it was, and what was done.
+    /// Sets a member's score to the result of `decide` for its present score; `None` leaves it
+    /// unchanged. Returns the old score and what was done.
     pub fn update(
         &mut self,
         member: &[u8],
@@ -299,7 +299,7 @@ impl Tree {
         }
     }
 
-    /// Adds a member that is not there.
+    /// Adds a new member.
     fn add(&mut self, hash: Hash, score: f64, member: &[u8]) {
         let Spot { leaf, at } = self.make_way(score, member);
         let entry = Entry { mark: hash.mark(), score, member };
@@ -309,7 +309,7 @@ impl Tree {
         let is_end = at == node.len() && at > 0;
         let is_full = node.len() >= leaf::MOST && leaf == self.last;
         if is_end && (is_full || bytes > leaf::MOST_MEMBER_BYTES) {
-            // What grows at its end fills its leaves.
+            // A tree that grows at its end fills its leaves.
             let right = self.add_leaf_behind(leaf, Leaf::of(std::iter::once(entry)));
             return self.index.insert(hash, right);
         }
@@ -323,7 +323,7 @@ impl Tree {
         }
     }
 
-    /// Where an entry is to be put; it is counted on the way down.
+    /// The spot for a new entry, which is counted in the nodes on the way down.
     fn make_way(&mut self, score: f64, member: &[u8]) -> Spot {
         let point = Point::BeforeEntry(score, member);
         let mut node = self.root;
@@ -337,8 +337,8 @@ impl Tree {
         Spot { leaf: node, at: self.leaves.at(node).partition_point(is_before) }
     }
 
-    /// Adds an entry in a leaf of its own: it is huge, or what is there is, and is not to be moved
-    /// for each of its neighbours.
+    /// Adds an entry in a leaf of its own: it or its neighbour is huge, and huge members should not
+    /// be moved for each neighbour.
     #[cold]
     fn add_beside_huge(&mut self, hash: Hash, Spot { leaf, at }: Spot, entry: Entry<'_>) {
         self.cut_leaf(leaf, at);
@@ -346,17 +346,17 @@ impl Tree {
             self.with_leaf(leaf, |node| node.insert(0, entry));
             return self.index.insert(hash, leaf);
         }
-        // It is counted with the left half up to now.
+        // It has been counted with the left half so far.
         let own = self.add_leaf_behind(leaf, Leaf::of(std::iter::once(entry)));
         self.index.insert(hash, own);
     }
 
-    /// Gives the entry at a spot another score.
+    /// Sets another score for the entry at a spot.
     fn shift(&mut self, hash: Hash, spot: Spot, score: f64, member: &[u8]) {
         let Spot { leaf, at } = spot;
         let node = self.leaves.at(leaf);
         let last = node.len() - 1;
-        // Between the first and the last entry of its leaf the tree need not know.
+        // Between the first and the last entry of its leaf the nodes above need no change.
         let stays = at > 0
             && at < last
             && node.compare(0, score, member).is_lt()
@@ -377,7 +377,7 @@ impl Tree {
         });
     }
 
-    /// Removes a member; its score.
+    /// Removes a member; returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let hash = Hash::of(member);
         let spot = self.find_hashed(hash, member)?;
@@ -394,7 +394,7 @@ impl Tree {
         self.mend_leaf(spot.leaf);
     }
 
-    /// Removes the entries whose ranks lie in `ranks`, showing each before.
+    /// Removes the entries with these ranks, showing each first.
     pub fn remove_ranks(&mut self, ranks: std::ops::Range<usize>, show: &mut dyn FnMut(&[u8])) {
         let mut left = ranks.end.min(self.len).saturating_sub(ranks.start);
         while left > 0 {
@@ -418,9 +418,9 @@ impl Tree {
         }
     }
 
-    /// Shows some members in an order of their hashes; where to go on.
+    /// Shows members in an order of their hashes. Returns where to continue.
     pub fn scan(&self, from: u32, count: usize, show: &mut dyn FnMut(&[u8], f64)) -> Option<u32> {
-        // Members of one hash in one leaf are all shown for the first of their slots.
+        // Members with one hash in one leaf are all shown for the first of their slots.
         let mut shown = None;
         let mut leaves: SmallVec<[u32; 4]> = SmallVec::new();
         self.index.scan(from, count, &mut |hash, leaf| {
@@ -442,7 +442,7 @@ impl Tree {
         })
     }
 
-    /// Lowers the counts of all nodes above a leaf.
+    /// Lowers the counts in all nodes above a leaf.
     fn count_down(&mut self, leaf: u32, by: usize) {
         let (mut child, mut parent) = (leaf, self.leaves.at(leaf).parent);
         while parent != NONE {
@@ -453,7 +453,7 @@ impl Tree {
         }
     }
 
-    /// Changes a leaf, and keeps count of its bytes.
+    /// Changes a leaf, and updates the count of its bytes.
     fn with_leaf<R>(&mut self, leaf: u32, change: impl FnOnce(&mut Leaf) -> R) -> R {
         let node = self.leaves.at_mut(leaf);
         let before = node.heap_bytes();

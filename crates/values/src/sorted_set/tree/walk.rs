@@ -1,4 +1,4 @@
-//! Going along entries in both directions, and building a tree from entries in order.
+//! Iterating over entries in both directions, and building a tree from sorted entries.
 
 use super::arena::NONE;
 use super::index::{Hash, Index};
@@ -6,10 +6,10 @@ use super::inner::{Fence, Inner};
 use super::leaf::{Entry, Leaf, MOST_MEMBER_BYTES};
 use super::{Spot, Tree};
 
-/// Entries of a leaf, and children of a node, that is built at once: some room is left.
+/// How many entries a leaf, and children a node, gets in bulk building: some room is left.
 const FILLED: usize = 56;
 
-/// Entries from a spot on, at most this many.
+/// Entries from a spot on, ascending, at most this many.
 #[derive(Clone, Debug)]
 pub struct Walk<'t> {
     tree: &'t Tree,
@@ -26,7 +26,7 @@ impl Tree {
         Walk { tree: self, leaf: self.leaves.at(spot.leaf), at: spot.at, left }
     }
 
-    /// `count` entries from a spot on, upwards; there must be as many.
+    /// `count` entries from a spot on, ascending; there must be as many.
     pub fn walk_from(&self, spot: Spot, count: usize) -> Walk<'_> {
         Walk { tree: self, leaf: self.leaves.at(spot.leaf), at: spot.at, left: count }
     }
@@ -64,12 +64,12 @@ impl<'t> Iterator for Walk<'t> {
     }
 }
 
-/// Entries from a spot on, downwards.
+/// Entries from a spot on, descending.
 #[derive(Clone, Debug)]
 pub struct WalkBack<'t> {
     tree: &'t Tree,
     leaf: &'t Leaf,
-    /// One after the next entry.
+    /// The index after the next entry.
     at: usize,
     left: usize,
 }
@@ -95,15 +95,15 @@ impl<'t> Iterator for WalkBack<'t> {
     }
 }
 
-/// Builds a tree from entries in order, in time proportional to their number.
+/// Builds a tree from sorted entries in linear time.
 struct Builder {
     tree: Tree,
-    /// Nodes of the floor that has none above it yet: how many entries, where they begin.
+    /// Nodes of the current level, which has none above it yet: number, entries, start.
     floor: Vec<(u32, u64, Fence)>,
 }
 
 impl Tree {
-    /// A tree of entries that are in order, without doubles.
+    /// A tree of sorted entries without duplicates.
     pub fn of_sorted(entries: &[(&[u8], f64)]) -> Tree {
         let mut builder = Builder::new(entries.len());
         let mut rest = entries;
@@ -164,7 +164,7 @@ impl Builder {
         self.tree
     }
 
-    /// Puts inner nodes over a floor.
+    /// Builds the level of inner nodes above a level.
     fn next_floor(&mut self, floor: u32) -> Vec<(u32, u64, Fence)> {
         let mut above = Vec::with_capacity(self.floor.len() / FILLED + 1);
         for children in self.floor.chunks(FILLED) {
