@@ -5,25 +5,27 @@
 //!
 //! Invariants
 //! 1. Pieces follow each other without a gap; the first begins at 0.
-//! 2. Their stamps never fall.
-//! 3. A piece with a frame is part of one step. One without is any number of steps of one command.
+//! 2. Their stamps never decrease.
+//! 3. A piece with a frame is part of one step. A piece without a frame is any number of steps of
+//!    one command.
 
 use crate::stamp::Stamp;
 
-/// Who is to have a command.
+/// Who receives a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Audience {
-    /// Files and replicas.
+    /// The append-only file and replicas.
     #[default]
     All,
-    /// Replicas: what leaves no data behind (PUBLISH), and what a script keeps from files.
+    /// Only replicas: commands that leave no data behind (PUBLISH), and those that a script keeps
+    /// out of the file.
     Replicas,
-    /// Files: what a script keeps from replicas.
+    /// Only the file: commands that a script keeps from replicas.
     Files,
 }
 
 impl Audience {
-    /// Those of both; `None`: nobody is.
+    /// The audience that both have in common; `None`: there is none.
     fn common(self, other: Audience) -> Option<Audience> {
         match (self, other) {
             (Audience::All, one) | (one, Audience::All) => Some(one),
@@ -31,7 +33,7 @@ impl Audience {
         }
     }
 
-    /// Those of these whom a script tells something at all; `None`: nobody.
+    /// The part of this audience that a script lets receive anything; `None`: there is none.
     #[inline]
     pub(crate) fn within(self, told: Option<Audience>) -> Option<Audience> {
         match told {
@@ -40,47 +42,47 @@ impl Audience {
         }
     }
 
-    /// Whether files have it.
+    /// Whether the append-only file receives it.
     pub fn has_files(self) -> bool {
         self != Audience::Replicas
     }
 
-    /// Whether replicas have it.
+    /// Whether replicas receive it.
     pub fn has_replicas(self) -> bool {
         self != Audience::Files
     }
 }
 
-/// Whether a piece begins or ends a step of several commands.
+/// The place of a piece in a step of several commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// MULTI stands before it.
+    /// The piece is the first of its step: MULTI precedes it.
     pub begins: bool,
-    /// EXEC stands after it.
+    /// The piece is the last of its step: EXEC follows it.
     pub ends: bool,
-    /// It is part of a step of several commands.
+    /// The piece is part of a step of several commands.
     pub is_inside: bool,
 }
 
-/// Commands of one database, with one stamp.
+/// A run of commands in one database, with one stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// When.
+    /// The stamp of its steps.
     pub stamp: Stamp,
-    /// Where it ends among the chunk's bytes.
+    /// The offset of its end in the chunk's bytes.
     pub end: usize,
     /// The database.
     pub db: u32,
-    /// Who is to have it.
+    /// Who receives it.
     pub audience: Audience,
     /// Its place in a step.
     pub frame: Frame,
-    /// It stays although its step is undone: what time has done.
+    /// It survives when its step is discarded: an expiry, not a change by the command.
     pub(crate) lasts: bool,
 }
 
 impl Piece {
-    /// Whether another one that follows can be part of it.
+    /// Whether `other`, which follows, can be joined to it.
     fn is_like(&self, other: &Piece) -> bool {
         let alike = (self.db, self.audience, self.lasts) == (other.db, other.audience, other.lasts);
         alike && self.stamp == other.stamp && self.frame == other.frame
@@ -102,20 +104,20 @@ impl Chunk {
         self.pieces.is_empty()
     }
 
-    /// Bytes it takes, however much is in it.
+    /// Allocated bytes.
     pub(crate) fn room(&self) -> usize {
         self.bytes.capacity() + self.pieces.capacity() * size_of::<Piece>()
     }
 
-    /// Empties it, to be used again, and gives back what is more than this many bytes.
+    /// Empties it for reuse, and frees capacity above this many bytes.
     pub fn clear(&mut self, kept_bytes: usize) {
         self.bytes.clear();
         self.bytes.shrink_to(kept_bytes);
         self.pieces.clear();
     }
 
-    /// Notes the bytes that were appended last; part of piece number `from` or a later one if they
-    /// are like it.
+    /// Adds a piece for the bytes that were appended last, or extends the last piece, if that is
+    /// number `from` or later and alike.
     #[inline]
     pub(crate) fn add_piece(&mut self, piece: Piece, from: usize) {
         if self.pieces.len() > from
@@ -128,7 +130,7 @@ impl Chunk {
         self.pieces.push(piece);
     }
 
-    /// Makes the last piece part of the one before, if they are alike.
+    /// Joins the last piece to the one before, if they are alike.
     #[inline]
     pub(crate) fn join_last(&mut self) {
         if let [.., before, last] = &mut self.pieces[..]

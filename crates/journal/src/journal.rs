@@ -25,15 +25,15 @@ use crate::recorder::Recorder;
 use crate::rings::{Ring, Rings};
 use crate::stamp::{Stamp, ticks};
 
-/// An outbox keeps emptied chunks with so much room in all: as many as are handed over between two
-/// looks of the reader, so that none has to be made anew.
+/// The capacity of all emptied chunks that an outbox keeps: as much as is handed over between two
+/// rounds of the reader, so that no chunk has to be allocated.
 pub(crate) const SPARE_BYTES: usize = 4 << 20;
-/// Each with so much room at most.
+/// The most capacity of one such chunk.
 pub(crate) const SPARE_CHUNK_BYTES: usize = 256 << 10;
-/// By default so much may wait.
+/// The default limit of waiting bytes.
 const MOST_WAITING_BYTES: usize = 64 << 20;
 
-/// What one thread has handed over.
+/// The finished steps that one thread has handed over.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pub thread: usize,
@@ -45,10 +45,10 @@ pub(crate) struct Outbox {
 struct Given {
     chunks: Vec<Chunk>,
     spare: Vec<Chunk>,
-    /// What the spare ones take.
+    /// The capacity of the spare chunks.
     spare_bytes: usize,
     last: Stamp,
-    /// Where it lies as well, as long as that is wanted.
+    /// The ring that also stores its steps, while rings are in use.
     ring: Option<Ring>,
 }
 
@@ -57,8 +57,8 @@ impl Outbox {
         Outbox { thread, bound: Bound::default(), given: Mutex::new(Given::default()) }
     }
 
-    /// Hands over what `finished` makes of an empty chunk; how many bytes it is, and how much more
-    /// room is held here now.
+    /// Hands over the chunk that `finished` fills, starting from an empty one. Returns its size in
+    /// bytes, and by how much the capacity held here has grown.
     pub fn put(&self, last: Stamp, finished: impl FnOnce(Chunk) -> Chunk) -> (usize, isize) {
         let mut given = relock(&self.given);
         let empty = given.spare.pop().unwrap_or_default();
@@ -78,13 +78,13 @@ impl Outbox {
         relock(&self.given).last
     }
 
-    /// From now on it has a ring among these, or none.
+    /// Gives it a ring among `rings`, or none.
     fn set_ring(&self, rings: Option<&Arc<Rings>>) {
         let mut given = relock(&self.given);
         given.ring = rings.map(|rings| Ring::new(rings, self.thread, given.last));
     }
 
-    /// Takes everything, in order, and leaves an empty list in its place.
+    /// Moves all chunks into `into`, in order.
     pub fn collect(&self, into: &mut Vec<Chunk>) {
         debug_assert!(into.is_empty(), "what was collected before has gone on");
         std::mem::swap(&mut relock(&self.given).chunks, into);
@@ -94,7 +94,7 @@ impl Outbox {
         !relock(&self.given).chunks.is_empty()
     }
 
-    /// A chunk to be used again; how much less room is held here now.
+    /// Keeps a chunk for reuse. Returns by how much the capacity held here has shrunk.
     pub fn give_back(&self, mut chunk: Chunk) -> isize {
         let before = chunk.room();
         chunk.clear(SPARE_CHUNK_BYTES);
@@ -109,34 +109,34 @@ impl Outbox {
     }
 }
 
-/// A place in the stream that somebody has asked for.
+/// A requested cut of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// All steps before it have smaller stamps, all after it larger ones.
+    /// All steps before the cut have smaller stamps, all after it larger ones.
     pub stamp: Stamp,
-    /// What it is for.
+    /// The caller's number for it.
     pub number: u64,
 }
 
-/// How many commands were recorded that not all readers know.
+/// How many recorded commands some readers do not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asides {
-    /// Those that only Pantala knows.
+    /// Commands that only Pantala knows.
     pub ours: u64,
-    /// Those that Redis 7.0 does not know.
+    /// Commands that Redis 7.0 does not know.
     pub newer: u64,
 }
 
-/// What INFO tells of the threads that record.
+/// The state of the recording threads, for INFO.
 #[derive(Clone, Copy, Debug)]
 pub struct Buffers {
-    /// Threads that may record.
+    /// How many threads may record.
     pub threads: usize,
-    /// Those of which something waits to be gathered.
+    /// How many of them have handed over something that is not gathered yet.
     pub in_use: usize,
-    /// So many bytes may wait.
+    /// The limit of waiting bytes.
     pub most_waiting_bytes: usize,
-    /// Somebody was told that it is too much.
+    /// Whether a caller has been told that the journal is full, and waits.
     pub holds_back: bool,
 }
 
@@ -150,17 +150,17 @@ pub struct Journal {
     outboxes: Mutex<Outboxes>,
     cuts: Mutex<VecDeque<Cut>>,
     waiting_bytes: AtomicUsize,
-    /// Room of what waits and of what is spare. Below 0 for the moment in which the reader has done
-    /// with something that is not counted yet.
+    /// Capacity of waiting and spare chunks. Briefly below 0 when the reader finishes a chunk that
+    /// is not counted yet.
     held_bytes: AtomicIsize,
     most_waiting_bytes: AtomicUsize,
-    /// Somebody was told that it is full.
+    /// A caller was told that the journal is full.
     holds_back: AtomicBool,
     /// Replies wait until their steps are durable.
     holds_replies: AtomicBool,
-    /// Steps of earlier times are durable.
+    /// Steps with times before this are durable.
     durable: AtomicU64,
-    /// Somebody was told that a step is not durable yet.
+    /// A caller was told that a step is not durable yet.
     is_awaited: AtomicBool,
     is_asleep: AtomicBool,
     asides: [AtomicU64; 2],
@@ -170,7 +170,7 @@ pub struct Journal {
 #[derive(Debug, Default)]
 struct Outboxes {
     all: Vec<Arc<Outbox>>,
-    /// Those whose threads have ended.
+    /// Outboxes whose threads have ended.
     free: Vec<Arc<Outbox>>,
     rings: Option<Arc<Rings>>,
 }
@@ -182,7 +182,7 @@ impl Default for Journal {
 }
 
 impl Journal {
-    /// One whose stamps have the times of this clock, which never goes back.
+    /// A journal whose stamps use this clock, which must be monotonic.
     pub fn with_clock(clock: fn() -> u64) -> Journal {
         Journal {
             is_on: AtomicBool::new(false),
@@ -203,7 +203,7 @@ impl Journal {
         }
     }
 
-    /// A recorder for one more thread.
+    /// Makes a recorder for a new thread.
     pub fn join(self: &Arc<Self>) -> Recorder {
         let mut outboxes = relock(&self.outboxes);
         let outbox = outboxes.free.pop().unwrap_or_else(|| {
@@ -215,7 +215,7 @@ impl Journal {
         Recorder::new(Arc::clone(self), outbox)
     }
 
-    /// From now on what threads hand over lies in these rings as well, or in none.
+    /// Sets the rings that also store what threads hand over; `None`: no rings.
     pub fn keep_in(&self, rings: Option<Arc<Rings>>) {
         let mut outboxes = relock(&self.outboxes);
         outboxes.rings = rings;
@@ -230,7 +230,7 @@ impl Journal {
         relock(&self.outboxes).all.clone()
     }
 
-    /// Whether changes are recorded. Asked once a turn.
+    /// Whether changes are recorded. Checked once a turn.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
@@ -242,21 +242,21 @@ impl Journal {
         self.asides[1].fetch_add(more.newer, Ordering::Relaxed);
     }
 
-    /// How many commands were recorded so far that not all readers know.
+    /// How many commands recorded so far some readers do not know.
     pub fn asides(&self) -> Asides {
         let count = |at: usize| self.asides[at].load(Ordering::Relaxed);
         Asides { ours: count(0), newer: count(1) }
     }
 
-    /// From now on changes are recorded, with nobody inside the gate; or they are not, from each
-    /// thread's next turn on.
+    /// Switches recording. On: to be called with nobody inside the gate. Off: takes effect from
+    /// each thread's next turn on.
     pub fn turn(&self, on: bool) {
         self.is_on.store(on, Ordering::SeqCst);
     }
 
-    /// Cuts the stream: what was recorded before is before the cut, what will be after it. With
-    /// nobody inside the gate and nothing handed over too late; all steps before have stamps before
-    /// `next`. The reader meets the cut with this number.
+    /// Cuts the stream between what was recorded so far and what follows, and reports the cut to
+    /// the reader under `number`. To be called with nobody inside the gate and everything handed
+    /// over; all steps so far have stamps before `next`.
     pub fn cut(&self, next: Stamp, number: u64) -> Cut {
         let mut cuts = relock(&self.cuts);
         let last = self.outboxes().iter().map(|outbox| outbox.last()).max().unwrap_or_default();
@@ -268,30 +268,30 @@ impl Journal {
         cut
     }
 
-    /// The first cut that was not met yet, if it is not after `until`.
+    /// Takes the first pending cut, if it is not after `until`.
     pub(crate) fn next_cut(&self, until: Stamp) -> Option<Cut> {
         let mut cuts = relock(&self.cuts);
         cuts.front().filter(|cut| cut.stamp <= until)?;
         cuts.pop_front()
     }
 
-    /// Bytes that were handed over and that nobody has done with yet.
+    /// Bytes that were handed over and are not done yet.
     pub fn waiting_bytes(&self) -> usize {
         self.waiting(Ordering::Relaxed)
     }
 
-    /// A fast reader may take bytes off before they have been added: then nothing waits.
+    /// A fast reader may subtract bytes before they were added: then nothing waits.
     fn waiting(&self, ordering: Ordering) -> usize {
         let bytes = self.waiting_bytes.load(ordering);
         if bytes.cast_signed() < 0 { 0 } else { bytes }
     }
 
-    /// Memory that the journal takes, for what waits and to be used again.
+    /// Memory of the journal: waiting and spare chunks.
     pub fn held_bytes(&self) -> u64 {
         self.held_bytes.load(Ordering::Relaxed).max(0).cast_unsigned() as u64
     }
 
-    /// What threads have, and what waits of it.
+    /// The state of the recording threads.
     pub fn buffers(&self) -> Buffers {
         let outboxes = relock(&self.outboxes);
         let (all, free) = (outboxes.all.clone(), outboxes.free.len());
@@ -304,12 +304,12 @@ impl Journal {
         }
     }
 
-    /// So much may wait.
+    /// Sets the limit of waiting bytes.
     pub fn limit_waiting(&self, bytes: usize) {
         self.most_waiting_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether so much waits that nothing more should be recorded for the moment. Who hears yes is
+    /// Whether so much waits that nothing more should be recorded now. A caller that gets `true` is
     /// called when that has changed ([`Journal::calls_held_back`]).
     #[inline]
     pub fn is_full(&self) -> bool {
@@ -319,14 +319,13 @@ impl Journal {
 
     #[cold]
     fn is_full_for_sure(&self) -> bool {
-        // First the word that somebody waits, then the look; the reader does both the other way.
+        // First announces a waiter, then looks; the reader does both in the other order.
         self.holds_back.store(true, Ordering::SeqCst);
         let most = self.most_waiting_bytes.load(Ordering::Relaxed);
         self.waiting(Ordering::SeqCst) > most
     }
 
-    /// Whether somebody was held back who need not be any more; to be asked after
-    /// [`crate::Reader::done`].
+    /// Whether a caller that was held back can continue; to be asked after [`crate::Reader::done`].
     pub fn calls_held_back(&self) -> bool {
         let most = self.most_waiting_bytes.load(Ordering::Relaxed);
         self.waiting(Ordering::SeqCst) <= most
@@ -339,7 +338,7 @@ impl Journal {
         self.waiting_bytes.fetch_sub(bytes, Ordering::SeqCst);
     }
 
-    /// Everything before this stamp is durable; whether somebody waits to hear that.
+    /// Marks everything before this stamp as durable. Returns whether a caller waits for that.
     pub fn set_durable(&self, upto: Stamp) -> bool {
         let before = self.durable.fetch_max(upto.time(), Ordering::SeqCst);
         before < upto.time() && self.is_awaited.swap(false, Ordering::SeqCst)
@@ -351,18 +350,18 @@ impl Journal {
         self.holds_replies.load(Ordering::Relaxed)
     }
 
-    /// From now on replies wait, or do not; whether that is new.
+    /// Sets whether replies wait. Returns whether that is a change.
     pub fn hold_replies(&self, on: bool) -> bool {
         self.holds_replies.swap(on, Ordering::SeqCst) != on
     }
 
-    /// Whether a step is durable. Who hears no is called when more is
+    /// Whether a step is durable. A caller that gets `false` is called when more is durable
     /// ([`Journal::set_durable`]).
     pub fn is_durable(&self, step: Stamp) -> bool {
         if step.time() < self.durable.load(Ordering::Relaxed) {
             return true;
         }
-        // First the word that somebody waits, then the look; the reader does both the other way.
+        // First announces a waiter, then looks; the reader does both in the other order.
         self.is_awaited.store(true, Ordering::SeqCst);
         step.time() < self.durable.load(Ordering::SeqCst)
     }
@@ -370,8 +369,8 @@ impl Journal {
     pub(crate) fn given(&self, bytes: usize, held: isize) {
         self.held_bytes.fetch_add(held, Ordering::Relaxed);
         self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
-        // After the outbox's mutex was free: the reader looks there after it has said that it
-        // sleeps, so one of the two sees the other.
+        // After the outbox's mutex was released: the reader looks there after it has announced its
+        // sleep, so one of the two sees the other.
         if self.is_asleep.load(Ordering::Relaxed) {
             self.wake_reader();
         }
@@ -387,7 +386,7 @@ impl Journal {
         }
     }
 
-    /// The calling thread reads from now on.
+    /// Makes the calling thread the reader.
     pub(crate) fn read_here(&self) {
         let mut reader = self.reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *reader = Some(std::thread::current());

@@ -6,8 +6,8 @@
 //!                        +--> Stamp, left in those partitions                up to the watermark
 //! ```
 //!
-//! A *step* is what nobody sees half of: a command, a transaction, a script, with all that followed
-//! from it. There is no shared counter. A step takes a *stamp* that is larger than those of the
+//! A *step* is a unit that nobody sees half of: a command, a transaction or a script, with all its
+//! effects. There is no shared counter. A step takes a *stamp* that is larger than those of the
 //! steps it has seen, and not before the time at which its turn began (a hybrid of Lamport's clock
 //! and a real one). So two steps that met at a partition have stamps in their order, and so have
 //! two of which one was sent after the other was answered. See `stamp`.
@@ -15,21 +15,20 @@
 //! | file | what |
 //! |---|---|
 //! | `stamp` | the order of two steps |
-//! | `journal` | what recorders and the reader share |
+//! | `journal` | the state that recorders and the reader share |
 //! | `order` | how far the stream is complete |
 //! | `reader` | gathers and takes |
 //! | `recorder` | what one thread records |
 //! | `chunk` | finished steps of one thread, on their way |
 //! | `merger` | all threads' steps as one stream |
-//! | `rings` | what was recorded, where it outlives the process |
+//! | `rings` | recorded steps in memory that outlives the process |
 //! | `resp` | commands as bytes |
 //!
 //! Invariants
-//! 1. A step is in the journal whole or not at all, and between no two of its commands stands one
-//!    of another step.
-//! 2. Of two steps that held the same partition, the one that held it first stands first.
-//! 3. What was sent after an answer was received stands after all that the answer could have seen:
-//!    a part of the journal from its beginning is a state that clients could have met (`stamp`).
+//! 1. A step is in the journal as a whole or not at all, and its commands are contiguous.
+//! 2. Of two steps that held the same partition, the earlier holder comes first.
+//! 3. A command sent after an answer was received comes after everything that the answer could have
+//!    seen: a prefix of the journal is a state that clients could have met (`stamp`).
 //!
 //! Not here: keys and partitions (the keyspace calls `Recorder::end_step` and keeps stamps), files.
 //! Tests: at the foot of each file.

@@ -11,7 +11,7 @@
 //!    stamp, leave together.
 //! 2. An offset is the number of bytes that left before, since the stream began.
 //!
-//! Not here: how far one may take (`order`), threads, files. Tests: at the foot.
+//! Not here: up to which stamp one may take (`order`), threads, files. Tests: at the foot.
 
 use std::collections::VecDeque;
 
@@ -19,14 +19,14 @@ use crate::chunk::{Audience, Chunk, Piece};
 use crate::resp;
 use crate::stamp::Stamp;
 
-/// Some bytes of the stream: whole commands.
+/// A run of bytes of the stream: whole commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run<'b> {
-    /// Where it begins.
+    /// The offset of its first byte.
     pub offset: u64,
     /// The commands.
     pub bytes: &'b [u8],
-    /// Who is to have them.
+    /// Who receives them.
     pub audience: Audience,
 }
 
@@ -34,7 +34,7 @@ pub struct Run<'b> {
 #[derive(Debug, Default)]
 struct Queue {
     chunks: VecDeque<Chunk>,
-    /// How much of the first chunk has left.
+    /// How many pieces of the first chunk have left.
     piece: usize,
     bytes: usize,
 }
@@ -57,7 +57,7 @@ pub struct Merger {
 }
 
 impl Merger {
-    /// One whose next byte has this offset.
+    /// A merger whose next byte has this offset.
     pub fn from(offset: u64) -> Merger {
         Merger { offset, ..Merger::default() }
     }
@@ -67,12 +67,12 @@ impl Merger {
         self.offset
     }
 
-    /// The next command says its database: it is the first of a file.
+    /// Makes the next command write a SELECT: it is the first of a file.
     pub fn forget_db(&mut self) {
         self.db = None;
     }
 
-    /// Steps of a thread, after all it gave before.
+    /// Adds steps of a thread, after all its earlier ones.
     pub fn add(&mut self, thread: usize, chunk: Chunk) {
         if chunk.is_empty() {
             return self.spent.push((thread, chunk));
@@ -83,26 +83,26 @@ impl Merger {
         self.queues[thread].chunks.push_back(chunk);
     }
 
-    /// Whether something waits to leave.
+    /// Whether nothing waits to leave.
     pub fn is_empty(&self) -> bool {
         self.queues.iter().all(|queue| queue.chunks.is_empty())
     }
 
-    /// Chunks that have left, with the threads they came from, to be used again.
+    /// Takes the chunks that have left, with their threads' numbers, for reuse.
     pub fn take_spent(&mut self) -> Vec<(usize, Chunk)> {
         std::mem::take(&mut self.spent)
     }
 
-    /// Lets everything leave that has a stamp before this one.
+    /// Emits every piece with a stamp before `until`.
     pub fn take(&mut self, until: Stamp, leave: &mut dyn FnMut(Run<'_>)) {
         while let Some((thread, next)) = self.first(until) {
-            // Its queue is the first as long as no other has a smaller head.
+            // Its queue stays the first as long as no other has a smaller head.
             self.leave_from(thread, next.min(until), leave);
         }
     }
 
     /// The thread whose head has the smallest stamp, if that is before `until`, and the smallest
-    /// stamp of the others.
+    /// stamp of the other heads.
     fn first(&self, until: Stamp) -> Option<(usize, Stamp)> {
         let (mut first, mut second) = (None, Stamp::LAST);
         let mut smallest = until;
@@ -118,7 +118,7 @@ impl Merger {
         first.map(|thread| (thread, second))
     }
 
-    /// Lets the pieces at the head of a queue leave that have a stamp before this one.
+    /// Emits the pieces at the head of a queue with stamps before `until`.
     fn leave_from(&mut self, thread: usize, until: Stamp, leave: &mut dyn FnMut(Run<'_>)) {
         let Merger { queues, db, offset, spent, scratch } = self;
         let queue = &mut queues[thread];
@@ -138,7 +138,7 @@ impl Merger {
     }
 }
 
-/// Where pieces go.
+/// The destination of pieces.
 struct Out<'m> {
     db: &'m mut Option<u32>,
     offset: &'m mut u64,
@@ -148,7 +148,7 @@ struct Out<'m> {
 
 impl Out<'_> {
     fn piece(&mut self, piece: &Piece, bytes: &[u8]) {
-        // As in Valkey: what belongs to a step stands within it.
+        // As in Valkey, a SELECT that belongs to a step stands within its MULTI.
         if piece.frame.begins {
             self.run(resp::MULTI, Audience::All);
         }
@@ -179,7 +179,7 @@ mod tests {
 
     use crate::{Journal, Recorder};
 
-    /// One step of these commands.
+    /// Records one step of these commands.
     fn step(recorder: &Recorder, seen: Stamp, commands: &[(u32, &str)]) -> Stamp {
         for (db, word) in commands {
             recorder.record(*db, &[word.as_bytes()]);
@@ -187,7 +187,7 @@ mod tests {
         recorder.end_step(seen)
     }
 
-    /// What leaves, in words.
+    /// The emitted bytes, in words.
     fn leaving(merger: &mut Merger, until: Stamp) -> String {
         let (mut text, before) = (String::new(), merger.offset());
         let mut bytes = 0;

@@ -1,4 +1,4 @@
-//! How far the stream is complete: the watermark.
+//! The watermark: up to which time the stream is complete.
 //!
 //! The reader merges what it has received. A step may leave only when no thread can still hand over
 //! an earlier one. So each thread announces a *bound* before it ends the first step of a turn, and
@@ -13,19 +13,19 @@
 //! Invariants
 //! 1. Store of the bound, then load of the floor (thread); store of the floor, then load of the
 //!    bounds (reader), with a sequentially consistent fence between: at least one of the two sees
-//!    the other. So a thread whose bound the reader has not seen takes no time before that floor.
+//!    the other. So a thread whose bound the reader has not seen uses no time before that floor.
 //! 2. Steps are handed over before the bound is withdrawn, and collected after the bounds were
-//!    looked at. So whatever is collected later has a time that is not before the watermark.
-//! 3. Only the reader, and a cut, raise the floor; it never falls.
+//!    read. So everything collected later has a time that is not before the watermark.
+//! 3. Only the reader and a cut raise the floor; it never falls.
 //!
 //! Tests: at the foot, with loom and without.
 
 use crate::primitives::{AtomicU64, Ordering, fence};
 
-/// The bound of a thread that has nothing to hand over.
+/// The bound of a thread with nothing to hand over.
 const NONE: u64 = u64::MAX;
 
-/// What a thread announces, on a cache line of its own.
+/// The announced bound of one thread, on a cache line of its own.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Bound(AtomicU64);
@@ -37,7 +37,7 @@ impl Default for Bound {
 }
 
 impl Bound {
-    /// The end of what [`Floor::announce`] has begun: all was handed over.
+    /// Withdraws the bound that [`Floor::announce`] set, after everything was handed over.
     #[inline]
     pub fn withdraw(&self) {
         self.0.store(NONE, Ordering::Release);
@@ -55,7 +55,7 @@ impl Default for Floor {
 }
 
 impl Floor {
-    /// A thread is about to end steps: the smallest time they may have.
+    /// Announces that a thread is about to end steps. Returns the smallest time they may have.
     #[inline]
     pub fn announce(&self, bound: &Bound) -> u64 {
         bound.0.store(self.0.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -63,8 +63,9 @@ impl Floor {
         self.0.load(Ordering::Acquire)
     }
 
-    /// From now on no step begins to be announced with a time before this one, or before one more
-    /// than the floor was: the new floor. One more is for cuts, which are rarer than ticks.
+    /// Raises the floor to `time`, or by one if it is there already, and returns it: no bound
+    /// announced from now on is below it. The increment by one serves cuts, which are rarer than
+    /// ticks.
     pub fn raise(&self, time: u64) -> u64 {
         let before = self.0.fetch_add(1, Ordering::AcqRel) + 1;
         let floor = self.0.fetch_max(time, Ordering::AcqRel).max(time).max(before);
@@ -73,7 +74,7 @@ impl Floor {
     }
 }
 
-/// The smallest of a new floor and these bounds.
+/// The watermark: the smallest of a new floor and all bounds.
 pub fn watermark<'b>(floor: u64, bounds: impl Iterator<Item = &'b Bound>) -> u64 {
     bounds.map(|bound| bound.0.load(Ordering::Acquire)).fold(floor, u64::min)
 }
@@ -86,8 +87,8 @@ mod models {
     use super::*;
     use crate::primitives::{Mutex, relock};
 
-    /// What two threads and the reader share: the clock, the floor, a bound and an outbox for each
-    /// thread, and one partition with the time of its last step.
+    /// The state that two threads and the reader share: the clock, the floor, a bound and an outbox
+    /// for each thread, and one partition with the time of its last step.
     #[derive(Default)]
     struct Shared {
         clock: AtomicU64,
@@ -98,7 +99,7 @@ mod models {
     }
 
     impl Shared {
-        /// It goes on between any two looks that follow each other.
+        /// The clock advances between any two reads.
         fn now(&self) -> u64 {
             self.clock.fetch_add(1, Ordering::SeqCst) + 1
         }
@@ -116,7 +117,7 @@ mod models {
         shared.bounds[thread].withdraw();
     }
 
-    /// Gathers; what has come, and up to where the stream is complete.
+    /// Gathers; returns the steps, and up to where the stream is complete.
     fn gather(shared: &Shared) -> (Vec<u64>, u64) {
         let floor = shared.floor.raise(0);
         let until = watermark(floor, shared.bounds.iter());
@@ -124,7 +125,7 @@ mod models {
         (shared.outboxes.iter().flat_map(take).collect(), until)
     }
 
-    /// Nothing that comes later belongs before what was complete.
+    /// Checks that nothing that comes later belongs before what was complete.
     fn check(steps: &'static [usize], gatherings: usize) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
@@ -148,7 +149,7 @@ mod models {
         });
     }
 
-    /// A turn with one step in a partition of its own, of a client that was answered.
+    /// A turn with one step in a partition of its own, by a client that was answered.
     fn lonely_turn(shared: &Shared, thread: usize) -> u64 {
         let least = shared.floor.announce(&shared.bounds[thread]);
         let time = least.max(shared.now());
@@ -158,7 +159,7 @@ mod models {
     }
 
     /// A client is answered by one thread, then by the other, which may begin before the first has
-    /// handed over: whatever the reader has as complete with the second step has the first one.
+    /// handed over: if the reader has the second step as complete, it has the first one, too.
     #[test]
     fn what_was_sent_after_an_answer_is_complete_after_it() {
         let mut model = loom::model::Builder::new();

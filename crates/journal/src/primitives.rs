@@ -1,4 +1,4 @@
-//! What threads meet in: std's, or loom's.
+//! Synchronisation primitives: std's, or loom's in models.
 
 #[cfg(not(loom))]
 pub use std::sync::{
@@ -12,7 +12,7 @@ pub use loom::sync::{
     atomic::{AtomicU64, Ordering, fence},
 };
 
-/// Takes a mutex whether or not a thread died holding it: what is behind these mutexes is valid
+/// Locks a mutex even if a thread panicked while holding it: the data behind these mutexes is valid
 /// between any two statements.
 pub fn relock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     match mutex.lock() {

@@ -1,11 +1,11 @@
 //! The reader of the journal: gathers what threads hand over, and takes it in order.
 //!
 //! ```text
-//! loop { gather --> until where it is complete ; take --> runs and cuts ; wait }
+//! loop { gather --> up to where it is complete ; take --> runs and cuts ; wait }
 //! ```
 //!
 //! Invariants
-//! 1. What leaves is complete: nothing that leaves later belongs before it (`order`).
+//! 1. Everything that is emitted is complete: nothing emitted later belongs before it (`order`).
 //! 2. There is one reader.
 
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::merger::{Merger, Run};
 use crate::order::watermark;
 use crate::stamp::Stamp;
 
-/// What leaves.
+/// An item of the emitted stream.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Item<'b> {
-    /// Some bytes.
+    /// A run of bytes.
     Run(Run<'b>),
-    /// Somebody has cut here.
+    /// A requested cut.
     Cut(Cut),
 }
 
@@ -37,7 +37,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The reader of a journal, whose next byte has this offset.
+    /// The reader of a journal; the next byte has this offset.
     pub fn new(journal: Arc<Journal>, offset: u64) -> Reader {
         Reader {
             journal,
@@ -47,12 +47,12 @@ impl Reader {
         }
     }
 
-    /// The stream as far as it has left.
+    /// The merger, for its offset and database.
     pub fn merger(&mut self) -> &mut Merger {
         &mut self.merger
     }
 
-    /// Gathers what was handed over. The stream is complete up to the stamp that this returns.
+    /// Gathers what was handed over. Returns the stamp up to which the stream is complete.
     pub fn gather(&mut self) -> Stamp {
         let now = (self.journal.clock)();
         let floor = self.journal.floor.raise(now.max(self.highest.time() + 1));
@@ -69,23 +69,23 @@ impl Reader {
         Stamp::first_of(until)
     }
 
-    /// The largest stamp that was gathered so far.
+    /// The largest stamp gathered so far.
     pub fn gathered(&self) -> Stamp {
         self.highest
     }
 
-    /// Lets everything leave that is complete, with the cuts where they belong.
+    /// Emits everything before `until`, with the cuts at their places.
     pub fn take(&mut self, until: Stamp, leave: &mut dyn FnMut(Item<'_>)) {
         while let Some(cut) = self.journal.next_cut(until) {
             self.merger.take(cut.stamp, &mut |run| leave(Item::Run(run)));
             leave(Item::Cut(cut));
-            // Here a file begins, which is read by itself.
+            // A file that is read by itself begins here.
             self.merger.forget_db();
         }
         self.merger.take(until, &mut |run| leave(Item::Run(run)));
     }
 
-    /// What has left has arrived where it should: it waits no more.
+    /// Reports that everything emitted has arrived: it does not count as waiting any more.
     pub fn done(&mut self) {
         let spent = self.merger.take_spent();
         if spent.is_empty() {
@@ -99,7 +99,7 @@ impl Reader {
         self.journal.done(bytes, released);
     }
 
-    /// Gathers and takes until nothing is left, where all threads have handed over.
+    /// Gathers and takes until nothing is left; all threads must have handed over.
     pub fn take_all(&mut self, leave: &mut dyn FnMut(Item<'_>)) {
         loop {
             let until = self.gather();
@@ -111,19 +111,19 @@ impl Reader {
         }
     }
 
-    /// Whether something was gathered that has not left.
+    /// Whether something gathered was not emitted yet.
     pub fn has_more(&self) -> bool {
         !self.merger.is_empty()
     }
 
-    /// This thread reads from now on: whoever wakes the reader wakes it. Called before it looks for
-    /// the first time at what it is woken for.
+    /// Makes the calling thread the one that is woken. To be called before the first check of what
+    /// it is woken for.
     pub fn begin_here(&self) {
         self.journal.read_here();
     }
 
-    /// Sleeps until something is handed over, or the reader is woken, or `at_most` is over. Only on
-    /// the thread that reads.
+    /// Sleeps until something is handed over, the reader is woken, or `at_most` has passed. Only on
+    /// the reader's thread.
     pub fn wait(&self, at_most: Option<Duration>) {
         self.journal.set_asleep(true);
         let has_come = self.journal.outboxes().iter().any(|outbox| outbox.has_something());
@@ -149,7 +149,7 @@ mod tests {
     use crate::recorder::Recorder;
     use crate::stamp::ticks;
 
-    /// What leaves, in words.
+    /// What is emitted, in words.
     fn taken(reader: &mut Reader) -> Vec<String> {
         let (until, mut words) = (reader.gather(), Vec::new());
         reader.take(until, &mut |item| match item {
@@ -267,7 +267,7 @@ mod tests {
     /// Partitions: the last stamp, and the number of steps that held it.
     type Partitions = Vec<Mutex<(Stamp, u64)>>;
 
-    /// Steps in one or two partitions; each records for both which step of theirs it is.
+    /// Runs steps in one or two partitions; each records for both its number there.
     fn work(journal: &Arc<Journal>, partitions: &Partitions, seed: u64, steps: usize) {
         let (recorder, mut random) = (journal.join(), Rng::from_seed(seed));
         for _ in 0..steps {
@@ -332,7 +332,7 @@ mod tests {
         check_order(&bytes, &partitions);
     }
 
-    /// Each partition's steps stand in their order.
+    /// Checks that the steps of each partition are in order.
     fn check_order(bytes: &[u8], partitions: &Partitions) {
         let mut counts = vec![0; partitions.len()];
         let text = std::str::from_utf8(bytes).expect("text");

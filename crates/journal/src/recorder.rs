@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Invariants
-//! 1. A step that is undone leaves nothing but what time has done.
-//! 2. Nothing here is shared with another thread, and nothing is allocated for a command once the
+//! 1. A discarded step leaves nothing but expiries (`record_lasting`).
+//! 2. Nothing here is shared with another thread, and no command causes an allocation once the
 //!    buffers have grown.
 
 use std::cell::{Cell, RefCell};
@@ -21,9 +21,9 @@ use crate::journal::{Asides, Journal, Outbox};
 use crate::resp;
 use crate::stamp::Stamp;
 
-/// The command at hand has changed something,
+/// Flag: the current command has changed something.
 const HAS_CHANGED: u8 = 1;
-/// or has said itself what is to be recorded.
+/// Flag: the current command has recorded its effects itself.
 const HAS_SAID: u8 = 2;
 
 /// Records the commands of one thread, step by step, and hands them to the journal's reader.
@@ -35,20 +35,20 @@ pub struct Recorder {
     is_announced: Cell<bool>,
     last: Cell<Stamp>,
     command: Cell<u8>,
-    /// A step has ended since somebody asked.
+    /// A step has ended since [`Recorder::take_ended`].
     has_ended: Cell<bool>,
-    /// The open step has its stamp already.
+    /// The open step already has its stamp.
     has_stamp: Cell<bool>,
-    /// Who is told of what commands change: a script may say so.
+    /// Who receives the changes of commands; a script may restrict it.
     told: Cell<Option<Audience>>,
-    /// Commands that were told aside since the last time, by who knows them.
+    /// Commands that some readers do not know, counted since the last hand-over.
     asides: Cell<Asides>,
-    /// Commands of the open step.
+    /// How many commands the open step has.
     open_commands: Cell<usize>,
     steps: RefCell<Steps>,
 }
 
-/// Finished steps and, at their end, the open one.
+/// Finished steps and, at their end, the open step.
 #[derive(Debug, Default)]
 struct Steps {
     chunk: Chunk,
@@ -86,32 +86,32 @@ impl Recorder {
         step == Stamp::default() || self.journal.is_durable(step)
     }
 
-    /// From here on it is another command that changes things.
+    /// Starts the next command: clears the flags of the previous one.
     #[inline]
     pub fn begin_command(&self) {
         self.command.set(0);
     }
 
-    /// The command at hand has changed something.
+    /// Notes that the current command has changed something.
     #[inline]
     pub fn note_change(&self) {
         self.command.set(self.command.get() | HAS_CHANGED);
     }
 
-    /// The command at hand leaves nothing to be recorded but what it has said.
+    /// Suppresses recording the current command as it came: it records its effects itself.
     #[inline]
     pub fn record_nothing(&self) {
         self.command.set(self.command.get() | HAS_SAID);
     }
 
-    /// Whether the command at hand has changed something and has not said in which form that is
-    /// to be recorded: then it is recorded as it came.
+    /// Whether the current command has changed something and has not recorded its effects: then it
+    /// is recorded as it came.
     #[inline]
     fn is_unsaid(&self) -> bool {
         self.command.get() == HAS_CHANGED
     }
 
-    /// The command at hand has run, in this database.
+    /// Ends the current command, which ran in this database, and records it as it came if needed.
     #[inline]
     pub fn end_command(&self, db: u32, args: &[&[u8]]) {
         if self.is_unsaid() {
@@ -132,7 +132,7 @@ impl Recorder {
         self.append(db, args, Audience::Replicas, false);
     }
 
-    /// Adds what happened by itself, and is not undone with the command at hand.
+    /// Adds an expiry, which is not undone with the current command.
     #[cold]
     pub fn record_lasting(&self, db: u32, args: &[&[u8]]) {
         if !self.is_on() {
@@ -141,12 +141,12 @@ impl Recorder {
         self.append(db, args, Audience::All, true);
     }
 
-    /// From now on these are told of what commands change; `None`: nobody is.
+    /// Sets who receives the changes of commands from now on; `None`: nobody.
     pub fn tell(&self, told: Option<Audience>) {
         self.told.set(told);
     }
 
-    /// A command was told aside, which not all know.
+    /// Counts a command that not all readers know.
     pub fn count_aside(&self, is_ours_alone: bool) {
         let Asides { ours, newer } = self.asides.get();
         self.asides.set(match is_ours_alone {
@@ -168,21 +168,21 @@ impl Recorder {
         self.open_commands.set(self.open_commands.get() + 1);
     }
 
-    /// Whether the open step has something in it.
+    /// Whether the open step has recorded anything.
     #[inline]
     pub fn has_step(&self) -> bool {
         self.open_commands.get() != 0
     }
 
-    /// Takes back what the open step has recorded, but for what lasts.
+    /// Discards what the open step has recorded, except expiries.
     pub fn discard_step(&self) {
         let left = self.steps.borrow_mut().discard();
         self.open_commands.set(left);
     }
 
-    /// The stamp of the open step, to be left in partitions that are freed before it ends, or told
-    /// to a client: after this it may take no partition with a larger one. `seen` is the largest
-    /// stamp of those it holds.
+    /// Fixes the stamp of the open step, to be left in partitions that are freed before it ends, or
+    /// told to a client. After this the step may take no partition with a larger stamp. `seen` is
+    /// the largest stamp of the partitions it holds.
     pub fn stamp_step(&self, seen: Stamp) -> Stamp {
         if self.is_announced.get() && !self.has_stamp.get() {
             self.keep_up((self.journal.clock)());
@@ -191,7 +191,7 @@ impl Recorder {
         self.next_stamp(seen)
     }
 
-    /// Whether the open step has its stamp already.
+    /// Whether the open step already has its stamp.
     pub fn has_stamp(&self) -> bool {
         self.has_stamp.get()
     }
@@ -206,22 +206,22 @@ impl Recorder {
         stamp
     }
 
-    /// The first step since the last was handed over.
+    /// Announces the bound, for the first step after a hand-over.
     fn announce(&self) {
         let floor = self.journal.floor.announce(&self.outbox.bound);
         self.keep_up(floor.max((self.journal.clock)()));
         self.is_announced.set(true);
     }
 
-    /// No stamp is before this time from now on.
+    /// Makes all further stamps at least this time.
     #[inline]
     fn keep_up(&self, time: u64) {
         let least = Stamp::first_of(time).next_of(self.outbox.thread);
         self.last.set(least.max(self.last.get()));
     }
 
-    /// Ends the open step. `seen` is the largest stamp of the partitions it holds; the step's own
-    /// is to be left with them.
+    /// Ends the open step and returns its stamp, which the caller leaves in the partitions held.
+    /// `seen` is the largest stamp of these.
     #[inline]
     pub fn end_step(&self, seen: Stamp) -> Stamp {
         let stamp = self.next_stamp(seen);
@@ -232,13 +232,13 @@ impl Recorder {
         stamp
     }
 
-    /// The stamp of the last step, if one has ended since this was asked.
+    /// The stamp of the last step, if one has ended since the last call.
     #[inline]
     pub fn take_ended(&self) -> Option<Stamp> {
         self.has_ended.replace(false).then(|| self.last.get())
     }
 
-    /// Ends the open step, each of whose commands may be seen by itself.
+    /// Ends the open step without a frame: its commands may become visible one by one.
     pub fn end_loose_step(&self, seen: Stamp) -> Stamp {
         let stamp = self.next_stamp(seen);
         self.has_stamp.set(false);
@@ -247,7 +247,7 @@ impl Recorder {
         stamp
     }
 
-    /// Hands all finished steps over: at the end of each turn, inside the gate.
+    /// Hands all finished steps to the reader; called at the end of each turn, inside the gate.
     #[inline]
     pub fn hand_over(&self) {
         if self.is_announced.replace(false) {
@@ -307,7 +307,7 @@ impl Steps {
         *finished_pieces = chunk.pieces.len();
     }
 
-    /// How many commands are left of the open step, two at most: more are the same.
+    /// Discards the open step; returns how many commands of it are left, 2 for more than one.
     fn discard(&mut self) -> usize {
         let Steps { chunk, finished_bytes, finished_pieces } = self;
         let open = chunk.pieces.split_off(*finished_pieces);
@@ -367,7 +367,7 @@ mod tests {
         recorder.record_lasting(db, &[b"DEL", b"k"]);
     }
 
-    /// Bytes, and of each piece where it ends, its database and its frame.
+    /// The finished bytes, and the end, database and frame of each piece.
     fn finished(recorder: &Recorder) -> (Vec<u8>, Vec<(usize, u32, u8)>) {
         let chunk = recorder.take_finished();
         let bits = |frame: Frame| {
@@ -395,7 +395,7 @@ mod tests {
     }
 
     thread_local! {
-        /// What the clock says.
+        /// The time of the test's clock.
         static NOW: Cell<u64> = const { Cell::new(0) };
     }
 
@@ -412,7 +412,7 @@ mod tests {
                 let stamp = recorder.end_step(start);
                 assert!(stamp > before && stamp.time() == NOW.get());
             }
-            // Answers leave; another takes what comes then.
+            // Answers leave; another thread takes what comes then.
             before = recorder.last();
             recorder.hand_over();
             NOW.set(NOW.get() + 1);

@@ -1,4 +1,4 @@
-//! Commands as bytes: arrays of bulk strings.
+//! Encodes commands as RESP arrays of bulk strings.
 
 use pantala_base::number::{parse_u64, push_u64};
 
@@ -23,7 +23,7 @@ pub fn push_command(out: &mut Vec<u8>, args: &[&[u8]]) {
     }
 }
 
-/// Appends the header of a command of so many arguments, each of which [`push_bulk`] then appends.
+/// Appends the header of a command with `args` arguments, which [`push_bulk`] then appends.
 pub fn push_array(out: &mut Vec<u8>, args: usize) {
     push_header(out, b'*', args);
 }
@@ -35,7 +35,7 @@ pub fn push_bulk(out: &mut Vec<u8>, arg: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the header of an argument of so many bytes, which the caller appends, and CR LF.
+/// Appends the header of an argument of this many bytes; the caller appends these and CR LF.
 pub fn push_bulk_header(out: &mut Vec<u8>, bytes: usize) {
     push_header(out, b'$', bytes);
 }
@@ -47,7 +47,7 @@ pub fn push_select(out: &mut Vec<u8>, db: u32) {
     push_command(out, &[b"SELECT", &number]);
 }
 
-/// How long the first command of these bytes is; `None` if it is not whole, or none of ours.
+/// The length of the first command in these bytes; `None` if it is incomplete, or not in this form.
 pub fn command_bytes(bytes: &[u8]) -> Option<usize> {
     let (count, mut at) = read_header(bytes, 0, b'*')?;
     for _ in 0..count {
@@ -57,7 +57,7 @@ pub fn command_bytes(bytes: &[u8]) -> Option<usize> {
     (at <= bytes.len()).then_some(at)
 }
 
-/// The number of a header, and where it ends.
+/// The number in a header, and the offset of its end.
 fn read_header(bytes: &[u8], at: usize, sign: u8) -> Option<(usize, usize)> {
     let line = bytes.get(at..)?.strip_prefix(&[sign])?;
     let digits = line.iter().position(|&byte| byte == b'\r')?;

@@ -2,10 +2,10 @@
 //! file (`Area`).
 //!
 //! A recorder hands its steps to the reader, and copies them into its ring before the answers of
-//! its turn leave. When the reader's bytes are in the append-only file it *confirms* that: all
-//! before this stamp is in so many bytes of that file. What is behind that in the rings is not
-//! needed any more. When the process dies, whoever begins the next one finds what was confirmed,
-//! and in the rings the rest.
+//! its turn leave. When the reader's bytes are in the append-only file it *confirms* that:
+//! everything before this stamp is in this many bytes of that file. The rings do not need confirmed
+//! steps any more. When the process dies, the next one finds the confirmed position, and in the
+//! rings the rest.
 //!
 //! ```text
 //! head:  magic version identity.. | slot slot | missed (of threads without a ring)
@@ -15,18 +15,18 @@
 //! ```
 //!
 //! Invariants
-//! 1. An entry is stored before `head` tells of it; `tail` has gone on before an entry's place is
-//!    used again. A thread that is killed has done its stores up to some point of its program, so
-//!    what stands between `tail` and `head` is whole.
-//! 2. `tail` goes only over what was confirmed. What is confirmed stands in one slot while the
+//! 1. An entry is stored before `head` covers it; `tail` has advanced before an entry's place is
+//!    reused. A killed thread has done its stores up to some point of its program, so everything
+//!    between `tail` and `head` is whole.
+//! 2. `tail` advances only over confirmed entries. The confirmed position is in one slot while the
 //!    other is being written.
-//! 3. A thread that finds no room in its ring tells in `missed` the first and the last stamp of
-//!    what it has left out, before its answers leave. What is taken over ends before the first that
-//!    is missing, so it is a part of the journal from its beginning.
-//! 4. What is read is not trusted: a length that can not be ends the reading.
+//! 3. A thread without room in its ring stores in `missed` the first and the last stamp that it
+//!    left out, before its answers leave. Recovery ends before the first missing stamp, so the
+//!    result is a prefix of the journal.
+//! 4. Nothing read is trusted: an impossible length ends the reading.
 //!
-//! Not here: where the file lies, and what is done with what a dead process has left (the server).
-//! Tests: at the foot.
+//! Not here: the location of the file, and recovery after a dead process (the server). Tests: at
+//! the foot.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -37,14 +37,14 @@ use crate::chunk::{Audience, Chunk, Frame, Piece};
 use crate::merger::Merger;
 use crate::stamp::Stamp;
 
-/// Words that outlive the process.
+/// Memory that outlives the process.
 pub type Area = Box<dyn AsRef<[AtomicU64]> + Send + Sync>;
 
-/// Words of the head.
+/// Words of the head area.
 pub const HEAD_WORDS: usize = 512;
 /// Words of a ring: 1 MB, what a busy thread records in some 25 ms.
 pub const RING_WORDS: usize = 128 << 10;
-/// So many threads have a ring.
+/// How many threads can have a ring.
 pub const MOST_RINGS: usize = 64;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PantRing");
@@ -64,17 +64,17 @@ const ENTRIES_AT: usize = 8;
 const ENTRY_WORDS: usize = 2;
 const PIECE_WORDS: usize = 3;
 
-/// Whose rings they are: of which run of which machine, for which files.
+/// Identifies the owner of rings: machine, run and files.
 pub type Identity = [u64; 4];
 
-/// Everything before a stamp is in so many bytes of an increment.
+/// The confirmed position: everything before a stamp is in this many bytes of an increment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Confirmed {
-    /// The increment's number.
+    /// The number of the increment file.
     pub increment: u64,
-    /// How much of it.
+    /// How many bytes of the file.
     pub bytes: u64,
-    /// The stamp.
+    /// Steps before this stamp are in the file.
     pub upto: Stamp,
 }
 
@@ -87,7 +87,7 @@ pub struct Rings {
     slots: Mutex<u64>,
     /// The confirmed position, once it is in a slot.
     confirmed: AtomicU64,
-    /// Steps of threads without a ring, which are missing here.
+    /// Serialises writes of the head's `missed`, by threads without a ring.
     loose: Mutex<()>,
     missed: AtomicUsize,
     placed: AtomicUsize,
@@ -100,8 +100,8 @@ impl fmt::Debug for Rings {
 }
 
 impl Rings {
-    /// With an area of [`HEAD_WORDS`] zeroes, and whoever gives one of [`RING_WORDS`] zeroes for
-    /// the ring of a number.
+    /// Starts with an area of [`HEAD_WORDS`] zeroes; `place` gives an area of [`RING_WORDS`] zeroes
+    /// for the ring with a number.
     pub fn new(
         head: Area,
         identity: Identity,
@@ -124,7 +124,7 @@ impl Rings {
         }
     }
 
-    /// All that was recorded before a stamp is in the append-only file.
+    /// Stores that everything recorded before a stamp is in the append-only file.
     pub fn confirm(&self, now: Confirmed) {
         let mut number = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         *number += 1;
@@ -145,12 +145,12 @@ impl Rings {
         Stamp::from_bits(self.confirmed.load(Ordering::Acquire))
     }
 
-    /// Memory that rings take.
+    /// Bytes of memory that the rings take.
     pub fn bytes(&self) -> usize {
         (HEAD_WORDS + self.placed.load(Ordering::Relaxed) * RING_WORDS) * size_of::<u64>()
     }
 
-    /// How often a thread has found no room: what it recorded then is as safe as the file alone.
+    /// How often a thread found no room: those steps are only as safe as the file.
     pub fn missed(&self) -> usize {
         self.missed.load(Ordering::Relaxed)
     }
@@ -162,7 +162,7 @@ pub(crate) struct Ring {
     area: Option<Area>,
     head: u64,
     tail: u64,
-    /// Where entries end that are in the ring, and their last stamps.
+    /// The end of each entry in the ring, with its last stamp.
     entries: VecDeque<(u64, Stamp)>,
 }
 
@@ -173,7 +173,7 @@ impl fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// Of this thread, which has recorded up to `last` before.
+    /// The ring of this thread, which has recorded up to `last` already.
     pub fn new(rings: &Arc<Rings>, thread: usize, last: Stamp) -> Ring {
         let area = if thread < MOST_RINGS { (rings.place)(thread) } else { None };
         rings.placed.fetch_add(usize::from(area.is_some()), Ordering::Relaxed);
@@ -185,7 +185,7 @@ impl Ring {
         ring
     }
 
-    /// Steps that are handed over.
+    /// Stores steps that are being handed over.
     pub fn put(&mut self, chunk: &Chunk) {
         let (Some(first), Some(last)) = (chunk.pieces.first(), chunk.pieces.last()) else { return };
         let (first, last) = (first.stamp, last.stamp);
@@ -198,7 +198,7 @@ impl Ring {
         }
     }
 
-    /// Lets go of what is confirmed, and tells whether there is room for so many words.
+    /// Frees confirmed entries. Returns whether there is room for this many words.
     fn make_room(&mut self, count: usize) -> bool {
         let Some(area) = &self.area else { return false };
         let words = (**area).as_ref();
@@ -233,7 +233,7 @@ impl Ring {
         words[HEAD_AT].store(self.head, Ordering::Release);
     }
 
-    /// These steps are not in the ring.
+    /// Records that these steps are not in the ring.
     #[cold]
     fn leave_out(&mut self, first: Stamp, last: Stamp) {
         let confirmed = self.rings.confirmed();
@@ -245,12 +245,12 @@ impl Ring {
     }
 }
 
-/// Widens what is missing; what was missing and is confirmed is missing no more.
+/// Extends the range of missing stamps, or starts a new one if the old range is confirmed.
 fn miss(words: &[AtomicU64], (first, last): (Stamp, Stamp), confirmed: Stamp) {
     let [from, upto, ..] = words else { return };
     let before = Stamp::from_bits(upto.load(Ordering::Relaxed));
     if before < confirmed || before == Stamp::default() {
-        // Nothing is missing for this moment: the last one that was is confirmed.
+        // Nothing is missing at this moment: the last missing step is confirmed.
         from.store(first.bits(), Ordering::Release);
     } else {
         from.fetch_min(first.bits(), Ordering::Release);
@@ -259,7 +259,7 @@ fn miss(words: &[AtomicU64], (first, last): (Stamp, Stamp), confirmed: Stamp) {
     upto.store(last.max(before).bits(), Ordering::Release);
 }
 
-/// Where words are stored, going around.
+/// A cursor that stores words, wrapping around.
 struct Words<'r> {
     words: &'r [AtomicU64],
     at: usize,
@@ -299,20 +299,20 @@ fn flags(piece: &Piece) -> u64 {
     bits.iter().rev().fold(0, |all, &bit| all << 1 | u64::from(bit))
 }
 
-/// What a dead process has left.
+/// What a dead process has left in its rings.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Remains {
-    /// What is in the file.
+    /// The confirmed position.
     pub confirmed: Confirmed,
-    /// What comes after it: commands, framed and with their databases.
+    /// The commands after it, framed and with SELECT.
     pub commands: Vec<u8>,
-    /// There was more, but not all of it.
+    /// Further steps existed but are incomplete.
     pub is_cut: bool,
 }
 
 impl Remains {
-    /// Reads a file of rings. `None`: it is none of this identity, or nothing was confirmed, so
-    /// that it has nothing to add.
+    /// Reads a file of rings. `None`: another identity, or nothing was confirmed, so there is
+    /// nothing to add.
     pub fn read(bytes: &[u8], identity: &Identity) -> Option<Remains> {
         let words: Vec<u64> =
             bytes.as_chunks::<8>().0.iter().map(|w| u64::from_ne_bytes(*w)).collect();
@@ -342,13 +342,13 @@ impl Remains {
     }
 }
 
-/// The first stamp that is missing of those that are not confirmed.
+/// The first missing stamp that is not confirmed.
 fn missing_from(words: &[u64], confirmed: Stamp) -> Stamp {
     let (from, upto) = (Stamp::from_bits(words[0]), Stamp::from_bits(words[1]));
     if upto < confirmed || upto == Stamp::default() { Stamp::LAST } else { from }
 }
 
-/// Reads the entries of a ring that are not confirmed, in order; false: it is damaged.
+/// Reads the unconfirmed entries of a ring in order; false: the ring is damaged.
 fn read_ring(ring: &[u64], confirmed: Stamp, found: &mut dyn FnMut(Chunk)) -> bool {
     let (head, mut at, entries) = (ring[HEAD_AT], ring[TAIL_AT], &ring[ENTRIES_AT..]);
     if head.checked_sub(at).is_none_or(|used| used > entries.len() as u64) {
@@ -386,7 +386,7 @@ fn read_piece([stamp, end, rest]: [u64; 3]) -> Piece {
     }
 }
 
-/// The pieces that are not confirmed; `None`: they are not what was stored.
+/// The unconfirmed pieces of an entry; `None`: damaged.
 fn later_part(
     bytes: &[u8],
     pieces: impl Iterator<Item = Piece>,
@@ -411,7 +411,7 @@ mod tests {
 
     const IDENTITY: Identity = [1, 2, 3, 4];
 
-    /// Areas that outlive what is under test, as those of a file do.
+    /// Areas that outlive the tested code, as those of a file do.
     #[derive(Clone)]
     struct Kept(Arc<Vec<Arc<Vec<AtomicU64>>>>);
 
@@ -442,7 +442,7 @@ mod tests {
             words.flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect()
         }
 
-        /// What is left if the process dies now, in words, and whether that is not all.
+        /// What would be left if the process died now, in words, and whether that is incomplete.
         fn left(&self) -> Option<(String, bool)> {
             let remains = Remains::read(&self.bytes(), &IDENTITY)?;
             Some((words(&remains.commands), remains.is_cut))
@@ -515,7 +515,7 @@ mod tests {
             is_cut && left.ends_with("x 2") && !left.contains("x 3"),
             "a part to its beginning"
         );
-        // What was missing is confirmed: all that comes after it counts again.
+        // The missing steps are confirmed: everything after them counts again.
         confirm(&rings, Stamp::first_of(last.time() + 1));
         step(&one, Stamp::first_of(last.time() + 2), &["z"]);
         assert_eq!(kept.left(), Some(("SELECT 0 z".to_owned(), false)));
@@ -558,11 +558,11 @@ mod tests {
         let slot = (SLOTS_AT + SLOT_WORDS - SLOT_WORDS) * 8;
         torn[slot..slot + 8].copy_from_slice(&9u64.to_ne_bytes());
         assert_eq!(Remains::read(&torn, &IDENTITY), Remains::read(&good, &IDENTITY));
-        // An entry that `head` does not tell of is not there.
+        // An entry that `head` does not cover is not there.
         let mut early = good.clone();
         early[HEAD_WORDS * 8..][..8].fill(0);
         assert_eq!(words(&Remains::read(&early, &IDENTITY).expect("read").commands), "");
-        // No byte that is another one lets it read what is not there, or panic.
+        // No changed byte makes it read what is not there, or panic.
         for at in 0..HEAD_WORDS * 8 + 200 {
             let mut other = good.clone();
             other[at] ^= 0x41;

@@ -11,21 +11,22 @@
 //! 2. A step that held a partition after another thread's step has the larger stamp.
 //! 3. Stamps follow real time: the step of a command that was sent after an answer was received has
 //!    a larger stamp than all steps that the answer could have seen. That follows from 4, 5 and 6.
-//! 4. No stamp is ahead of the clock when its step can first be seen. It is one the clock has told,
-//!    or one more for each time that a partition went from one thread to another since then, which
-//!    takes longer than a tick.
-//! 5. A thread reads the clock for the first step after it last handed over, and hands over before
+//! 4. No stamp is ahead of the clock when its step can first be seen. A stamp is a reading of the
+//!    clock, plus one for each time that a partition passed from one thread to another since then,
+//!    which takes longer than a tick.
+//! 5. A thread reads the clock for the first step after its last hand-over, and hands over before
 //!    it takes new input: a worker takes all input of a turn before it runs any of it, the lane and
-//!    a replica's crew have one job or batch at a time, and those who evict, expire and flush have
-//!    no input. What a worker is told (a reply of the lane, a waiter that was called, a connection
-//!    that came over) it takes between two turns of commands, too.
-//! 6. A waiter that another thread serves is answered after its step has a stamp, which is read
-//!    from the clock anew (`Recorder::stamp_step`).
+//!    a replica's apply pool have one job or batch at a time, and the threads that evict, expire
+//!    and flush have no input. A worker's other input (a reply of the lane, a called waiter, a
+//!    connection from another worker) is also taken between two turns of commands.
+//! 6. A waiter that another thread serves is answered after its step has a stamp, for which the
+//!    clock is read again (`Recorder::stamp_step`).
 
 use pantala_base::clock::monotonic_ns;
 
-/// A tick of the clock in nanoseconds: less than it takes a cache line to go from one core to
-/// another, and the work under the lock it carries, so that steps do not count faster than it.
+/// A tick of the clock in nanoseconds: less than a cache line takes to move from one core to
+/// another, plus the work under the lock it carries, so that stamps do not count faster than the
+/// clock.
 const TICK_NS: u64 = 64;
 
 /// The clock of stamps: the time since the start in ticks.
@@ -33,7 +34,7 @@ pub(crate) fn ticks() -> u64 {
     monotonic_ns() / TICK_NS
 }
 
-/// So many threads can record.
+/// How many threads can record.
 pub const MOST_THREADS: usize = 1 << THREAD_BITS;
 
 const THREAD_BITS: u32 = 12;
@@ -44,17 +45,17 @@ const THREAD_MASK: u64 = (1 << THREAD_BITS) - 1;
 pub struct Stamp(u64);
 
 impl Stamp {
-    /// After all others.
+    /// The stamp after all others.
     pub const LAST: Stamp = Stamp(u64::MAX);
 
-    /// The first of a time: at or before that of every step of this time, after all of the times
-    /// before. 52 bits of ticks: for nine years of one process.
+    /// The first stamp of a time: not after any step of this time, after all of earlier times. 52
+    /// bits of ticks last for nine years of one process.
     #[inline]
     pub fn first_of(time: u64) -> Stamp {
         Stamp(time << THREAD_BITS)
     }
 
-    /// What is kept of it outside of this process.
+    /// Its representation outside this process.
     pub(crate) fn bits(self) -> u64 {
         self.0
     }
@@ -63,13 +64,13 @@ impl Stamp {
         Stamp(bits)
     }
 
-    /// The time.
+    /// Its time, in ticks.
     #[inline]
     pub fn time(self) -> u64 {
         self.0 >> THREAD_BITS
     }
 
-    /// The thread.
+    /// The number of its thread.
     #[inline]
     pub fn thread(self) -> usize {
         (self.0 & THREAD_MASK) as usize

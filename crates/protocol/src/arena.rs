@@ -1,5 +1,5 @@
-//! A store that only grows and hands out slices that live as long as it does: the unescaped
-//! arguments of quoted inline commands, which have no bytes of their own in the input.
+//! A store that only grows and hands out slices with its own lifetime, for the unescaped arguments
+//! of quoted inline commands, which have no bytes of their own in the input.
 //!
 //! 1. `used` slots are filled, in order; a filled slot never changes while the arena is borrowed.
 //! 2. Chunk n has `FIRST_CHUNK_SLOTS` x 2^n slots, so finding the next slot takes logarithmic time.
@@ -10,7 +10,7 @@ use std::cell::{Cell, OnceCell};
 
 const FIRST_CHUNK_SLOTS: usize = 8;
 
-/// The store. `reset` it between batches.
+/// Owns byte strings; to be `reset` between batches.
 #[derive(Debug, Default)]
 pub struct Arena {
     used: Cell<usize>,

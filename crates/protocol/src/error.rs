@@ -1,9 +1,9 @@
-//! What is wrong with a request's framing, in the servers' words. After any of these the connection
-//! is closed: there is no way to find the next command.
+//! Errors in the framing of a request, in the reference's words. After any of these the connection
+//! is closed: the start of the next command cannot be found.
 
 use std::fmt;
 
-/// A framing error. The text (`Display`) is what valkey-server 9.1.2 answers, without the `-` and
+/// A framing error. Its text (`Display`) is the answer of valkey-server 9.1.2, without the `-` and
 /// the line end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
@@ -11,7 +11,7 @@ pub enum ProtocolError {
     InvalidMultibulkLength,
     /// The length after `$` is not a number, negative, or above the limit.
     InvalidBulkLength,
-    /// An argument does not begin with `$`; with what instead.
+    /// An argument begins with this byte in place of `$`.
     ExpectedDollar(u8),
     /// A line or an argument does not end with CR LF.
     InvalidLineEnd,
@@ -34,7 +34,7 @@ impl ProtocolError {
     pub fn push_reply(self, out: &mut Vec<u8>) {
         let mut reply = crate::Reply::new(out, crate::Version::Resp2);
         match self {
-            // The byte goes out as it came in, text or not.
+            // The byte is sent as it was received, text or not.
             ProtocolError::ExpectedDollar(byte) => reply.error(
                 [b"ERR Protocol error: expected '$', got '".as_slice(), &[byte, b'\'']].concat(),
             ),

@@ -1,16 +1,16 @@
-//! Inline commands: a line of words as a person types it, with quotes.
+//! Inline commands: a line of words as typed by a person, with quotes.
 //!
-//! Words are separated by spaces, tabs and CR; VT and FF only count as space before a word. In
-//! double quotes `\n \r \t \b \a \xHH` stand for bytes and `\` before anything else for that; in
-//! single quotes only `\'` is special. A backslash before the last byte of the line stands for
-//! itself, so `"a\"` is complete at the end of a line. A quote may begin and end inside a word:
-//! `a"b c"d` is one argument. A NUL byte is a byte like any other (Valkey never finds the end of
-//! such a line).
+//! Words are separated by spaces, tabs and CR; VT and FF count as space only before a word. In
+//! double quotes `
+//!  \r \t \b \a \xHH` stand for bytes and `\` before anything else for that byte; in single quotes
+//!  only `\'` is special. A backslash before the last byte of the line stands for itself, so `"a\"`
+//!  is complete at the end of a line. A quote may begin and end inside a word: `a"b c"d` is one
+//!  argument. A NUL byte is a byte like any other (Valkey never finds the end of such a line).
 
 use crate::arena::Arena;
 use crate::error::ProtocolError;
 
-/// Splits `line`, appending its words. Those without quotes are slices of the line.
+/// Splits `line` and appends its words. Unquoted words are slices of the line.
 pub fn split<'a>(
     line: &'a [u8],
     arena: &'a Arena,
@@ -48,7 +48,7 @@ fn ends_plain(byte: u8) -> bool {
     ends_word(byte) || matches!(byte, b'"' | b'\'')
 }
 
-/// Appends to `word` up to its end, undoing the quotes. What stands after it.
+/// Unquotes a word and appends it to `word`. Returns the rest of the line.
 fn quoted_word<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Result<&'a [u8], ProtocolError> {
     loop {
         rest = match rest {
@@ -134,7 +134,7 @@ mod tests {
         check("a\0b", &[b"a\0b"]);
     }
 
-    // Each read off valkey-server 9.1.2.
+    // Each result was read off valkey-server 9.1.2.
     #[test]
     fn quotes() {
         check(r#"ECHO "a b""#, &[b"ECHO", b"a b"]);

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! 1. Nothing that a peer sends may panic, and work is linear in the bytes received.
-//! 2. The commands and errors found do not depend on how the bytes were cut into chunks.
+//! 2. The commands and errors found do not depend on how the bytes are split into chunks.
 //!
 //! Not here: sockets, buffers, which commands exist. Tests: foot of each file, and the `fuzz`
 //! package.

@@ -1,9 +1,9 @@
-//! Replies, appended to a connection's output.
+//! Encodes replies and appends them to a connection's output.
 //!
 //! 1. Every method appends one whole reply, or the header of an aggregate whose elements follow.
 //! 2. What RESP2 lacks is sent as RESP2 servers send it: maps as flat arrays, sets and pushes as
 //!    arrays, doubles, big numbers and verbatim text as bulk strings, booleans as 0 and 1.
-//! 3. A deferred header is put in front of its elements with at most one move of them.
+//! 3. A deferred header is moved in front of its elements with at most one move of these.
 //!
 //! Not here: closing a connection whose output is too long; the server does that. Tests: at the
 //! foot.
@@ -13,24 +13,24 @@ use pantala_base::number::{self, I64_TEXT_MAX_BYTES};
 /// The protocol version a connection chose with HELLO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
-    /// What connections begin with.
+    /// The version of a new connection.
     #[default]
     Resp2,
-    /// With types for maps, sets, doubles, booleans, nulls and pushes.
+    /// RESP3, with types for maps, sets, doubles, booleans, nulls and pushes.
     Resp3,
 }
 
-/// Where an aggregate of unknown length begins.
+/// The start of an aggregate of unknown length.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Mark(usize);
 
-/// A writer of replies.
+/// Writes replies in one protocol version.
 #[derive(Debug)]
 pub struct Reply<'o> {
     out: &'o mut Vec<u8>,
     version: Version,
-    /// Strings are left out where the output would be longer than this.
+    /// Strings that would make the output longer than this are left out.
     most_bytes: usize,
     may_be_short: bool,
     is_short: bool,
@@ -47,38 +47,38 @@ impl<'o> Reply<'o> {
         Reply { out, version, most_bytes: usize::MAX, may_be_short: false, is_short: false }
     }
 
-    /// Cuts the string with which the output is longer than this and leaves out those after it:
-    /// for a connection that is then closed, so that one command cannot fill the memory before.
+    /// Cuts the string that makes the output longer than this and leaves out later ones: for a
+    /// connection that is then closed, so that one command cannot fill the memory before.
     #[inline]
     pub fn at_most(self, most_bytes: usize) -> Reply<'o> {
         Reply { most_bytes, ..self }
     }
 
-    /// Appends no string that would make the output longer than this: for a command that is then
-    /// run again elsewhere ([`Reply::is_short`]), so that nobody waits while it is copied.
+    /// Leaves out strings that would make the output longer than the limit: for a command that then
+    /// runs again elsewhere ([`Reply::is_short`]), so that nobody waits for the copy.
     #[inline]
     pub fn or_short(self, may_be_short: bool) -> Reply<'o> {
         Reply { may_be_short, ..self }
     }
 
-    /// Whether something was left out: the command runs again, or its connection is closed.
+    /// Whether something was left out: the command must run again, or the connection is closed.
     #[inline]
     pub fn is_short(&self) -> bool {
         self.is_short
     }
 
-    /// Whether the command runs again if something was left out.
+    /// Whether the command can run again if something was left out.
     pub fn may_be_short(&self) -> bool {
         self.may_be_short
     }
 
-    /// The version this writes.
+    /// The protocol version it writes.
     #[inline]
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// Writes another version from here on.
+    /// Switches to another protocol version.
     pub fn speak(&mut self, version: Version) {
         self.version = version;
     }
@@ -94,7 +94,7 @@ impl<'o> Reply<'o> {
         self.out.is_empty()
     }
 
-    /// Room for this many more bytes.
+    /// Reserves room for this many more bytes.
     pub fn reserve(&mut self, bytes: usize) {
         self.out.reserve(bytes);
     }
@@ -105,33 +105,33 @@ impl<'o> Reply<'o> {
         if self.may_be_short { self.is_short } else { self.out.len() > self.most_bytes }
     }
 
-    /// Takes back what was appended since the output had `len` bytes.
+    /// Removes everything appended since the output had `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.out.truncate(len);
     }
 
-    /// Whether a string of so many bytes may be appended as the protocol of somebody else has it;
-    /// if not, it is left out or cut, as [`Reply::bulk`] does.
+    /// Whether a string of `bytes` bytes may be appended in the form of another protocol; if not,
+    /// it is left out or cut, as [`Reply::bulk`] does.
     #[inline]
     pub fn has_room_for(&mut self, bytes: usize) -> bool {
         let has_room = self.out.len().saturating_add(bytes) <= self.most_bytes;
         if !has_room {
             self.is_short = true;
             if !self.may_be_short && self.out.len() <= self.most_bytes {
-                // The connection is closed for this.
+                // The connection is closed because of this.
                 self.out.resize(self.most_bytes + 1, b' ');
             }
         }
         has_room
     }
 
-    /// Where other protocols write what they answer.
+    /// The output, for other protocols to append to.
     #[inline]
     pub fn output(&mut self) -> &mut Vec<u8> {
         self.out
     }
 
-    /// Appends bytes that are replies already.
+    /// Appends bytes that are already encoded replies.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
@@ -153,7 +153,7 @@ impl<'o> Reply<'o> {
         self.raw(b"\r\n");
     }
 
-    /// An error: the full line without `-` and line end. Line ends at its end are dropped, others
+    /// An error: the full line without `-` and line end. Trailing line ends are dropped, others
     /// become spaces.
     pub fn error(&mut self, line: impl AsRef<[u8]>) {
         let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
@@ -187,7 +187,7 @@ impl<'o> Reply<'o> {
         self.raw(b"\r\n");
     }
 
-    /// A string of bytes, in pieces.
+    /// A string of bytes, given in pieces.
     pub fn bulk_of<'p>(&mut self, pieces: impl Iterator<Item = &'p [u8]> + Clone) {
         let len = pieces.clone().map(<[u8]>::len).sum::<usize>();
         if self.out.len().saturating_add(len) > self.most_bytes {
@@ -199,8 +199,8 @@ impl<'o> Reply<'o> {
         self.raw(b"\r\n");
     }
 
-    /// A string with which the output would be too long. Of the one that crosses a connection's
-    /// limit so much is appended that it is seen to be crossed.
+    /// Handles a string that would make the output too long. For a connection with a limit, it
+    /// appends just enough of the string to cross the limit.
     #[cold]
     fn cut<'p>(&mut self, len: usize, pieces: impl Iterator<Item = &'p [u8]>) {
         self.is_short = true;
@@ -219,7 +219,7 @@ impl<'o> Reply<'o> {
         self.bulk(number::fmt_i64(value, &mut [0; I64_TEXT_MAX_BYTES]));
     }
 
-    /// No value.
+    /// The null reply.
     #[inline]
     pub fn null(&mut self) {
         self.raw(match self.version {
@@ -228,7 +228,7 @@ impl<'o> Reply<'o> {
         });
     }
 
-    /// No value, where RESP2 has an array otherwise.
+    /// The null reply in place of an array, which RESP2 distinguishes.
     pub fn null_array(&mut self) {
         self.raw(match self.version {
             Version::Resp2 => b"*-1\r\n",
@@ -261,8 +261,8 @@ impl<'o> Reply<'o> {
         self.length(if self.version == Version::Resp3 { b'>' } else { b'*' }, count);
     }
 
-    /// The header of `count` pairs of attributes of the reply that follows. False under RESP2,
-    /// which has none: then nothing was written and the pairs must not be either.
+    /// The header of `count` pairs of attributes of the reply that follows. Returns false under
+    /// RESP2, which has no attributes: then nothing was written, and the pairs must not be either.
     #[must_use]
     pub fn attribute(&mut self, count: usize) -> bool {
         if self.version == Version::Resp3 {
@@ -274,7 +274,7 @@ impl<'o> Reply<'o> {
     /// A double.
     pub fn double(&mut self, value: f64) {
         match self.version {
-            // Whole numbers, which most scores are; but not negative zero.
+            // Whole numbers, as most scores are; but not negative zero.
             Version::Resp2 if value as i32 != 0 && f64::from(value as i32) == value => {
                 self.bulk_int(value as i64);
             }
@@ -293,7 +293,7 @@ impl<'o> Reply<'o> {
         }
     }
 
-    /// A double that was written out already.
+    /// A double that is already formatted.
     pub fn double_text(&mut self, text: &[u8]) {
         match self.version {
             Version::Resp2 => self.bulk(text),
@@ -305,7 +305,7 @@ impl<'o> Reply<'o> {
         }
     }
 
-    /// A truth value.
+    /// A boolean.
     pub fn bool(&mut self, value: bool) {
         self.raw(match (self.version, value) {
             (Version::Resp2, false) => b":0\r\n",
@@ -315,7 +315,7 @@ impl<'o> Reply<'o> {
         });
     }
 
-    /// A text for people and its format, three letters such as "txt".
+    /// A text for people with its format, three letters such as "txt".
     pub fn verbatim(&mut self, format: &[u8; 3], text: &[u8]) {
         if self.version == Version::Resp2 {
             return self.bulk(text);
@@ -338,7 +338,7 @@ impl<'o> Reply<'o> {
         self.raw(b"\r\n");
     }
 
-    /// Begins an aggregate whose length is known at its end.
+    /// Begins an aggregate whose length is known only at its end.
     pub fn begin(&self) -> Mark {
         Mark(self.out.len())
     }
@@ -348,8 +348,8 @@ impl<'o> Reply<'o> {
         self.end(mark, |reply| reply.array(count));
     }
 
-    /// Corrects the header of `header_bytes` at `start` of an array that has only `count` elements,
-    /// all written.
+    /// Corrects the header of an array, `header_bytes` long at `start`, to `count` elements, all of
+    /// which are written.
     pub fn shorten_array(&mut self, start: usize, header_bytes: usize, count: usize) {
         self.out.copy_within(start + header_bytes.., start);
         self.out.truncate(self.out.len() - header_bytes);
@@ -366,7 +366,7 @@ impl<'o> Reply<'o> {
         self.end(mark, |reply| reply.set(count));
     }
 
-    /// Writes the header at the end, then turns it to the front of the elements.
+    /// Writes the header at the end, then rotates it to the front of the elements.
     fn end(&mut self, mark: Mark, header: impl FnOnce(&mut Reply<'o>)) {
         let end = self.out.len();
         header(self);
@@ -377,7 +377,7 @@ impl<'o> Reply<'o> {
         self.out[mark.0..mark.0 + written].copy_from_slice(&bytes[..written]);
     }
 
-    /// A header that is most often short: fixed copies for up to three digits.
+    /// A header that is mostly short: fixed-size copies for up to three digits.
     #[inline(always)]
     fn length(&mut self, mark: u8, value: usize) {
         let [ones, tens, hundreds] =
@@ -393,7 +393,8 @@ impl<'o> Reply<'o> {
         }
     }
 
-    /// Any header. One copy of fixed size, cut to what is used: cheaper than a copy of exact size.
+    /// Any header. One copy of fixed size, truncated to what is used: cheaper than a copy of exact
+    /// size.
     #[inline]
     fn header(&mut self, mark: u8, value: i64) {
         let mut bytes = [0; HEADER_MAX_BYTES];
@@ -415,7 +416,7 @@ impl<'o> Reply<'o> {
 mod tests {
     use super::*;
 
-    /// What `write` sends under both versions.
+    /// Checks what `write` sends under both versions.
     fn check(write: impl Fn(&mut Reply<'_>), resp2: &[u8], resp3: &[u8]) {
         for (version, expected) in [(Version::Resp2, resp2), (Version::Resp3, resp3)] {
             let mut out = b"before".to_vec();
@@ -446,7 +447,7 @@ mod tests {
         }
     }
 
-    // Held against DEBUG PROTOCOL of valkey-server 9.1.2.
+    // Compared with DEBUG PROTOCOL of valkey-server 9.1.2.
     #[test]
     fn each_in_its_own() {
         check(|r| r.null(), b"$-1\r\n", b"_\r\n");

@@ -1,4 +1,4 @@
-//! Requests: the arguments of one command at a time, from a buffer that grows at its end.
+//! Parses requests: one command's arguments at a time, from a buffer that grows at its end.
 //!
 //! ```text
 //!   *2\r\n $3\r\nGET\r\n $1\r\nk\r\n    multibulk: count, then length and bytes of each argument
@@ -8,13 +8,14 @@
 //! 1. `at` is 0, or the start of an argument of the multibulk command at the start of the buffer;
 //!    `left` arguments begin there, and everything before is well-formed.
 //! 2. No line end lies between the start of the line being read and `scanned`.
-//! 3. So bytes are looked at once while a command is incomplete, and once more when it is complete
-//!    and its arguments are taken: linear, whatever the chunks.
+//! 3. So bytes are read once while a command is incomplete, and once more when it is complete and
+//!    its arguments are taken: linear for any chunking.
 //! 4. A line is judged when its CR and the byte after it are there, or when it is too long: so the
-//!    verdict does not depend on the chunks either.
-//! 5. A call takes bounded time, whatever lies in the buffer. Of a command of more than
-//!    [`MANY_ARGS`] arguments, [`ARGS_A_CALL`] are read at a time, and only the first few are
-//!    handed out: whoever runs it takes the others from its bytes, elsewhere ([`whole_request`]).
+//!    verdict does not depend on the chunking either.
+//! 5. A call takes bounded time, whatever the buffer holds. Of a command with more than
+//!    [`MANY_ARGS`] arguments, [`ARGS_A_CALL`] are read per call, and only the first few are
+//!    returned: the code that runs it takes the others from its bytes, elsewhere
+//!    ([`whole_request`]).
 //!
 //! Not here: which commands exist, growing and moving the buffer. Tests: foot of the file (each
 //! error, every chunking), `fuzz/src/protocol.rs`.
@@ -26,25 +27,25 @@ use crate::arena::Arena;
 use crate::error::ProtocolError;
 use crate::inline;
 
-/// Most arguments of a client that has yet to authenticate.
+/// The most arguments of a client that has not authenticated.
 const UNAUTHENTICATED_MAX_ARGS: usize = 10;
-/// Longest argument of a client that has yet to authenticate.
+/// The longest argument of a client that has not authenticated.
 const UNAUTHENTICATED_MAX_BULK_BYTES: usize = 16 * 1024;
-/// The longest argument whose length takes the short way.
+/// The longest argument whose length is parsed by the fast path.
 const SHORT_BULK_MAX_BYTES: usize = 9999;
-/// The line of such a length.
+/// The length of a line with such a length.
 const SHORT_LINE_MAX_BYTES: usize = 7;
 /// The shortest argument, `$0\r\n\r\n`.
 const BULK_MIN_BYTES: usize = 6;
 
 /// A command with more arguments is [`Step::Long`].
 pub const MANY_ARGS: usize = 2048;
-/// This many arguments of it are handed out: enough for its name, and for what an error quotes.
+/// How many of its arguments are returned: enough for its name, and for the text of an error.
 const HEAD_ARGS: usize = 64;
-/// This many arguments are gone through in one call: about a hundred microseconds.
+/// How many arguments one call goes through: about a hundred microseconds.
 const ARGS_A_CALL: usize = 16 << 10;
 
-/// What a client may send.
+/// The limits of a client's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Longest argument in bytes (`proto-max-bulk-len`).
@@ -53,8 +54,8 @@ pub struct Limits {
     pub max_args: usize,
     /// Longest inline command, and longest line of a count or length, in bytes.
     pub max_inline_bytes: usize,
-    /// False for a client that must authenticate first: ten arguments of 16 KiB have to do until
-    /// then.
+    /// False for a client that must authenticate first and is limited to ten arguments of 16 KiB
+    /// until then.
     pub authenticated: bool,
 }
 
@@ -70,8 +71,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Whether no length of up to four digits can be too much: true but for odd limits and for
-    /// clients that have yet to authenticate.
+    /// Whether no length of up to four digits can exceed a limit: true except for odd limits and
+    /// for clients that have not authenticated.
     #[inline]
     fn spare_short_numbers(&self) -> bool {
         self.authenticated
@@ -81,10 +82,10 @@ impl Limits {
     }
 }
 
-/// What the buffer's start holds.
+/// The result of parsing the start of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A command; its arguments (one at least) were appended.
+    /// A command; its arguments (at least one) were appended.
     Command {
         /// Bytes to take off the buffer.
         consumed: usize,
@@ -103,11 +104,11 @@ pub enum Step {
     },
     /// Part of a command. Call again with the same start and more bytes after it.
     Incomplete {
-        /// Probably this many more bytes are needed; 0 when that is unknown.
+        /// Probably this many more bytes are needed; 0 if unknown.
         wanted: usize,
     },
-    /// So much of a command was gone through that others should have their turn. Call again with
-    /// the same start, with or without more bytes after it.
+    /// The call has used its share of time. Call again with the same start, with or without more
+    /// bytes after it.
     Busy,
     /// The connection must be closed.
     Error(ProtocolError),
@@ -121,7 +122,7 @@ pub struct RequestParser {
     scanned: usize,
 }
 
-/// Why an argument could not be taken.
+/// Why an argument could not be parsed.
 enum Stop {
     /// At least this many bytes are missing.
     Wanted(usize),
@@ -135,8 +136,9 @@ impl From<ProtocolError> for Stop {
 }
 
 impl RequestParser {
-    /// Reads the command at the start of `buf`. After `Incomplete` the next call's buffer must
-    /// begin with the same bytes. Arguments are appended to `args` only for `Command`.
+    /// Parses the command at the start of `buf`. After `Incomplete` the buffer of the next call
+    /// must begin with the same bytes. Arguments are appended to `args` only for `Command` and
+    /// `Long`.
     #[inline]
     pub fn parse<'a>(
         &mut self,
@@ -153,7 +155,7 @@ impl RequestParser {
         }
     }
 
-    /// Forgets a command begun; for a connection that is reused or has skipped its input.
+    /// Drops an incomplete command, for a connection that is reused or has skipped its input.
     pub fn reset(&mut self) {
         *self = RequestParser::default();
     }
@@ -167,7 +169,7 @@ impl RequestParser {
         }
     }
 
-    /// Takes a multibulk command from its start. With `SHORT`, short numbers take the short way.
+    /// Parses a multibulk command from its start. With `SHORT`, short numbers use the fast path.
     fn take<'a, const SHORT: bool>(
         &mut self,
         buf: &'a [u8],
@@ -215,7 +217,7 @@ impl RequestParser {
         Step::Command { consumed: buf.len() - rest.len() }
     }
 
-    /// Goes on where the last call stopped, and takes the arguments when all are there.
+    /// Continues where the last call stopped, and takes the arguments when all are there.
     fn resume<'a>(&mut self, buf: &'a [u8], limits: &Limits, args: &mut Vec<&'a [u8]>) -> Step {
         let is_short = limits.spare_short_numbers();
         let left_behind = self.left.saturating_sub(ARGS_A_CALL);
@@ -250,7 +252,7 @@ impl RequestParser {
         }
     }
 
-    /// What a command of many arguments is yet to bring, if they go on as they began, in bytes.
+    /// How many bytes a command of many arguments still needs, if they continue as they began.
     #[cold]
     fn promised(&self, buf: &[u8]) -> usize {
         let (count, start) = header(buf);
@@ -268,7 +270,7 @@ impl RequestParser {
         }
     }
 
-    /// The argument whose `$` should be at `at`, and where the next begins.
+    /// The argument whose `$` should be at `at`, and the start of the next.
     fn bulk<'a>(
         &mut self,
         buf: &'a [u8],
@@ -285,7 +287,7 @@ impl RequestParser {
         }
     }
 
-    /// The count after `*`, 0 for none or less, and where the first argument begins.
+    /// The count after `*`, 0 for none or less, and the start of the first argument.
     fn long_count(&mut self, buf: &[u8], limits: &Limits) -> Result<(usize, usize), Stop> {
         let (text, next) = self.line(buf, 0, limits, ProtocolError::TooBigCount)?;
         if buf[next - 1] != b'\n' {
@@ -302,10 +304,10 @@ impl RequestParser {
         Ok((count, next))
     }
 
-    /// The length after the `$` at `at`, and where the argument's bytes begin.
+    /// The length after the `$` at `at`, and the start of the argument's bytes.
     fn length(&mut self, buf: &[u8], at: usize, limits: &Limits) -> Result<(usize, usize), Stop> {
         let (text, next) = self.line(buf, at, limits, ProtocolError::TooBigBulkCount)?;
-        // The line may be empty: then its CR is what stands where `$` should.
+        // The line may be empty: then its CR is where `$` should be.
         if buf[at] != b'$' {
             return Err(ProtocolError::ExpectedDollar(buf[at]).into());
         }
@@ -321,7 +323,7 @@ impl RequestParser {
         Ok((len, next))
     }
 
-    /// The line at `at` up to its CR, and what lies two bytes after that CR.
+    /// The line at `at` up to its CR, and the two bytes that end it.
     fn line<'b>(
         &mut self,
         buf: &'b [u8],
@@ -332,14 +334,14 @@ impl RequestParser {
         match self.find(buf, at, b'\r', limits, too_big)? {
             end if end + 1 < buf.len() => Ok((&buf[at..end], end + 2)),
             end => {
-                // Look at the CR again: it alone is no whole line end.
+                // Look at the CR again: it alone is not a whole line end.
                 self.scanned = end;
                 Err(Stop::Wanted(1))
             }
         }
     }
 
-    /// Where `needle` is in the line that begins at `at`.
+    /// The offset of `needle` in the line that begins at `at`.
     fn find(
         &mut self,
         buf: &[u8],
@@ -386,7 +388,7 @@ impl RequestParser {
     }
 }
 
-/// The arguments of a multibulk command that a parser has found whole, at the start of `request`.
+/// The arguments of a multibulk command at the start of `request`, which a parser has found whole.
 pub fn whole_request(request: &[u8]) -> Vec<&[u8]> {
     let (count, start) = header(request);
     let mut args = Vec::with_capacity(count.min(request.len() / BULK_MIN_BYTES));
@@ -394,7 +396,7 @@ pub fn whole_request(request: &[u8]) -> Vec<&[u8]> {
     args
 }
 
-/// Arguments that are known to be well-formed.
+/// Iterates over arguments that are known to be well-formed.
 struct Whole<'a>(&'a [u8]);
 
 impl<'a> Iterator for Whole<'a> {
@@ -413,16 +415,16 @@ impl<'a> Iterator for Whole<'a> {
     }
 }
 
-/// The number in the line at the start of `text`, which is known to be well-formed, and the line's
-/// length.
+/// The number in the line at the start of `text`, which is known to be well-formed, and the length
+/// of the line.
 fn header(text: &[u8]) -> (usize, usize) {
     let end = find_byte(text, b'\r').unwrap_or(text.len());
     let number = text.get(1..end).and_then(parse_i64).and_then(|number| number.try_into().ok());
     (number.unwrap_or(0), text.len().min(end + 2))
 }
 
-/// A whole argument of at most `SHORT_BULK_MAX_BYTES` at the start of `rest`, and what is after
-/// it. `None` for everything else, well-formed or not: the long way judges that.
+/// A whole argument of at most `SHORT_BULK_MAX_BYTES` at the start of `rest`, and the bytes after
+/// it. `None` for everything else, well-formed or not: the slow path judges that.
 #[inline(always)]
 fn short_bulk(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, header) = short_number(rest, b'$')?;
@@ -430,9 +432,9 @@ fn short_bulk(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((arg, behind.strip_prefix(b"\r\n")?))
 }
 
-/// The number in the line `mark digits CR LF` at the start of `rest`, and the line's length; `None`
-/// unless it is such a line, with one to four digits. One load, then one compare for each number
-/// of digits: no loop over bytes.
+/// The number in the line `mark digits CR LF` at the start of `rest`, and the length of the line;
+/// `None` unless it is such a line, with one to four digits. One load, then one compare for each
+/// number of digits: no loop over bytes.
 #[inline(always)]
 fn short_number(rest: &[u8], mark: u8) -> Option<(usize, usize)> {
     const CRLF: u64 = 0x0a0d;
@@ -476,7 +478,7 @@ fn short_tail(rest: &[u8]) -> u64 {
 }
 
 /// Whether a command's name shows that a browser was made to talk to this port ("POST", "Host:"):
-/// the servers log a possible attack and close the connection without a word.
+/// the reference logs a possible attack and closes the connection without an answer.
 pub fn is_cross_protocol(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
@@ -489,7 +491,7 @@ mod tests {
     /// Commands as owned arguments, and the error that ended the stream.
     type Outcome = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
 
-    /// Feeds `stream` cut into chunks of the sizes given, round and round.
+    /// Feeds `stream`, split into chunks of the given sizes in rotation.
     fn feed(stream: &[u8], limits: &Limits, chunk_sizes: &[usize]) -> Outcome {
         let mut parser = RequestParser::default();
         let (mut commands, mut start, mut end) = (Vec::new(), 0, 0);
@@ -528,7 +530,7 @@ mod tests {
         }
     }
 
-    /// The whole at once and byte by byte must agree.
+    /// Feeding the whole at once and byte by byte must agree.
     fn outcome(stream: &[u8], limits: &Limits) -> Outcome {
         let whole = feed(stream, limits, &[usize::MAX / 2]);
         assert_eq!(whole, feed(stream, limits, &[1]), "{}", stream.escape_ascii());
@@ -653,7 +655,7 @@ mod tests {
         long[MANY_ARGS] = Vec::new();
         let commands = vec![long.clone(), vec![b"PING".to_vec()], long];
         assert_eq!(outcome(&encode(&commands), &Limits::default()), (commands.clone(), None));
-        // Where short numbers do not take the short way.
+        // Where short numbers do not use the fast path.
         let limits = Limits { max_inline_bytes: 6, ..Limits::default() };
         let short = vec![vec![b"x".to_vec(); MANY_ARGS + 1]];
         let found = feed(&encode(&short), &limits, &[1000]);
@@ -696,7 +698,7 @@ mod tests {
         assert_eq!(wanted(b"*1\r\n$536870912\r\n"), 536_870_914);
     }
 
-    // Each read off valkey-server 9.1.2.
+    // Each result was read off valkey-server 9.1.2.
     #[test]
     fn bad_counts() {
         for text in

@@ -1,13 +1,13 @@
-//! The client's side: a reply as a tree. For tests and tools; the server never uses it on a hot
-//! path.
+//! The client's side: parses a reply into a tree. For tests and tools; the server never uses it on
+//! a hot path.
 //!
-//! 1. Never looks past the first complete reply, never panics, never nests deeper than `DEPTH_MAX`.
-//! 2. Memory is bounded by the bytes received: a count that is only promised reserves nothing.
+//! 1. Never reads past the first complete reply, never panics, never nests deeper than `DEPTH_MAX`.
+//! 2. Memory is bounded by the bytes received: an announced count reserves nothing.
 
 use pantala_base::number::{parse_f64, parse_i64};
 use pantala_base::simd::find_byte;
 
-/// Deepest nesting read; deeper is malformed.
+/// The deepest nesting; a deeper reply is malformed.
 pub const DEPTH_MAX: usize = 64;
 
 /// A reply.
@@ -41,11 +41,11 @@ pub enum Value {
     Push(Vec<Value>),
     /// `(`: the digits.
     BigNumber(Vec<u8>),
-    /// `|`: attributes and the reply that they belong to.
+    /// `|`: attributes and the reply to which they belong.
     Attributed(Vec<(Value, Value)>, Box<Value>),
 }
 
-/// The bytes are no reply.
+/// The bytes are not a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 

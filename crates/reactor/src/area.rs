@@ -1,10 +1,10 @@
-//! The memory into which a reactor receives: one anonymous mapping, touched only where used.
+//! The receive memory of a reactor: one anonymous mapping, touched only where used.
 //!
 //! Invariants
 //! 1. The mapping is readable, writable, and lives as long as the `Area`.
-//! 2. A place handed out by `received` is not written by anyone, the kernel included, until the
-//!    next turn: the engine keeps those buffers to itself until then, and the slice's lifetime ends
-//!    before, because `Reactor::wait` borrows the reactor mutably.
+//! 2. Nobody, the kernel included, writes to a place handed out by `received` until the next turn:
+//!    the engine does not return those buffers to the kernel until then, and the slice's lifetime
+//!    ends before, because `Reactor::wait` borrows the reactor mutably.
 //!
 //! Not here: which part is free (`uring::buffers`, `epoll`). Tests: `tests/engines`.
 
@@ -20,7 +20,7 @@ pub(crate) struct Area {
 unsafe impl Send for Area {}
 
 impl Area {
-    /// `length` bytes, at a page's start. The kernel maps and unmaps whole pages, of its size.
+    /// Maps `length` bytes, page-aligned.
     pub(crate) fn new(length: usize) -> io::Result<Area> {
         // SAFETY: a fresh anonymous mapping touches no memory of ours; it begins (1).
         let start = unsafe {
@@ -44,7 +44,7 @@ impl Area {
         self.start.as_ptr()
     }
 
-    /// Bytes which the kernel has written this turn.
+    /// Bytes that the kernel has written in this turn.
     #[inline]
     pub(crate) fn received(&self, offset: u32, length: u32) -> &[u8] {
         assert!(offset as usize + length as usize <= self.length);

@@ -23,11 +23,11 @@
 //! 4. After `close` comes exactly one `Closed`, after `detach` exactly one `Detached`, and after
 //!    either no event bears that token. Events already handed out in the turn of the call may still
 //!    name it: the caller ignores those.
-//! 5. One busy peer has a bounded share of a turn: the reads of a turn are bounded by the receive
-//!    area, and connections with more to read go round.
+//! 5. A busy peer has a bounded share of a turn: the reads of a turn are bounded by the receive
+//!    area, and connections with more to read take turns.
 //!
-//! Not here: protocols, timers beyond the one timeout of `wait`, threads, and the choice which
-//! worker serves which connection.
+//! Not here: protocols, timers beyond the timeout of `wait`, threads, and the choice of the worker
+//! that serves a connection.
 //!
 //! Modules: `uring` and `epoll` are the engines, `net` makes and describes sockets, `wake` wakes a
 //! reactor from another thread, `table` keeps the connections for both engines, in a `slab`, and
@@ -54,7 +54,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wake::Alarm;
 
-/// What drives a reactor.
+/// The kernel interface that drives a reactor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Engine {
     /// io_uring, kernel 5.19 or later.
@@ -63,10 +63,10 @@ pub enum Engine {
     Epoll,
 }
 
-/// Which engine to take.
+/// Which engine to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum EngineChoice {
-    /// io_uring if this kernel has it and lets us use it, else epoll.
+    /// io_uring if this kernel has it and permits it, otherwise epoll.
     #[default]
     Auto,
     /// io_uring or an error.
@@ -75,16 +75,16 @@ pub enum EngineChoice {
     Epoll,
 }
 
-/// How a reactor is built. `Config::default()` suits a server.
+/// The configuration of a reactor. `Config::default()` suits a server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The engine wanted.
+    /// The requested engine.
     pub choice: EngineChoice,
-    /// About how many bytes a turn receives. What was received should still be in the cache when it
-    /// is parsed. io_uring may exceed it for many connections with little data each.
+    /// About how many bytes a turn receives, so that they are still in the cache when they are
+    /// parsed. io_uring may exceed it for many connections with little data each.
     pub turn_bytes: usize,
-    /// io_uring: the size of one receive buffer. Best no multiple of 4,096: then the starts of the
-    /// buffers do not fall on the same few cache sets.
+    /// io_uring: the size of one receive buffer. Should not be a multiple of 4,096: then the starts
+    /// of the buffers do not fall on the same few cache sets.
     pub buffer_bytes: usize,
     /// io_uring: the most receive buffers; rounded up to a power of two, at most 32,768. Memory is
     /// used only where it is touched.
@@ -92,11 +92,11 @@ pub struct Config {
     /// epoll: the most bytes read from one connection in a turn. (io_uring: 32 buffers, fixed in
     /// the kernel.)
     pub most_bytes_per_read: usize,
-    /// Places in the submission queue. More requests a turn only cost an extra system call.
+    /// Entries of the submission queue. More requests per turn only cost an extra system call.
     pub submission_entries: u32,
-    /// Places in the completion queue. When it overflows the kernel keeps the rest for us.
+    /// Entries of the completion queue. When it overflows the kernel keeps the rest.
     pub completion_entries: u32,
-    /// Features of io_uring that must not be used even where the kernel has them.
+    /// Features of io_uring that are not used even if the kernel has them.
     pub without: Features,
 }
 
@@ -118,7 +118,7 @@ impl Default for Config {
 /// The event loop of one worker thread.
 ///
 /// It may be built in one thread and moved to another, but from the first `wait` on it must stay in
-/// its thread: io_uring then refuses others.
+/// its thread: io_uring then refuses other threads.
 pub struct Reactor {
     engine: Inside,
     alarm: Arc<Alarm>,
@@ -133,7 +133,7 @@ impl Reactor {
     /// Builds a reactor.
     ///
     /// # Errors
-    /// Those of the kernel; with `EngineChoice::Auto` what io_uring refuses is tried with epoll.
+    /// Those of the kernel; with `EngineChoice::Auto`, epoll is tried when io_uring fails.
     pub fn new(config: Config) -> io::Result<Reactor> {
         let alarm = Alarm::new()?;
         let engine = match config.choice {
@@ -155,7 +155,7 @@ impl Reactor {
         }
     }
 
-    /// The engine and what it found in this kernel, for the log: one line.
+    /// The engine and the features it found in this kernel, one line for the log.
     pub fn features(&self) -> String {
         match &self.engine {
             Inside::Uring(uring) => uring.features().to_string(),
@@ -176,7 +176,7 @@ impl Reactor {
         }
     }
 
-    /// What a caller may ask for outside a turn, at start-up.
+    /// The operations, outside a turn, at start-up.
     pub fn ops(&mut self) -> Ops<'_> {
         match &mut self.engine {
             Inside::Uring(uring) => Ops(OpsInside::Uring(&mut uring.core)),
@@ -184,12 +184,12 @@ impl Reactor {
         }
     }
 
-    /// One turn: hands everything asked for to the kernel, sleeps until something happens or the
-    /// time is over (`None`: never over), and tells what happened. It may return with no event.
+    /// Runs one turn: submits all requested operations, sleeps until something happens or the time
+    /// is over (`None`: no limit), and returns the events, of which there may be none.
     ///
     /// # Errors
-    /// Only those that mean the loop itself is broken (called from a second thread, no memory);
-    /// a connection's trouble is an event.
+    /// Only errors that break the loop itself (called from a second thread, no memory); a
+    /// connection's error is an event.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<(Events<'_>, Ops<'_>)> {
         match &mut self.engine {
             Inside::Uring(uring) => {
@@ -208,17 +208,17 @@ impl Reactor {
     }
 }
 
-/// When the caller wants to hear that a buffer was sent.
+/// When the caller wants `Sent` for a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Receipt {
-    /// With the next turn that happens anyway. The cheap one: a worker that answered everything
+    /// With the next turn that happens anyway. The cheap one: a worker that has answered everything
     /// goes to sleep in the same system call that sends the answers.
     Lazy,
-    /// As soon as it is so: for a caller that has more to send to this connection.
+    /// As soon as the buffer was taken: for a caller that has more to send on this connection.
     Prompt,
 }
 
-/// What a caller may ask of its reactor. A dead token is ignored everywhere.
+/// The operations of a reactor. A dead token is ignored everywhere.
 pub struct Ops<'r>(OpsInside<'r>);
 
 enum OpsInside<'r> {
@@ -257,9 +257,8 @@ impl Ops<'_> {
         either!(self, core => core.adopt(socket))
     }
 
-    /// Takes a socket whose `connect` is under way (`net::connect_tcp`): `Connected` tells when it
-    /// can be used, or `Failed` why not. `Ops::close` gives up; how long to wait is the caller's
-    /// business.
+    /// Takes a socket whose `connect` is in progress (`net::connect_tcp`): `Connected` reports that
+    /// it can be used, or `Failed` why not. `Ops::close` gives up; the caller limits the wait.
     ///
     /// # Errors
     /// epoll: the kernel does not take this descriptor.
@@ -267,58 +266,58 @@ impl Ops<'_> {
         either!(self, core => core.adopt_connecting(socket))
     }
 
-    /// Sends the whole buffer. At most one send may be under way on a connection: wait for `Sent`
+    /// Sends the whole buffer. At most one send may be in progress per connection: wait for `Sent`
     /// before the next.
     ///
     /// # Panics
-    /// If one is under way, or before `Connected`: a mistake of the caller, never of a peer.
+    /// If a send is in progress, or before `Connected`: a mistake of the caller, never of a peer.
     #[inline]
     pub fn send(&mut self, conn: Token, buffer: Vec<u8>, receipt: Receipt) {
         either!(self, core => core.send(conn, buffer, receipt));
     }
 
-    /// Turns a lazy receipt into a prompt one, for a caller that has meanwhile more to send.
+    /// Makes a lazy receipt prompt, for a caller that meanwhile has more to send.
     #[inline]
     pub fn hasten(&mut self) {
         either!(self, core => core.connections.prompt = true);
     }
 
-    /// Stops receiving. What is already on its way is still delivered, and `HungUp` tells when the
-    /// peer sends no more.
+    /// Stops receiving. Data already received is still delivered, and `HungUp` reports that the
+    /// peer sends nothing more.
     pub fn pause_reading(&mut self, conn: Token) {
         either!(self, core => core.pause_reading(conn));
     }
 
-    /// To be called for a connection that may be sent nothing for long: only then does a reset that
-    /// comes together with data surely end it. Costs nothing when repeated.
+    /// To be called for a connection that may be sent nothing for long: only then is a reset that
+    /// arrives together with data sure to end it. Costs nothing when repeated.
     pub fn watch_peer(&mut self, conn: Token) {
         if let OpsInside::Uring(core) = &mut self.0 {
             core.watch_peer(conn);
         }
     }
 
-    /// Receives again.
+    /// Resumes receiving.
     pub fn resume_reading(&mut self, conn: Token) {
         either!(self, core => core.resume_reading(conn));
     }
 
-    /// Closes. Waits for nothing: what the kernel has not taken yet is lost, except that a buffer
+    /// Closes without waiting: what the kernel has not taken yet is lost, except that a buffer
     /// given to `send` in this very turn is offered to the kernel once.
     pub fn close(&mut self, conn: Token) {
         either!(self, core => core.close(conn));
     }
 
-    /// Tells the peer that no more comes, after the send under way, if any.
+    /// Shuts down the writing side, after the send in progress, if any.
     pub fn shutdown_write(&mut self, conn: Token) {
         either!(self, core => core.connections.shutdown_write(conn));
     }
 
-    /// Gives the socket up without closing it, after the send under way, if any: see `Detached`.
+    /// Releases the socket without closing it, after the send in progress, if any: see `Detached`.
     pub fn detach(&mut self, conn: Token) {
         either!(self, core => core.detach(conn));
     }
 
-    /// The connection's socket, to set options or read addresses.
+    /// The connection's socket, for setting options or reading addresses.
     pub fn fd(&mut self, conn: Token) -> Option<BorrowedFd<'_>> {
         either!(self, core => core.connections.fd(conn))
     }

@@ -10,14 +10,15 @@
 //! connect would be reset in the end. An epoll set holds no socket, so a listener ends with its
 //! process.
 //!
-//! It is level-triggered: what is not accepted in one turn comes again in the next. When the kernel
-//! cannot accept, mostly for lack of descriptors, such a socket would make every wait return at
-//! once. So the listener is taken out of the set until some time has passed or a connection is
-//! closed.
+//! The set is level-triggered: connections that are not accepted in one turn are reported again in
+//! the next. When the kernel cannot accept, mostly for lack of descriptors, such a socket would
+//! make every wait return at once. So the listener is taken out of the set until some time has
+//! passed or a connection is closed.
 //!
 //! Invariants
 //! 1. The set is opened with the first listener: most reactors have none.
-//! 2. Buffers given to system calls are locals, and a descriptor that one returns is nobody else's.
+//! 2. Buffers given to system calls are locals, and a descriptor that a call returns has no other
+//!    owner.
 //!
 //! Tests: `tests/engines`.
 
@@ -27,10 +28,11 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// One crowd does not keep a worker from its connections, nor take all descriptors at once.
+/// A limit, so that a burst does not keep a worker from its connections, nor take all descriptors
+/// at once.
 const MOST_ACCEPTS_PER_TURN: usize = 64;
 const MOST_EVENTS_PER_TURN: usize = 16;
-/// How long to leave a listener alone that cannot accept, unless a connection closes earlier.
+/// How long a listener rests that cannot accept, unless a connection closes earlier.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const LISTENING: u32 = (libc::EPOLLIN | libc::EPOLLEXCLUSIVE) as u32;
@@ -38,9 +40,9 @@ const LISTENING: u32 = (libc::EPOLLIN | libc::EPOLLEXCLUSIVE) as u32;
 struct Listener {
     id: ListenerId,
     socket: OwnedFd,
-    /// Accepting failed; told already.
+    /// Accepting fails, which was reported.
     failing: bool,
-    /// It is out of the set, and waits for the pause to end or for a closed connection.
+    /// It is out of the set until the pause ends or a connection closes.
     resting: bool,
 }
 
@@ -60,12 +62,12 @@ impl Listeners {
         self.slots.end_turn();
     }
 
-    /// Whether one of them could not accept and waits.
+    /// Whether a listener could not accept and rests.
     pub(crate) fn are_resting(&mut self) -> bool {
         self.slots.iter_mut().any(|(_, listener)| listener.resting)
     }
 
-    /// Accepts there, too; the set to wait for, if it is new.
+    /// Adds a listening socket. Returns the set to poll, if it is new.
     pub(crate) fn listen(&mut self, socket: OwnedFd, id: ListenerId) -> io::Result<Option<RawFd>> {
         crate::net::set_nonblocking(&socket)?;
         let is_first = self.set.is_none();
@@ -80,7 +82,7 @@ impl Listeners {
         Ok(is_first.then_some(fd))
     }
 
-    /// Closes one; whether it was there.
+    /// Closes a listener; returns whether it existed.
     pub(crate) fn unlisten(&mut self, id: ListenerId) -> bool {
         let found = self.slots.iter_mut().find(|(_, one)| one.id == id).map(|(token, _)| token);
         let Some(listener) = found.and_then(|token| self.slots.remove(token)) else { return false };
@@ -89,8 +91,8 @@ impl Listeners {
         true
     }
 
-    /// Accepts those who wait, or as many as one turn has time for. The set stays readable while
-    /// there are more.
+    /// Accepts waiting peers, up to the limit of a turn. The set stays readable while there are
+    /// more.
     pub(crate) fn accept(&mut self, out: &mut Vec<Happening>) {
         let Some(set) = self.set.as_ref().map(AsRawFd::as_raw_fd) else { return };
         let mut arrivals = [libc::epoll_event { events: 0, u64: 0 }; MOST_EVENTS_PER_TURN];
@@ -140,7 +142,7 @@ impl Listeners {
         let _absent = self.control(libc::EPOLL_CTL_DEL, fd, 0, 0);
     }
 
-    /// Those that rest try again.
+    /// Puts resting listeners back into the set.
     pub(crate) fn rouse(&mut self, out: &mut Vec<Happening>) {
         let resting = |(token, one): (Token, &mut Listener)| {
             std::mem::take(&mut one.resting).then_some(token)
@@ -160,7 +162,7 @@ impl Listeners {
         self.control(libc::EPOLL_CTL_ADD, fd, LISTENING, data)
     }
 
-    /// Changes what is watched.
+    /// Changes the watched events of a descriptor.
     fn control(&self, act: i32, fd: RawFd, events: u32, data: u64) -> io::Result<()> {
         let Some(set) = &self.set else { return Ok(()) };
         let mut event = libc::epoll_event { events, u64: data };

@@ -1,8 +1,8 @@
-//! Making, tuning and describing sockets: the calls around the loop, none of them per command.
+//! Creating, configuring and describing sockets: calls around the loop, none of them per command.
 //!
 //! Invariants
-//! 1. What a call is given a pointer to is a local, with its length; it is over when it returns.
-//! 2. A descriptor that a call has just made is nobody else's.
+//! 1. Pointers given to a call are to locals, with their length, and not kept by the call.
+//! 2. A descriptor that a call returns has no other owner.
 //! 3. `sockaddr_storage` has room and alignment for the address of every family, and any bytes,
 //!    zeroes too, are a valid one of each.
 //!
@@ -18,8 +18,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
-/// A listening TCP socket. An IPv6 one takes IPv6 only, so that `0.0.0.0` and `::` can be bound
-/// side by side. `reuse_port` lets several sockets share the port.
+/// Opens a listening TCP socket. An IPv6 socket takes only IPv6, so that `0.0.0.0` and `::` can be
+/// bound side by side. `reuse_port` lets several sockets share the port.
 ///
 /// # Errors
 /// Those of `socket`, `bind` and `listen`, with the address in the text.
@@ -49,12 +49,12 @@ fn listen_at(
     Ok(socket)
 }
 
-/// A listening Unix socket at `path`; `permissions` as for chmod, if any. A socket file that nobody
-/// listens on any more is replaced.
+/// Opens a listening Unix socket at `path`; `permissions` as for chmod, if any. A socket file
+/// without a listener is replaced.
 ///
 /// # Errors
 /// Those of the kernel, with the path in the text; `AddrInUse` if a server listens there, or if the
-/// file is no socket.
+/// file is not a socket.
 pub fn unix_listener(path: &Path, permissions: Option<u32>, backlog: i32) -> io::Result<OwnedFd> {
     listen_at_path(path, permissions, backlog)
         .map_err(|error| explained(error, format!("cannot listen on {}", path.display())))
@@ -66,8 +66,8 @@ fn listen_at_path(path: &Path, permissions: Option<u32>, backlog: i32) -> io::Re
     Ok(socket)
 }
 
-/// Bound, with its permissions: as long as it does not listen nobody gets in, so there is no moment
-/// at which those of the umask count.
+/// Binds a socket and sets its permissions: before it listens nobody can connect, so the umask's
+/// permissions never apply.
 fn bound_at_path(path: &Path, permissions: Option<u32>) -> io::Result<OwnedFd> {
     let (storage, length) = to_sockaddr_un(path)?;
     if fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
@@ -84,7 +84,7 @@ fn bound_at_path(path: &Path, permissions: Option<u32>) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Whether somebody accepts connections at this Unix address.
+/// Whether a server accepts connections at this Unix address.
 fn is_served(storage: &libc::sockaddr_storage, length: u32) -> io::Result<bool> {
     let socket = new_socket(libc::AF_UNIX)?;
     let address = std::ptr::from_ref(storage).cast();
@@ -94,10 +94,10 @@ fn is_served(storage: &libc::sockaddr_storage, length: u32) -> io::Result<bool> 
     Ok(connected || io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN))
 }
 
-/// A socket that begins to connect to a TCP address: for `Ops::adopt_connecting`.
+/// Starts to connect to a TCP address: for `Ops::adopt_connecting`.
 ///
 /// # Errors
-/// Those that the kernel tells at once, with the address in the text: no such network, no port
+/// Those that the kernel reports at once, with the address in the text: no such network, no port
 /// left.
 pub fn connect_tcp(address: SocketAddr) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
@@ -108,7 +108,7 @@ pub fn connect_tcp(address: SocketAddr) -> io::Result<OwnedFd> {
 /// Starts to connect to a Unix socket.
 ///
 /// # Errors
-/// Those that the kernel tells at once, with the path in the text: nobody listens there, its
+/// Those that the kernel reports at once, with the path in the text: nobody listens there, its
 /// backlog is full.
 pub fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
     to_sockaddr_un(path)
@@ -125,7 +125,7 @@ fn begin_connect(
     // SAFETY: `storage` holds an address of `length` bytes (1).
     let result = check(unsafe { libc::connect(socket.as_raw_fd(), address, length) });
     match result {
-        // Interrupted: it goes on all the same.
+        // Interrupted: the connect continues all the same.
         Err(error) if !matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EINTR)) => {
             Err(error)
         }
@@ -158,8 +158,8 @@ pub fn set_nodelay(socket: impl AsFd) {
     let _ = set_option(socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
 }
 
-/// Lets the kernel notice dead peers: after `seconds` of silence it asks three times, at intervals
-/// of a third. Zero does nothing. Harmless on a Unix socket.
+/// Lets the kernel detect dead peers: after `seconds` of silence it probes three times, at
+/// intervals of a third. Zero does nothing. Harmless on a Unix socket.
 pub fn set_keepalive(socket: impl AsFd, seconds: u32) {
     if seconds == 0 {
         return;
@@ -176,8 +176,8 @@ pub fn set_keepalive(socket: impl AsFd, seconds: u32) {
     }
 }
 
-/// The peer's address as Redis prints it: `127.0.0.1:1234`, `[::1]:1234`, `path:0` for a Unix
-/// socket (the path is the listener's: clients have none), `?:0` if it is gone.
+/// The peer's address in Redis's format: `127.0.0.1:1234`, `[::1]:1234`, `path:0` for a Unix socket
+/// (the listener's path: clients have none), `?:0` if it is gone.
 pub fn peer_name(socket: impl AsFd) -> String {
     match address_of(&socket, libc::getpeername) {
         // A Unix client has no name of its own: the listener's path says where it connected.
@@ -187,18 +187,18 @@ pub fn peer_name(socket: impl AsFd) -> String {
     }
 }
 
-/// The address on our side, in the same form.
+/// The local address, in the same format.
 pub fn local_name(socket: impl AsFd) -> String {
     address_of(&socket, libc::getsockname).unwrap_or_else(|| "?:0".to_string())
 }
 
-/// Tells the peer that no more comes.
+/// Shuts down the writing side.
 pub(crate) fn shutdown_write(socket: impl AsFd) {
     // SAFETY: no pointers involved (1). Failure means that the peer is gone: told elsewhere.
     unsafe { libc::shutdown(socket.as_fd().as_raw_fd(), libc::SHUT_WR) };
 }
 
-/// The error that the kernel has for the next read or write, which it forgets by telling it.
+/// Takes the error that the next read or write would report.
 pub(crate) fn pending_error(socket: impl AsFd) -> Option<io::Error> {
     let (mut error, mut bytes) = (0i32, size_of::<i32>() as u32);
     let fd = socket.as_fd().as_raw_fd();
@@ -214,7 +214,7 @@ pub(crate) fn set_nonblocking(socket: impl AsFd) -> io::Result<()> {
     check(unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::FIONBIO, &raw mut yes) })
 }
 
-/// Whether a failed accept concerns only the one connection that is gone.
+/// Whether a failed accept concerns only one connection that is gone.
 pub(crate) fn is_passing_accept_error(error: i32) -> bool {
     matches!(
         error,
@@ -339,7 +339,7 @@ pub fn is_absent_address(error: &io::Error) -> bool {
     number.is_some_and(|number| absent.contains(&number))
 }
 
-/// What the kernel said, and what it was asked for.
+/// An error of the kernel, with the operation that failed.
 #[derive(Debug)]
 struct Explained {
     doing: String,
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn an_address_of_another_machine_is_absent_and_a_taken_port_is_not() {
-        // Of the range that documents use.
+        // An address of a range reserved for documentation.
         let elsewhere = SocketAddr::from(([192, 0, 2, 1], 0));
         assert!(is_absent_address(&tcp_listener(elsewhere, 16, false).unwrap_err()));
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -411,7 +411,7 @@ mod tests {
         assert!(!is_absent_address(&error));
     }
 
-    /// CVE-2023-45145: a server that listened first let in whom its permissions keep out.
+    /// CVE-2023-45145: a server that listens first lets in clients that its permissions exclude.
     #[test]
     fn permissions_are_set_before_anybody_is_let_in() {
         let path = scratch("permissions");

@@ -1,15 +1,15 @@
-//! The table of connections (and of listeners): dense indices, generations, late reuse.
+//! The slots of connections (and of listeners): dense indices, generations, delayed reuse.
 //!
 //! Invariants
-//! 1. A token opens its slot only while generation and occupant are those it was made for.
-//! 2. A freed index rests until `end_turn`, so that the caller has seen `Closed` before the index
-//!    appears in a new token.
+//! 1. A token is valid only while the slot has its generation and occupant.
+//! 2. A freed index is not reused before `end_turn`, so that the caller has seen `Closed` before
+//!    the index appears in a new token.
 //!
 //! Tests: below.
 
 use crate::event::Token;
 
-/// Indices must fit 24 bits: they travel in `user_data` with a kind and a generation.
+/// Indices must fit 24 bits: `user_data` packs them with a kind and a generation.
 pub(crate) const MOST_SLOTS: usize = 1 << 24;
 
 pub(crate) struct Slab<C> {
@@ -59,7 +59,7 @@ impl<C> Slab<C> {
         Some(occupant)
     }
 
-    /// The turn is over: indices freed in it may be used again.
+    /// Ends the turn: indices freed in it may be reused.
     #[inline]
     pub(crate) fn end_turn(&mut self) {
         if !self.resting.is_empty() {

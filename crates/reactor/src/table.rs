@@ -5,36 +5,37 @@
 //!
 //! Invariants
 //! 1. A connection is *held* while the kernel may read or write memory of ours for it, or has a
-//!    request that bears its token: the bits of [`HELD`]. Its slot is freed and its socket closed
-//!    or given up only when it is not, in [`Table::finish`], after its events are out.
-//! 2. After CLOSING or DETACHING nothing is told of it but its `Closed` or `Detached`; except that
-//!    a send that was under way at `detach` is told as `Sent` before.
-//! 3. `Eof`, `Failed` and `Connected` are told once, `HungUp` once a pause and not after `Eof`.
+//!    request that bears its token: the bits of [`HELD`]. Only when it is not held is its slot
+//!    freed and its socket closed or released, in [`Table::finish`], after its events are out.
+//! 2. After CLOSING or DETACHING nothing is reported but its `Closed` or `Detached`; except that a
+//!    send in progress at `detach` is reported as `Sent` before.
+//! 3. `Eof`, `Failed` and `Connected` are reported once, `HungUp` once per pause and not after
+//!    `Eof`.
 //!
-//! Not here: system calls on the way of a command (`epoll`, `uring`). Tests: `tests/engines`.
+//! Not here: system calls of the hot path (`epoll`, `uring`). Tests: `tests/engines`.
 
 use crate::event::{Event, Happening, Token};
 use crate::slab::Slab;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// It waits in the engine's queue of those to be read from, or to be armed.
+/// It waits in the engine's queue to be read from, or to be armed.
 pub(crate) const QUEUED: u32 = 1 << 0;
 /// `output` is not sent yet; io_uring: the kernel holds it, or is about to get it.
 pub(crate) const SENDING: u32 = 1 << 1;
 pub(crate) const PAUSED: u32 = 1 << 2;
-/// The peer sends no more.
+/// The peer sends nothing more.
 pub(crate) const ENDED: u32 = 1 << 3;
 pub(crate) const FAILED: u32 = 1 << 4;
 pub(crate) const CLOSING: u32 = 1 << 5;
 pub(crate) const DETACHING: u32 = 1 << 6;
-/// `shutdown` when the send is over.
+/// `shutdown` follows when the send is over.
 pub(crate) const SHUT_AFTER_SEND: u32 = 1 << 7;
-/// It waits in `finishing`.
+/// It is in `finishing`.
 const FINISHING: u32 = 1 << 8;
-/// `HungUp` was told in this pause.
+/// `HungUp` was reported in this pause.
 const HANG_UP_TOLD: u32 = 1 << 9;
-/// Its `connect` is under way; io_uring: the kernel holds a request that tells its end.
+/// Its `connect` is in progress; io_uring: the kernel holds a request that reports its end.
 pub(crate) const CONNECTING: u32 = 1 << 10;
 
 /// epoll: there may be something to read.
@@ -47,17 +48,17 @@ pub(crate) const BLOCKED: u32 = 1 << 18;
 pub(crate) const RECEIVING: u32 = 1 << 24;
 /// io_uring: that request is being cancelled.
 pub(crate) const STOPPING: u32 = 1 << 25;
-/// io_uring: `output` is sent by a quick send.
+/// io_uring: `output` is being sent by a quick send.
 pub(crate) const QUICK: u32 = 1 << 26;
 /// io_uring: the kernel holds a request that ends when the peer hangs up. It stays when reading
-/// goes on, for the next pause: it costs nothing.
+/// resumes, for the next pause: it costs nothing.
 pub(crate) const WATCHED: u32 = 1 << 27;
 
-/// See (1).
+/// While any of these is set the connection is held (1).
 pub(crate) const HELD: u32 = SENDING | RECEIVING | WATCHED | CONNECTING;
-/// It was asked to go.
+/// The caller has asked to close or detach it.
 pub(crate) const LEAVING: u32 = CLOSING | DETACHING;
-/// Nothing is received from it.
+/// While any of these is set nothing is received.
 pub(crate) const NOT_TO_READ: u32 = PAUSED | ENDED | FAILED | LEAVING | CONNECTING;
 
 pub(crate) struct Connection {
@@ -75,7 +76,7 @@ impl Connection {
         self.state & any != 0
     }
 
-    /// Whether a hang-up is to be told: nobody reads, so nobody else would find out.
+    /// Whether a hang-up must be reported: nobody reads, so no read would find it.
     pub(crate) fn is_deaf(&self) -> bool {
         self.is(PAUSED) && !self.is(ENDED | FAILED | LEAVING | CONNECTING | HANG_UP_TOLD)
     }
@@ -100,7 +101,7 @@ impl Table {
         self.slots.insert(Connection { socket, state, written: 0, output: Vec::new() })
     }
 
-    /// Takes one out that the engine could not begin to serve.
+    /// Removes a connection that the engine could not start to serve.
     pub(crate) fn remove(&mut self, conn: Token) {
         self.slots.remove(conn);
     }
@@ -129,9 +130,9 @@ impl Table {
         std::mem::take(&mut self.prompt) || !self.finishing.is_empty()
     }
 
-    // ---- what a caller asks for ----
+    // ---- operations ----
 
-    /// Takes the buffer to be sent; `None` if the connection is on its way out.
+    /// Takes the buffer to be sent; `None` if the connection is leaving or dead.
     #[inline]
     pub(crate) fn begin_send(&mut self, conn: Token, buffer: Vec<u8>) -> Option<&mut Connection> {
         let connection = self.slots.get(conn)?;
@@ -158,7 +159,7 @@ impl Table {
         }
     }
 
-    /// Notes that it is to close; false if that was asked before, or it is dead.
+    /// Marks it as closing; false if it was closing already, or is dead.
     pub(crate) fn begin_close(&mut self, conn: Token) -> bool {
         let Some(connection) = self.slots.get(conn) else { return false };
         let is_first = !connection.is(CLOSING);
@@ -167,7 +168,7 @@ impl Table {
         is_first
     }
 
-    /// Notes that its socket is to be given up; false if it is on its way out, or dead.
+    /// Marks its socket to be released; false if it is leaving already, or is dead.
     pub(crate) fn begin_detach(&mut self, conn: Token) -> bool {
         let Some(connection) = self.slots.get(conn) else { return false };
         let is_first = !connection.is(LEAVING);
@@ -190,9 +191,9 @@ impl Table {
         self.slots.get(conn).map(|connection| connection.socket.as_fd())
     }
 
-    // ---- what happens ----
+    // ---- events ----
 
-    /// The peer has ended: told unless the connection is on its way out.
+    /// The peer has ended: reported unless the connection is leaving.
     pub(crate) fn ended(&mut self, conn: Token, out: &mut Vec<Happening>) {
         let Some(connection) = self.slots.get(conn) else { return };
         connection.state |= ENDED;
@@ -210,7 +211,7 @@ impl Table {
         }
     }
 
-    /// The peer of one that is deaf has hung up, or reset the connection.
+    /// The peer has hung up, or reset the connection, while reading is paused.
     pub(crate) fn hung_up(&mut self, conn: Token, out: &mut Vec<Happening>) {
         let Some(connection) = self.slots.get(conn) else { return };
         match crate::net::pending_error(&connection.socket) {
@@ -222,7 +223,7 @@ impl Table {
         }
     }
 
-    /// Its `connect` is over, well or not.
+    /// Its `connect` has ended, successfully or not.
     pub(crate) fn connected(&mut self, conn: Token, out: &mut Vec<Happening>) {
         let Some(connection) = self.slots.get(conn) else { return };
         connection.state &= !CONNECTING;
@@ -235,8 +236,8 @@ impl Table {
         shut_if_asked(connection);
     }
 
-    /// The whole output was taken by the kernel, which has let go of it. Tells `Sent`, but not of
-    /// one that closes: that one's buffer goes with `Closed`.
+    /// The kernel has taken the whole output and released it. Reports `Sent`, except for a closing
+    /// connection, whose buffer comes back with `Closed`.
     #[inline]
     pub(crate) fn send_ended(&mut self, conn: Token, sent: &mut Vec<Happening>) {
         let Some(connection) = self.slots.get(conn) else { return };
@@ -258,7 +259,7 @@ impl Table {
 
     // ---- endings ----
 
-    /// Lets it end with this turn or the next, if it is to end and is not held (1).
+    /// Schedules it to end with this turn or the next, if it is leaving and not held (1).
     pub(crate) fn finish_if_idle(&mut self, conn: Token) {
         let Some(connection) = self.slots.get(conn) else { return };
         if connection.is(LEAVING) && !connection.is(HELD | FINISHING) {
@@ -267,7 +268,7 @@ impl Table {
         }
     }
 
-    /// Ends those that are not held any more; `give_up` is shown each socket that lives on. Whether
+    /// Ends the scheduled connections; `give_up` gets each socket that lives on. Returns whether
     /// there were any.
     #[inline]
     pub(crate) fn finish(

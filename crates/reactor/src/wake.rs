@@ -1,15 +1,15 @@
 //! Waking a reactor from another thread.
 //!
-//! One word tells what the worker does: AWAKE, ASLEEP (or about to be), NOTIFIED. Both sides only
+//! One word holds the worker's state: AWAKE, ASLEEP (or about to be), NOTIFIED. Both sides only
 //! ever *exchange* it, so every pair of exchanges is ordered:
 //! 1. `wake` that finds AWAKE or NOTIFIED needs no system call: the worker will exchange the word
 //!    before it sleeps, find NOTIFIED, and not sleep.
-//! 2. `wake` that finds ASLEEP writes the eventfd; the engine waits on it edge-triggered (so nobody
-//!    ever reads the counter).
-//! 3. What a thread wrote before `wake` is seen by the worker after the exchange that found
-//!    NOTIFIED (acquire and release).
-//! 4. System calls are given pointers to locals only; a descriptor that one has just made is
-//!    nobody else's.
+//! 2. `wake` that finds ASLEEP writes the eventfd, on which the engine waits edge-triggered (so the
+//!    counter is never read).
+//! 3. The worker sees what a thread wrote before `wake` after the exchange that found NOTIFIED
+//!    (acquire and release).
+//! 4. System calls get pointers to locals only; a descriptor that a call returns has no other
+//!    owner.
 //!
 //! Tests: below and `tests/engines`.
 
@@ -28,7 +28,7 @@ const NOTIFIED: u32 = 2;
 pub struct Waker(Arc<Alarm>);
 
 impl Waker {
-    /// Makes the reactor deliver `Event::Woken`; several calls may be told as one.
+    /// Makes the reactor deliver `Event::Woken`; several calls may be reported as one.
     pub fn wake(&self) {
         if self.0.state.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP {
             self.0.notify();
@@ -61,13 +61,13 @@ impl Alarm {
         self.eventfd.as_raw_fd()
     }
 
-    /// Before a wait that may sleep. `true`: somebody called; do not sleep.
+    /// Called before a wait that may sleep. `true`: a wake-up is pending; do not sleep.
     #[inline]
     pub(crate) fn before_sleep(&self) -> bool {
         self.state.swap(ASLEEP, Ordering::AcqRel) == NOTIFIED
     }
 
-    /// After any wait. `true`: somebody called.
+    /// Called after any wait. `true`: a wake-up came.
     #[inline]
     pub(crate) fn after_sleep(&self) -> bool {
         self.state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED

@@ -1,25 +1,25 @@
 //! The epoll engine.
 //!
-//! Everything is registered edge-triggered, once: a socket costs no call to the kernel but its
-//! reads and writes. An edge makes a connection *ready*; it stays in the queue of ready ones until
-//! a read came back short, which on a stream means that nothing is left. Ready connections take
+//! Everything is registered once, edge-triggered: a socket costs no system call but its reads and
+//! writes. An edge makes a connection *ready*; it stays in the queue of ready connections until a
+//! read came back short, which on a stream means that nothing is left. Ready connections take
 //! turns: one read each, as long as the turn's receive area has room.
 //!
 //! A send is tried at once. Only if the socket is full does the engine ask for `EPOLLOUT`. A
-//! finished send is told with the next turn; see `Receipt`.
+//! finished send is reported in the next turn; see `Receipt`.
 //!
 //! Invariants
 //! 1. A connection that may have unread data and is to be read is in `ready`, or an edge for it is
 //!    still to come.
 //! 2. After a hang-up (`EPOLLRDHUP`, `EPOLLHUP`, `EPOLLERR`) a short read proves nothing: the
-//!    connection stays ready until a read says 0 or fails.
-//! 3. The read area of a turn is given out from its start; nothing is written to it later in the
-//!    turn except after what was given out.
+//!    connection stays ready until a read returns 0 or fails.
+//! 3. The read area of a turn is allocated from its start; nothing is written to it later in the
+//!    turn except after the allocated part.
 //! 4. A slot is freed only in `finish`, after its events are out, and its socket leaves the epoll
-//!    set by being closed (or by a call, when it lives on): `epoll_wait` never names a freed slot,
+//!    set by being closed (or explicitly, if it lives on): `epoll_wait` never names a freed slot,
 //!    and generations would tell.
-//! 5. Calls are given pointers to locals, live slices and the room of a vector, and keep none; a
-//!    descriptor that one has just made is nobody else's.
+//! 5. System calls get pointers to locals, live slices and the room of a vector, and keep none; a
+//!    descriptor that a call returns has no other owner.
 //!
 //! Tests: `tests/engines`.
 
@@ -38,18 +38,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const MOST_EVENTS_PER_WAIT: usize = 512;
-/// What one write takes at most: where the peer reads as fast as the kernel copies, a write of
-/// 200 MB keeps the thread in the kernel for half a second.
+/// The most bytes of one write: where the peer reads as fast as the kernel copies, a write of 200
+/// MB keeps the thread in the kernel for half a second.
 const MOST_BYTES_PER_WRITE: usize = 256 << 10;
 const MOST_WRITES_PER_TURN: usize = 8;
-/// Below this much room in the area the rest of the ready connections waits for the next turn.
+/// With less room than this in the area, the remaining ready connections wait for the next turn.
 const LEAST_READ_BYTES: usize = 4096;
 
 const INPUT: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
 const OUTPUT: u32 = libc::EPOLLOUT as u32;
 const HANG_UP: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
 
-/// Marks in the upper bits of an index: who an event is for.
+/// Marks in the upper bits of an index: the kind of descriptor an event is for.
 const ARE_LISTENERS: u32 = 1 << 30;
 const IS_ALARM: u32 = 1 << 31;
 
@@ -68,10 +68,10 @@ pub(crate) struct Core {
     epoll: OwnedFd,
     pub(crate) connections: Table,
     listeners: Listeners,
-    /// Sends that ended, for the next turn.
+    /// Finished sends, reported in the next turn.
     sent: Vec<Happening>,
     ready: VecDeque<Token>,
-    /// When to try the resting listeners again.
+    /// When to try resting listeners again.
     accept_again: Option<Instant>,
 }
 
@@ -108,7 +108,7 @@ impl Epoll {
         })
     }
 
-    /// One turn; what happened is then in `sent` and `happenings`.
+    /// Runs one turn; its events are then in `sent` and `happenings`.
     pub(crate) fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.core.connections.end_turn();
         self.core.listeners.end_turn();
@@ -173,7 +173,7 @@ impl Epoll {
         }
     }
 
-    /// One read for each connection that was ready when the turn began, while there is room.
+    /// Reads once from each connection that was ready when the turn began, while there is room.
     fn read_ready(&mut self) {
         let mut used = 0;
         let least = LEAST_READ_BYTES.min(self.area_bytes);
@@ -187,7 +187,7 @@ impl Epoll {
         }
     }
 
-    /// Reads once, to `offset` in the area; tells how many bytes.
+    /// Reads once, to `offset` in the area; returns how many bytes.
     #[inline]
     fn read(&mut self, conn: Token, offset: usize, most: usize) -> usize {
         let Some(connection) = self.core.connections.get(conn) else { return 0 };
@@ -235,7 +235,8 @@ impl Core {
         control(self.epoll.as_fd(), act, fd, events, data)
     }
 
-    /// epoll counts milliseconds; rounded up, so that nobody wakes too early and spins.
+    /// The timeout in milliseconds, as epoll counts; rounded up, so that no wait ends too early and
+    /// spins.
     fn timeout_ms(&self, timeout: Option<Duration>) -> i32 {
         let pause = self.accept_again.map(|at| at.saturating_duration_since(Instant::now()));
         let shorter = match (timeout, pause) {
@@ -248,18 +249,18 @@ impl Core {
         }
     }
 
-    // ---- what a caller asks for ----
+    // ---- operations ----
 
     pub(crate) fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
         let fd = socket.as_raw_fd();
         let conn = self.connections.insert(socket, 0);
-        // If something is there already, adding tells it as an edge.
+        // If something is there already, adding the socket reports it as an edge.
         self.control(libc::EPOLL_CTL_ADD, fd, INPUT, connection_data(conn))
             .inspect_err(|_| self.connections.remove(conn))?;
         Ok(conn)
     }
 
-    /// Waits until `connect` is over: then there is room to write, or an error.
+    /// Waits until `connect` ends: then there is room to write, or an error.
     pub(crate) fn adopt_connecting(&mut self, socket: OwnedFd) -> io::Result<Token> {
         let fd = socket.as_raw_fd();
         let conn = self.connections.insert(socket, CONNECTING | BLOCKED);
@@ -317,7 +318,7 @@ impl Core {
 
     // ---- reading ----
 
-    /// An edge: the connection has something to read, be it an end or an error.
+    /// An edge: the connection has something to read, possibly an end or an error.
     #[inline]
     fn arrived(&mut self, conn: Token, hung_up: bool, out: &mut Vec<Happening>) {
         let Some(connection) = self.connections.get(conn) else { return };
@@ -334,7 +335,7 @@ impl Core {
         self.queue(conn);
     }
 
-    /// Nobody reads, so nobody would find out.
+    /// Reports a hang-up while reading is paused: no read would find it.
     fn tell_of_hang_up(&mut self, conn: Token, out: &mut Vec<Happening>) {
         let Some(connection) = self.connections.get(conn) else { return };
         if connection.is(HUNG_UP) && connection.is_deaf() {
@@ -342,7 +343,7 @@ impl Core {
         }
     }
 
-    /// Lets it have its turn at reading, if there is a reason (1).
+    /// Queues the connection for reading, if it may have unread data (1).
     #[inline]
     fn queue(&mut self, conn: Token) {
         let Some(connection) = self.connections.get(conn) else { return };
@@ -357,7 +358,7 @@ impl Core {
         self.let_go(conn, SENDING);
     }
 
-    /// Its `connect` is over: there was an edge for room to write, or for an error.
+    /// Its `connect` ended: there was an edge for room to write, or for an error.
     fn connected(&mut self, conn: Token, out: &mut Vec<Happening>) {
         self.connections.connected(conn, out);
         self.ask_for_room_no_more(conn, out);
@@ -367,7 +368,7 @@ impl Core {
 
     // ---- writing ----
 
-    /// Writes until the output is done, the socket is full, or it has had its share.
+    /// Writes until the output is done, the socket is full, or the connection has had its share.
     #[inline]
     fn write(&mut self, conn: Token, sent: &mut Vec<Happening>, out: &mut Vec<Happening>) {
         for _ in 0..MOST_WRITES_PER_TURN {
@@ -401,7 +402,8 @@ impl Core {
         self.ask_for_room(conn, true, out);
     }
 
-    /// Asks for `EPOLLOUT`. Asking `again` makes the kernel look anew, and tell it as an edge.
+    /// Asks for `EPOLLOUT`. Asking `again` makes the kernel check anew, and report the result as an
+    /// edge.
     fn ask_for_room(&mut self, conn: Token, again: bool, out: &mut Vec<Happening>) {
         let Some(connection) = self.connections.get(conn) else { return };
         if connection.is(BLOCKED) && !again {
@@ -411,7 +413,7 @@ impl Core {
         let fd = connection.socket.as_raw_fd();
         let events = INPUT | OUTPUT;
         if let Err(error) = self.control(libc::EPOLL_CTL_MOD, fd, events, connection_data(conn)) {
-            // Not watched, it would be silent for ever.
+            // A connection that is not watched would be silent forever.
             self.fail(conn, error, out);
         }
     }
@@ -422,7 +424,7 @@ impl Core {
         self.ask_for_room_no_more(conn, out);
     }
 
-    /// Asks for `EPOLLOUT` no more, if it did.
+    /// Stops asking for `EPOLLOUT`, if it was asked for.
     #[inline]
     fn ask_for_room_no_more(&mut self, conn: Token, out: &mut Vec<Happening>) {
         let Some(connection) = self.connections.get(conn) else { return };
@@ -472,7 +474,7 @@ impl Core {
         }
     }
 
-    /// The only place that reads a clock: while a listener rests.
+    /// Reads the clock, while a listener rests; nothing else here does.
     #[inline]
     fn accept_if_time(&mut self, out: &mut Vec<Happening>) {
         if self.accept_again.is_some_and(|at| at <= Instant::now()) {
@@ -486,7 +488,7 @@ impl Core {
     }
 }
 
-/// Changes what is watched.
+/// Changes the watched events of a descriptor.
 fn control(epoll: BorrowedFd<'_>, act: i32, fd: RawFd, events: u32, data: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events, u64: data };
     // SAFETY: the event is a local (5).

@@ -34,7 +34,7 @@ impl Core {
         self.poll(set, libc::POLLIN, Kind::Accept, NOBODY);
     }
 
-    /// The poll is over: somebody has connected.
+    /// The poll has ended: a peer has connected.
     pub(super) fn accept(&mut self, out: &mut Vec<Happening>) {
         self.listeners.accept(out);
         if !self.resting_listeners && self.listeners.are_resting() {

@@ -3,21 +3,21 @@
 //! All buffers lie in one [`Area`]; buffer `b` starts at `b * bytes`.
 //!
 //! The kernel takes them in the order in which they were given, so every buffer in circulation is
-//! touched before the first one is touched again. Few in circulation means that received bytes are
-//! still in the cache when they are parsed (measured, 100 KB messages: 512 KB in circulation cost
-//! 19 us a message, 4 MB 28 us). Too few means that many connections with a little data each come
-//! to an empty ring (`ENOBUFS`) and must be armed again. So the number in circulation starts at
-//! `least`, doubles when the ring ran dry although the buffers were mostly empty, and halves after
-//! a long time of using less than a quarter. A ring that a few connections with much data have run
-//! dry is left as it is: that is their share of a turn.
+//! touched before the first one is touched again. With few in circulation, received bytes are still
+//! in the cache when they are parsed (measured, 100 KB messages: 512 KB in circulation cost 19 us a
+//! message, 4 MB 28 us). With too few, many connections with a little data each find an empty ring
+//! (`ENOBUFS`) and must be armed again. So the number in circulation starts at `least`, doubles
+//! when the ring ran dry although the buffers were mostly empty, and halves after a long time of
+//! using less than a quarter. A ring that a few connections with much data have run dry is left as
+//! it is: that is their share of a turn.
 //!
 //! Bundles (`IORING_RECVSEND_BUNDLE`) were tried and left out: with 16 KB buffers they gained
 //! nothing for large messages and cost 2 % for small ones, and before kernel 6.16 they could leave
 //! gaps in the data ("io_uring/net: only retry recv bundle for a full transfer").
 //!
 //! Invariants
-//! 1. A buffer is in one place: in the kernel's hands (given, and not yet told as filled), `in_use`
-//!    to the running turn, or in `reserve`.
+//! 1. A buffer is in one place: with the kernel (given, and not yet reported as filled), `in_use`
+//!    by the running turn, or in `reserve`.
 //! 2. There are as many places in the ring as buffers, so it cannot overflow.
 //! 3. The ring's memory lives until the ring that registered it is gone: `Uring` drops it later.
 //!
@@ -29,19 +29,19 @@ use io_uring::types::BufRingEntry;
 use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// After this many turns that used less than a quarter of the circulation it is halved.
+/// After this many turns that used less than a quarter of the circulation, it is halved.
 const CALM_TURNS: u32 = 1024;
 
 pub(crate) struct Buffers {
-    /// The entries, shared with the kernel; the first one's spare field is the tail.
+    /// The ring's entries, shared with the kernel; the spare field of the first is the tail.
     places: Area,
     count: u16,
     bytes: u32,
     tail: u16,
-    /// Filled in the running turn.
+    /// Buffers filled in the running turn.
     in_use: Vec<u16>,
     in_use_bytes: usize,
-    /// Out of circulation; the one used last is on top.
+    /// Buffers out of circulation; the one used last is on top.
     reserve: Vec<u16>,
     circulation: Circulation,
 }
@@ -68,7 +68,7 @@ impl Buffers {
         unsafe { ring.submitter().register_buf_ring_with_flags(address, self.count, 0, 0) }
     }
 
-    /// The turn is over: fills the ring up again. `starved`: somebody found it empty.
+    /// Ends the turn: refills the ring. `starved`: a receive found it empty.
     #[inline]
     pub(crate) fn give_back(&mut self, area: &Area, starved: bool) {
         let room = self.in_use.len() * self.bytes as usize;
@@ -101,7 +101,7 @@ impl Buffers {
         self.tail = self.tail.wrapping_add(1);
     }
 
-    /// Takes the buffer that a completion filled; tells its offset in the area.
+    /// Takes the buffer that a completion filled; returns its offset in the area.
     #[inline]
     pub(crate) fn take(&mut self, buffer: u16, filled: u32) -> u32 {
         self.in_use.push(buffer);
@@ -110,7 +110,7 @@ impl Buffers {
     }
 }
 
-/// How many buffers go round.
+/// The number of buffers in circulation, and its limits.
 struct Circulation {
     target: usize,
     least: usize,
@@ -128,7 +128,8 @@ impl Circulation {
         }
     }
 
-    /// A turn filled `used` buffers, `sparsely` or not, and somebody found the ring empty or not.
+    /// Adapts to a turn that filled `used` buffers; `sparsely`: mostly empty; `starved`: a receive
+    /// found the ring empty.
     #[inline]
     fn adapt(&mut self, used: usize, sparsely: bool, starved: bool) {
         if starved && sparsely {

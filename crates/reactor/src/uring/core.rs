@@ -17,15 +17,15 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// Longer outputs are sent in parts. Where the peer reads as fast as the kernel copies, one send
-/// of 200 MB keeps the thread in the kernel for half a second.
+/// Longer outputs are sent in parts: where the peer reads as fast as the kernel copies, one send of
+/// 200 MB keeps the thread in the kernel for half a second.
 const MOST_BYTES_PER_SEND: usize = 512 << 10;
 
-/// When buffers are scarce, this many connections get at them in a turn before those that have a
-/// request standing: each may take a good part, so arming more would mostly be useless.
+/// When buffers are scarce, this many connections per turn get at them before those with a standing
+/// request: each may take a good part, so arming more would mostly be useless.
 const MOST_ARMS_WHEN_STARVED: usize = 8;
 
-/// What a request is for. In the top byte of its `user_data`.
+/// The purpose of a request, in the top byte of its `user_data`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Receive,
@@ -43,7 +43,7 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// Whose request it is, packed into `user_data`: kind 8 bits, index 24, generation 32.
+/// The target of a request, packed into `user_data`: kind 8 bits, index 24, generation 32.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
     pub(crate) kind: Kind,
@@ -85,7 +85,7 @@ pub(crate) struct Core {
     pub(crate) features: Features,
     pub(crate) connections: Table,
     pub(super) listeners: Listeners,
-    /// The set of these.
+    /// The epoll set of the listeners.
     pub(super) listening: Option<RawFd>,
     quick_sends: Vec<Token>,
     to_arm: VecDeque<Token>,
@@ -129,7 +129,7 @@ impl Core {
         self.connections.is_hurried() || !self.to_arm.is_empty() || self.ring.overflowed()
     }
 
-    // ---- what a caller asks for ----
+    // ---- operations ----
 
     pub(crate) fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
         let token = self.connections.insert(socket, QUEUED);
@@ -137,7 +137,7 @@ impl Core {
         Ok(token)
     }
 
-    /// Waits until `connect` is over: then there is room to write, or an error.
+    /// Waits until `connect` ends: then there is room to write, or an error.
     pub(crate) fn adopt_connecting(&mut self, socket: OwnedFd) -> io::Result<Token> {
         let fd = socket.as_raw_fd();
         let token = self.connections.insert(socket, CONNECTING);
@@ -149,7 +149,7 @@ impl Core {
     pub(crate) fn send(&mut self, conn: Token, buffer: Vec<u8>, receipt: Receipt) {
         let Some(connection) = self.connections.begin_send(conn, buffer) else { return };
         if connection.output.len() > MOST_BYTES_PER_SEND {
-            // A quick send says nothing of what it was not given.
+            // A quick send does not report the bytes beyond its part.
             return self.send_rest(conn);
         }
         connection.state |= QUICK;
@@ -188,7 +188,7 @@ impl Core {
         }
     }
 
-    /// Takes the requests back from the kernel that would keep it from ending, but not a send.
+    /// Cancels the kernel's requests that would keep a connection from ending, except a send.
     fn take_back(&mut self, conn: Token) {
         self.stop_receiving(conn);
         self.stop_waiting(conn, WATCHED, Kind::CancelHangUp, Kind::HangUp);
@@ -198,7 +198,7 @@ impl Core {
 
     // ---- requests ----
 
-    /// Polls the eventfd of the waker, edge-triggered, for ever.
+    /// Polls the waker's eventfd, edge-triggered, forever.
     pub(crate) fn watch(&mut self, fd: RawFd) {
         self.watched = Some(fd);
         let entry = opcode::PollAdd::new(Fd(fd), libc::POLLIN as u32)
@@ -209,7 +209,7 @@ impl Core {
         unsafe { self.ring.push(entry) };
     }
 
-    /// Asks once to be told of these events of a socket, or of an error.
+    /// Requests one report of these events of a socket, or of an error.
     pub(super) fn poll(&mut self, fd: RawFd, events: i16, kind: Kind, conn: Token) {
         let entry = opcode::PollAdd::new(Fd(fd), events as u32)
             .build()
@@ -218,7 +218,7 @@ impl Core {
         unsafe { self.ring.push(entry) };
     }
 
-    /// Starts the receives that were put off, in order.
+    /// Starts the postponed receives, in order.
     #[inline]
     pub(crate) fn arm_receives(&mut self) {
         let most = if self.starved { MOST_ARMS_WHEN_STARVED } else { usize::MAX };
@@ -262,7 +262,7 @@ impl Core {
         }
     }
 
-    /// Asks to be told when the peer hangs up, while nobody reads.
+    /// Requests a report of the peer's hang-up while reading is paused.
     fn watch_for_hang_up(&mut self, conn: Token) {
         let Some(connection) = self.connections.get(conn) else { return };
         if connection.is_deaf() {
@@ -270,7 +270,7 @@ impl Core {
         }
     }
 
-    /// Asks to be told when the peer hangs up, also while it is read from: see `hung_up`.
+    /// Requests a report of the peer's hang-up, also while it is read from: see `hung_up`.
     pub(crate) fn watch_peer(&mut self, conn: Token) {
         let Some(connection) = self.connections.get(conn) else { return };
         if !connection.is(NOT_TO_READ) {
@@ -287,14 +287,14 @@ impl Core {
         }
     }
 
-    /// Takes a poll back, if the kernel holds it.
+    /// Cancels a poll, if the kernel holds it.
     fn stop_waiting(&mut self, conn: Token, held: u32, cancel: Kind, request: Kind) {
         if self.connections.get(conn).is_some_and(|connection| connection.is(held)) {
             self.cancel(cancel, request, conn);
         }
     }
 
-    /// Silent when it hits; see (3) for when it misses.
+    /// Cancels a request. Silent on success; see (3) for a miss.
     fn cancel(&mut self, cancel: Kind, request: Kind, token: Token) {
         let entry = opcode::AsyncCancel::new(Target::user_data(request, token))
             .build()
@@ -306,14 +306,14 @@ impl Core {
 
     // ---- completions ----
 
-    /// Whether data of this connection is still for somebody.
+    /// Whether the caller still wants data of this connection.
     #[inline]
     pub(crate) fn takes_data(&mut self, conn: Token) -> bool {
         self.connections.get(conn).is_some_and(|connection| !connection.is(CLOSING))
     }
 
-    /// The receive request is over: the peer ended, an error, a cancellation, no buffers, or the
-    /// kernel just wants to be asked again.
+    /// The receive request has ended: end of stream, an error, a cancellation, no buffers, or the
+    /// kernel wants to be asked again.
     pub(crate) fn receive_ended(&mut self, conn: Token, result: i32, out: &mut Vec<Happening>) {
         let Some(connection) = self.connections.get(conn) else { return };
         connection.state &= !(RECEIVING | STOPPING);
@@ -328,7 +328,7 @@ impl Core {
         self.connections.finish_if_idle(conn);
     }
 
-    /// Any completion but a receive's.
+    /// Handles any completion but a receive's.
     pub(crate) fn completed(
         &mut self,
         target: Target,
@@ -366,7 +366,7 @@ impl Core {
         }
     }
 
-    /// The request of `watch_for_hang_up` is over.
+    /// The request of `watch_for_hang_up` has ended.
     fn hung_up(&mut self, conn: Token, result: i32, out: &mut Vec<Happening>) {
         let Some(connection) = self.connections.get(conn) else { return };
         connection.state &= !WATCHED;
@@ -377,14 +377,15 @@ impl Core {
                 self.watch_for_hang_up(conn);
             }
         } else if !connection.is(NOT_TO_READ) {
-            // Whoever reads finds out by itself, but for a kernel that takes data and a reset that
-            // wake it together for one event: its receive then sleeps for ever. A new one looks.
+            // A reader finds out by itself, except on a kernel that takes data and a reset that
+            // wake it together for one event: its receive then sleeps forever. A new receive finds
+            // it.
             self.stop_receiving(conn);
         }
         self.connections.finish_if_idle(conn);
     }
 
-    /// The request of `adopt_connecting` is over.
+    /// The request of `adopt_connecting` has ended.
     fn connected(&mut self, conn: Token, result: i32, out: &mut Vec<Happening>) {
         let Some(connection) = self.connections.get(conn) else { return };
         if result < 0 && !connection.is(LEAVING) {
@@ -413,7 +414,7 @@ impl Core {
         match -result {
             _ if connection.is(CLOSING) => self.send_given_up(conn),
             ..0 | libc::EAGAIN | libc::EINTR => self.send_rest(conn),
-            // A stream takes at least one byte or says why not.
+            // A stream takes at least one byte or reports why not.
             0 => self.send_rest(conn),
             error => {
                 self.connections.fail(conn, io::Error::from_raw_os_error(error), out);
@@ -432,14 +433,14 @@ impl Core {
         unsafe { self.ring.push(entry) };
     }
 
-    /// The kernel has let go of `output`, which stays in the slot for `Closed`.
+    /// The kernel has released `output`, which stays in the slot for `Closed`.
     fn send_given_up(&mut self, conn: Token) {
         let Some(connection) = self.connections.get(conn) else { return };
         connection.state &= !(SENDING | QUICK);
         self.connections.finish_if_idle(conn);
     }
 
-    /// Quick sends that were not told of are done, see the story and (4).
+    /// Quick sends without a report are done, see the module and (4).
     #[inline]
     pub(crate) fn settle_quick_sends(&mut self, settled: bool, sent: &mut Vec<Happening>) {
         if self.quick_sends.is_empty() {
@@ -460,7 +461,7 @@ impl Core {
 
     // ---- endings ----
 
-    /// Ends the connections of which the kernel holds nothing any more.
+    /// Ends the connections for which the kernel holds nothing any more.
     #[inline]
     pub(crate) fn finish(&mut self, out: &mut Vec<Happening>) {
         if self.connections.finish(out, |_| {}) && self.resting_listeners {
@@ -468,7 +469,7 @@ impl Core {
         }
     }
 
-    /// Takes everything back from the kernel. `false` if that cannot be known.
+    /// Cancels all requests. `false` if the result cannot be known.
     pub(crate) fn cancel_everything(&mut self) -> bool {
         if !self.ring.is_enabled() {
             return true;
@@ -492,7 +493,7 @@ impl Core {
         false
     }
 
-    /// Reads completions for their endings only.
+    /// Reads completions only for the ends of requests.
     fn reap(&mut self) {
         let mut ended = Vec::new();
         loop {
@@ -513,7 +514,7 @@ impl Core {
                 _ => {}
             }
         }
-        // A quick send ends with its submission, whatever came of it.
+        // A quick send ends with its submission, whatever its result.
         for (_, connection) in self.connections.iter_mut() {
             if connection.is(QUICK) {
                 connection.state &= !(SENDING | QUICK);
@@ -521,7 +522,7 @@ impl Core {
         }
     }
 
-    /// Gives up the memory that the kernel may still read.
+    /// Leaks the memory that the kernel may still read.
     pub(crate) fn leak_outputs(&mut self) {
         for (_, connection) in self.connections.iter_mut() {
             std::mem::forget(std::mem::take(&mut connection.output));
@@ -534,7 +535,7 @@ fn send_entry(socket: &impl AsRawFd, bytes: &[u8], flags: i32) -> squeue::Entry 
     opcode::Send::new(Fd(socket.as_raw_fd()), bytes.as_ptr(), length).flags(flags).build()
 }
 
-/// A send that is over when it was submitted, silent if it took everything: see the story.
+/// A send that ends when it is submitted, silent if it took everything: see the module.
 pub(super) fn quick_send_entry(socket: &impl AsRawFd, bytes: &[u8]) -> squeue::Entry {
     let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL;
     send_entry(socket, bytes, flags).flags(squeue::Flags::SKIP_SUCCESS)

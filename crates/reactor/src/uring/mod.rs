@@ -2,29 +2,29 @@
 //!
 //! Receiving is a multishot request per connection over one ring of provided buffers: data arrives
 //! without any request of ours. Sending is one entry per buffer, submitted by the same system call
-//! that then waits. Accepting is a system call, when a poll has told that somebody waits.
+//! that then waits. Accepting is a system call, after a poll has reported a waiting peer.
 //!
 //! # Quick sends
 //! A send is first tried with `MSG_DONTWAIT` and asked to be silent on success. Such a request
 //! never outlives the submission: either the whole buffer was taken, and no completion comes, or a
 //! completion tells what is left (`MSG_WAITALL` makes the kernel count a short write as a failure
-//! that bears the count). So after a call that submitted everything, and after its completions
-//! were read, every quick send that was not told of is done. That saves a completion per command,
-//! and it lets the call sleep although it sent something: with a completion per send it would
-//! return at once, for nothing. What is left of a short write is sent by an ordinary request.
+//! that carries the count). So after a call that submitted everything, and after its completions
+//! were read, every unreported quick send is done. That saves a completion per command, and it lets
+//! the call sleep although it sent something: with a completion per send it would return at once,
+//! for nothing. The rest of a short write is sent by an ordinary request.
 //!
 //! Invariants
 //! 1. RECEIVING, SENDING, WATCHED, CONNECTING say that the kernel holds a request for the
-//!    connection. Its slot is freed and its socket closed only when all are gone; so a completion
-//!    never finds another tenant (and carries the generation besides), and `output` outlives the
-//!    send.
+//!    connection. Its slot is freed and its socket closed only when all are cleared; so a
+//!    completion never finds another tenant (and carries the generation besides), and `output`
+//!    outlives the send.
 //! 2. A request ends with exactly one completion without F_MORE; a quick send ends silently.
-//! 3. A cancellation may miss a request that is just between two states (`ENOENT`, `EALREADY`). So
-//!    it is repeated until the request's final completion has come.
+//! 3. A cancellation may miss a request that is between two states (`ENOENT`, `EALREADY`). So it
+//!    is repeated until the request's final completion has come.
 //! 4. Quick sends are settled only when nothing is unsubmitted and no completion is kept back.
-//! 5. Polls, cancellations and timeouts point to no memory of ours but statics; receives
-//!    write to the provided buffers only, which outlive the ring.
-//! 6. A descriptor that a completion brings is nobody else's.
+//! 5. Polls, cancellations and timeouts point to no memory of ours but statics; receives write only
+//!    to the provided buffers, which outlive the ring.
+//! 6. A descriptor that a completion brings has no other owner.
 //!
 //! Not here: setting up and probing (`ring`), the buffer ring (`buffers`), requests and slots
 //! (`core`, `accept`). Tests: `tests/engines`.
@@ -84,7 +84,7 @@ impl Uring {
         self.core.features
     }
 
-    /// One turn; what happened is then in `sent` and `happenings`.
+    /// Runs one turn; its events are then in `sent` and `happenings`.
     pub(crate) fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.core.end_turn();
         self.buffers.give_back(&self.area, self.core.was_starved());
@@ -92,7 +92,7 @@ impl Uring {
             self.core.watch(self.alarm.fd());
         }
         self.core.arm_receives();
-        // What operations of the last turn produced comes first; usually nothing.
+        // The results of the last turn's operations come first; usually there are none.
         std::mem::swap(&mut self.happenings, &mut self.core.connections.queued);
         let hurried = self.core.is_hurried() || !self.happenings.is_empty();
         let called = self.alarm.before_sleep();
@@ -110,7 +110,7 @@ impl Uring {
     }
 
     fn read_completions(&mut self) {
-        // Completions that come while we read wait for the next turn: a bounded turn.
+        // Completions that arrive while we read wait for the next turn: a bounded turn.
         let mut left = {
             let mut queue = self.core.ring.completions();
             queue.sync();
@@ -150,7 +150,7 @@ impl Uring {
 impl Drop for Uring {
     fn drop(&mut self) {
         if !self.core.cancel_everything() {
-            // The kernel may still write to the buffers: better lost than freed.
+            // The kernel may still write to the buffers: better leaked than freed.
             if let Ok(empty) = Area::new(1) {
                 std::mem::forget(std::mem::replace(&mut self.area, empty));
             }

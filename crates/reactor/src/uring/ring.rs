@@ -1,13 +1,13 @@
-//! The two queues, the one system call, and the probe of what this kernel can do.
+//! The two queues, the system call, and the probe of the kernel's features.
 //!
 //! Invariants
 //! 1. An entry is pushed only by a caller that keeps its memory alive until the final completion.
 //! 2. Until `enable` the ring belongs to no thread; from then on to the calling one.
-//! 3. The ring's descriptor is registered with that thread, which spares a look-up per call, and
+//! 3. The ring's descriptor is registered with that thread, which saves a look-up per call, and
 //!    unregistered in `Drop`: otherwise the thread would keep the ring alive.
-//! 4. Registrations are given a pointer to a local, and keep none.
+//! 4. Registrations get a pointer to a local, and keep none.
 //!
-//! Not here: what the entries mean (`uring`). Tests: `tests/engines`.
+//! Not here: the meaning of entries (`uring`). Tests: `tests/engines`.
 
 use io_uring::types::{Fd, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
@@ -18,7 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// A longer wait is cut to this, which the kernel's signed seconds can hold.
+/// The longest wait, which the kernel's signed seconds can hold.
 const LONGEST_WAIT: Duration = Duration::from_secs(1 << 31);
 
 const ENTER_GETEVENTS: u32 = 1 << 0;
@@ -44,17 +44,17 @@ struct RingRegistration {
     data: u64,
 }
 
-/// Optional features of io_uring: those this kernel has, or (in `Config`) those not to use.
+/// Optional features of io_uring: those of this kernel, or (in `Config`) those not to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Features {
-    /// One receive request serves until cancelled (6.0).
+    /// One receive request serves until cancelled (kernel 6.0).
     pub multishot_receive: bool,
-    /// The kernel's part runs only when we ask for it (6.1).
+    /// The kernel's part of the work runs only when asked for (kernel 6.1).
     pub defer_taskrun: bool,
 }
 
 impl Features {
-    /// Those of `self` that are not in `unwanted`.
+    /// The features of `self` that are not in `unwanted`.
     pub(crate) fn without(self, unwanted: Features) -> Features {
         Features {
             multishot_receive: self.multishot_receive && !unwanted.multishot_receive,
@@ -123,7 +123,7 @@ impl Ring {
         self.enabled
     }
 
-    /// For calls on the ring itself, such as registering buffers.
+    /// Access for calls on the ring itself, such as registering buffers.
     pub(crate) fn submitter(&self) -> io_uring::Submitter<'_> {
         self.ring.submitter()
     }
@@ -157,14 +157,14 @@ impl Ring {
         }
     }
 
-    /// Whether entries are still on our side of the border.
+    /// Whether entries were not submitted yet.
     #[inline]
     pub(crate) fn has_unsubmitted(&mut self) -> bool {
         !self.waiting.is_empty() || !self.ring.submission().is_empty()
     }
 
-    /// Submits everything queued; then, if it may `sleep`, waits until a completion is there or the
-    /// time is over.
+    /// Submits everything queued; then, if it may `sleep`, waits for a completion or until the time
+    /// is over.
     #[inline]
     pub(crate) fn enter(&mut self, sleep: bool, timeout: Option<Duration>) -> io::Result<()> {
         while !self.waiting.is_empty() {
@@ -265,7 +265,7 @@ fn register(fd: RawFd, what: u32, argument: *mut libc::c_void) -> io::Result<()>
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What this kernel has, found out once per process.
+/// The features of this kernel, probed once per process.
 ///
 /// # Errors
 /// io_uring is absent, forbidden or too old (multishot accept and buffer rings: 5.19).
@@ -297,8 +297,8 @@ fn probe_now() -> io::Result<Features> {
     Ok(features)
 }
 
-/// Tries a multishot receive on a socket pair whose other end is closed: an old kernel says
-/// `EINVAL`, a fit one end of file.
+/// Tries a multishot receive on a socket pair whose other end is closed: an old kernel returns
+/// `EINVAL`, a suitable one end of file.
 fn can_receive_many_times(ring: &mut Ring) -> io::Result<bool> {
     let (ours, theirs) = UnixStream::pair()?;
     drop(theirs);
@@ -309,8 +309,8 @@ fn can_receive_many_times(ring: &mut Ring) -> io::Result<bool> {
     Ok(ring.completions().next().is_some_and(|completion| completion.result() == 0))
 }
 
-/// Quick sends (see `uring`) depend on this: a send that took only a part must not be silent. Tries
-/// one that no socket buffer can hold.
+/// Tries a quick send that no socket buffer can hold. Quick sends (see `uring`) depend on the
+/// result: a send that took only a part must not be silent.
 fn tells_of_short_sends(ring: &mut Ring) -> io::Result<bool> {
     let (ours, _theirs) = UnixStream::pair()?;
     let bytes = vec![0u8; 32 << 20];
