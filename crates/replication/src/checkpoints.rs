@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pantala_journal::Stamp;
 
-/// So many notes are kept: those of the last seconds, under load. A step that is older than all is
+/// How many notes are kept: those of the last seconds, under load. A step older than all notes is
 /// before the first of them.
 const KEPT: usize = 4096;
 
@@ -21,11 +21,11 @@ impl Checkpoints {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every step with a stamp before `until` is before `position`.
+    /// Notes that every step with a stamp before `until` is before `position`.
     pub fn note(&self, until: Stamp, position: u64) {
         let mut notes = self.notes();
         if let Some(last) = notes.back_mut().filter(|last| last.1 == position) {
-            // Nothing has come in between: the note stands for a later time, too.
+            // Nothing has come in between: the note holds for the later time, too.
             last.0 = last.0.max(until);
             return;
         }
@@ -35,14 +35,14 @@ impl Checkpoints {
         notes.push_back((until, position));
     }
 
-    /// A position that this step is before; `None`: the journal's thread has not come to it yet.
+    /// A position after this step; `None`: the journal's thread has not reached the step yet.
     pub fn position_after(&self, step: Stamp) -> Option<u64> {
         let notes = self.notes();
         let first = notes.partition_point(|(until, _)| *until <= step);
         notes.get(first).map(|(_, position)| *position)
     }
 
-    /// The stream is another one: what was noted means nothing.
+    /// Drops all notes: the stream is another one.
     pub fn forget(&self) {
         self.notes().clear();
     }

@@ -7,17 +7,17 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// So much lies here at most, and one piece more.
+/// The most bytes in the queue, plus one piece.
 const MOST_BYTES: usize = 1 << 20;
 
-/// What was taken.
+/// The result of taking bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// So many bytes; more will come.
+    /// This many bytes; more will come.
     Bytes(usize),
-    /// That was the last of it, these bytes included.
+    /// The last bytes.
     End(usize),
-    /// It will never be whole.
+    /// The copy was aborted.
     Broken,
 }
 
@@ -31,10 +31,10 @@ pub struct CopyQueue {
 #[derive(Debug, Default)]
 struct State {
     pieces: VecDeque<Arc<[u8]>>,
-    /// Bytes of the first piece that were taken.
+    /// How many bytes of the first piece were taken.
     taken: usize,
     bytes: usize,
-    /// It lies in a file, which is whole.
+    /// The copy is in a file, which is complete.
     is_in_file: bool,
     end: Option<End>,
 }
@@ -50,7 +50,7 @@ impl CopyQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a piece in, without waiting; whether there is room for more now. The caller wakes the
+    /// Adds a piece without waiting; returns whether there is room for more. The caller wakes the
     /// worker.
     pub fn put(&self, piece: Arc<[u8]>) -> bool {
         let mut state = self.state();
@@ -61,17 +61,17 @@ impl CopyQueue {
         state.bytes < MOST_BYTES
     }
 
-    /// The copy lies in a file, which is whole: it is sent from now on.
+    /// Marks that the copy is in a complete file and will be sent from now on.
     pub fn begin_file(&self) {
         self.state().is_in_file = true;
     }
 
-    /// Whether it does.
+    /// Whether the copy is in a complete file.
     pub fn is_in_file(&self) -> bool {
         self.state().is_in_file
     }
 
-    /// Waits until there is room, the replica has gone, or so much time has passed; whether the
+    /// Waits until there is room, the replica has gone, or `most` has passed; returns whether the
     /// replica is there and there is room.
     pub fn wait_for_room(&self, most: Duration) -> bool {
         let is_full = |state: &mut State| state.end.is_none() && state.bytes >= MOST_BYTES;
@@ -80,18 +80,18 @@ impl CopyQueue {
         state.end.is_none() && state.bytes < MOST_BYTES
     }
 
-    /// Whether nobody takes or brings any more.
+    /// Whether the copy has ended: complete or aborted.
     pub fn is_over(&self) -> bool {
         self.state().end.is_some()
     }
 
-    /// All of it was put in.
+    /// Marks the copy as complete.
     pub fn finish(&self) {
         self.state().end.get_or_insert(End::Whole);
     }
 
-    /// This is the last of it. Who takes it knows that at once: what a replica answers to it finds
-    /// the copy ended.
+    /// Adds the last piece. The taker learns at once that it is the last: what a replica answers to
+    /// it finds the copy ended.
     pub fn finish_with(&self, piece: Arc<[u8]>) {
         let mut state = self.state();
         if state.end.is_none() {
@@ -101,14 +101,14 @@ impl CopyQueue {
         }
     }
 
-    /// It will never be whole, or the replica has gone.
+    /// Aborts the copy, because it cannot be completed or the replica has gone.
     pub fn break_off(&self) {
         let mut state = self.state();
         *state = State { end: Some(End::Broken), ..State::default() };
         self.has_room.notify_all();
     }
 
-    /// Appends about so many bytes to `out`.
+    /// Appends about `most` bytes to `out`.
     pub fn take(&self, most: usize, out: &mut Vec<u8>) -> Taken {
         let mut state = self.state();
         let before = out.len();
@@ -136,7 +136,7 @@ impl CopyQueue {
         }
     }
 
-    /// Bytes that lie here.
+    /// Bytes in the queue.
     pub fn bytes(&self) -> usize {
         self.state().bytes
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use pantala_base::rng::Rng;
 
-/// How long it is, as text.
+/// The length of an id, as text.
 pub const ID_BYTES: usize = 40;
 
 /// The name of a history: servers with the same id have the same bytes at the same position.
@@ -20,13 +20,13 @@ impl ReplicationId {
         ReplicationId(bytes.map(|byte| DIGITS[usize::from(byte & 15)]))
     }
 
-    /// The one that a peer has named. Servers take any forty printable characters.
+    /// The id that a peer has named. Servers accept any forty printable characters.
     pub fn parse(text: &[u8]) -> Option<ReplicationId> {
         let bytes: [u8; ID_BYTES] = text.try_into().ok()?;
         bytes.iter().all(u8::is_ascii_graphic).then_some(ReplicationId(bytes))
     }
 
-    /// Its digits.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         // Graphic ASCII, so it is text.
         std::str::from_utf8(&self.0).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Replication without sockets: the stream and its history, who follows it, what is copied.
+//! Replication without sockets: the stream and its history, the replicas, full copies.
 //!
 //! ```text
 //! primary   journal's thread --append--> Stream --read--> the worker that has the replica
@@ -11,13 +11,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `id` | the name of a history |
-//! | `stream` | the last bytes of the stream, and whose they are |
-//! | `replicas` | who follows, and how far each is |
-//! | `waiters` | who waits until replicas have something |
+//! | `id` | replication ids |
+//! | `stream` | the backlog and its history |
+//! | `replicas` | the replicas, and how far each is |
+//! | `waiters` | clients in WAIT |
 //! | `copy` | the bytes of a snapshot on their way to one replica |
-//! | `checkpoints` | which position a step of the journal has |
-//! | `link` | what a replica and its primary say to each other |
+//! | `checkpoints` | maps steps of the journal to positions |
+//! | `link` | the protocol between a replica and its primary |
 //!
 //! Not here: threads, sockets, commands (the server), the snapshot itself (`persistence`).
 //! Tests: at the foot of each file.

@@ -1,4 +1,4 @@
-//! What threads meet in where a model looks at it: std's, or loom's.
+//! Synchronisation primitives for modelled code: std's, or loom's.
 
 #[cfg(not(loom))]
 pub use std::sync::{

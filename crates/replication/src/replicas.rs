@@ -14,26 +14,26 @@ use crate::primitives::{
 };
 use crate::stream::{Continuation, Lost, Stream};
 
-/// Where a replica is.
+/// The phase of a replica's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
-    /// It says who it is, and has not asked for anything.
+    /// It introduces itself, and has not requested anything.
     Greeting = 0,
     /// It waits for a snapshot.
     Waiting = 1,
     /// The snapshot is being sent.
     Copying = 2,
-    /// It follows.
+    /// It receives the stream.
     Online = 3,
-    /// It is to be closed, or is.
+    /// It will be closed, or is.
     Gone = 4,
 }
 
-/// What a replica has said of itself.
+/// What a replica has announced about itself.
 #[derive(Clone, Debug, Default)]
 pub struct Announced {
-    /// `REPLCONF ip-address`: where it is, if not where it connects from.
+    /// `REPLCONF ip-address`: its address, if other than that of the connection.
     pub address: Option<String>,
     /// `REPLCONF listening-port`.
     pub port: u16,
@@ -43,15 +43,15 @@ pub struct Announced {
     pub takes_new_id: bool,
     /// `version`, of Valkey's replicas.
     pub version: Option<String>,
-    /// `capa pantala`: it reads what only Pantala writes.
+    /// `capa pantala`: it reads formats that only Pantala writes.
     pub takes_own: bool,
-    /// `capa parts-<n>`: it takes a full copy over so many connections beside its own.
+    /// `capa parts-<n>`: it takes a full copy over n connections beside its own.
     pub connections: usize,
-    /// It is one of those.
+    /// It is one of those connections.
     pub is_part: bool,
     /// `rdb-only 1`: it wants a snapshot and nothing after it.
     pub only_copy: bool,
-    /// `rdb-filter-only`: what of the snapshot; `None`: everything.
+    /// `rdb-filter-only`: which part of the snapshot; `None`: all of it.
     pub filter: Option<Filter>,
 }
 
@@ -60,14 +60,14 @@ pub struct Announced {
 pub enum Kind {
     /// Those of Redis 7.0.
     Redis,
-    /// Those of Valkey 9, too.
+    /// Also those of Valkey 9.
     Valkey,
-    /// All of ours.
+    /// All of Pantala's.
     Pantala,
 }
 
 impl Announced {
-    /// Of which kind the replica is. Redis and older Valkeys do not say.
+    /// The kind of the replica. Redis and older Valkeys do not announce it.
     pub fn kind(&self) -> Kind {
         let version = self.version.as_ref();
         let major = version.and_then(|text| text.split('.').next()?.parse::<u32>().ok());
@@ -79,7 +79,7 @@ impl Announced {
     }
 }
 
-/// What `REPLCONF rdb-filter-only` names.
+/// The parts that `REPLCONF rdb-filter-only` names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Libraries of functions.
@@ -97,26 +97,26 @@ pub struct Replica {
     phase: AtomicU8,
     /// The stream is sent from this position on; what is before it is not needed any more.
     position: AtomicU64,
-    /// One more than the position that it has said to have all before; 0: it has said nothing.
+    /// One more than the acknowledged position; 0: nothing was acknowledged.
     acked: AtomicU64,
     synced: AtomicU64,
     heard_us: AtomicU64,
-    /// Its snapshot.
+    /// The snapshot that is sent to it.
     copy: Mutex<Option<Arc<CopyQueue>>>,
-    /// The stream follows the snapshot only after its first word.
+    /// The stream follows the snapshot only after the replica's first acknowledgement.
     starts_on_word: AtomicBool,
-    /// It never says how far it is (SYNC).
+    /// It never acknowledges (SYNC).
     is_silent: AtomicBool,
-    /// It was told in the log what this one does not get.
+    /// The log already says what this replica does not get.
     lacks: AtomicBool,
-    /// The worker that has its connection.
+    /// The worker that owns its connection.
     worker: AtomicUsize,
-    /// The worker has heard that there is more to be sent.
+    /// Its worker was told that there is more to send.
     is_called: AtomicBool,
 }
 
 impl Replica {
-    /// A client that says something of itself, at this time (monotonic, microseconds).
+    /// A client that announces itself, at this time (monotonic, microseconds).
     pub fn new(client: u64, from: Option<IpAddr>, now_us: u64) -> Replica {
         Replica {
             client,
@@ -136,17 +136,17 @@ impl Replica {
         }
     }
 
-    /// What it has said of itself.
+    /// What it has announced about itself.
     pub fn announced(&self) -> MutexGuard<'_, Announced> {
         self.announced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It lacks something; whether that is told for the first time.
+    /// Notes that it lacks something; returns whether that is reported for the first time.
     pub fn lacks_something(&self) -> bool {
         !self.lacks.swap(true, Ordering::Relaxed)
     }
 
-    /// Where it is.
+    /// The current phase.
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Acquire) {
             0 => Phase::Greeting,
@@ -157,10 +157,10 @@ impl Replica {
         }
     }
 
-    /// It is there now. One that has gone stays gone.
+    /// Sets the phase. A replica that is gone stays gone.
     pub fn set_phase(&self, phase: Phase) {
         let step = |now| (now != Phase::Gone as u8).then_some(phase as u8);
-        // Whoever has gone before stays so.
+        // A replica that is gone stays gone.
         let _gone = self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, step);
     }
 
@@ -205,14 +205,14 @@ impl Replica {
         self.is_silent.load(Ordering::Acquire)
     }
 
-    /// Its snapshot has been sent, all of it, and the stream is to follow.
+    /// Whether its snapshot was sent completely, so that the stream can follow.
     pub fn has_copy(&self) -> bool {
         let is_sent =
             self.phase() == Phase::Copying && self.starts_on_word() && self.copy().is_none();
         is_sent && !self.announced().only_copy
     }
 
-    /// How the protocol calls where it is.
+    /// The protocol's name for its phase.
     pub fn state_name(&self) -> &'static str {
         match self.phase() {
             Phase::Online => "online",
@@ -222,27 +222,27 @@ impl Replica {
         }
     }
 
-    /// It was heard of, at this time (monotonic, microseconds).
+    /// Notes a sign of life at this time (monotonic, microseconds).
     pub fn is_heard(&self, now_us: u64) {
         self.heard_us.fetch_max(now_us, Ordering::AcqRel);
     }
 
-    /// It has all before `acked`, and in its file all before `synced`. A word that goes back is not
-    /// believed.
+    /// Acknowledges everything before `acked`, and everything before `synced` as in its file. A
+    /// smaller position than before is ignored.
     pub fn acknowledge(&self, acked: u64, synced: Option<u64>, now_us: u64) {
         self.acked.fetch_max(acked.saturating_add(1), Ordering::AcqRel);
         self.synced.fetch_max(synced.unwrap_or_default(), Ordering::AcqRel);
         self.heard_us.fetch_max(now_us, Ordering::AcqRel);
     }
 
-    /// It is to get a copy of all before this, and has nothing until it says so: what it said
-    /// before is of another history. Who wants only that needs nothing of the stream.
+    /// Starts a full copy of everything before `position`; earlier acknowledgements are of another
+    /// history and are dropped. A replica that wants only the copy needs nothing of the stream.
     pub fn begin_at(&self, position: u64, now_us: u64) {
         let only_copy = self.announced().only_copy;
         self.begin_with(if only_copy { u64::MAX } else { position }, 0, now_us);
     }
 
-    /// It goes on after all before this, which it has said to have.
+    /// Continues at `position`: it has everything before.
     pub fn go_on_at(&self, position: u64, now_us: u64) {
         self.begin_with(position, position.saturating_add(1), now_us);
     }
@@ -254,12 +254,12 @@ impl Replica {
         self.heard_us.store(now_us, Ordering::Release);
     }
 
-    /// How much of the stream it is still to be sent, where that ends at `end`.
+    /// How many bytes of the stream it still has to be sent, up to `end`.
     pub fn left_bytes(&self, end: u64) -> u64 {
         end.saturating_sub(self.position())
     }
 
-    /// What it has said to have, and when it was heard of (monotonic, microseconds).
+    /// Its acknowledgements and its last sign of life.
     pub fn acknowledged(&self) -> Acknowledged {
         let acked = self.acked.load(Ordering::Acquire);
         Acknowledged {
@@ -270,37 +270,37 @@ impl Replica {
         }
     }
 
-    /// The worker that has its connection.
+    /// The worker that owns its connection.
     pub fn worker(&self) -> usize {
         self.worker.load(Ordering::Acquire)
     }
 
-    /// This worker has its connection from now on.
+    /// Sets the worker that owns its connection.
     pub fn set_worker(&self, worker: usize) {
         self.worker.store(worker, Ordering::Release);
     }
 
-    /// Says that there is more for it; whether its worker has still to be told.
+    /// Notes that there is more to send; returns whether its worker must still be told.
     pub fn call(&self) -> bool {
         !self.is_called.swap(true, Ordering::AcqRel)
     }
 
-    /// Its worker looks now: to be said before the look.
+    /// Called by its worker before it looks for more.
     pub fn hear(&self) {
         self.is_called.store(false, Ordering::SeqCst);
     }
 }
 
-/// What a replica has said to have.
+/// What a replica has acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledged {
-    /// It has said so at all: one that loads its copy has not.
+    /// Whether it has acknowledged anything: while it loads its copy it has not.
     pub has_spoken: bool,
-    /// All before this position.
+    /// Everything before this position.
     pub position: u64,
-    /// All before this position on its disk.
+    /// Everything before this position is on its disk.
     pub synced: u64,
-    /// When it was heard of last (monotonic, microseconds).
+    /// The last sign of life (monotonic, microseconds).
     pub heard_us: u64,
 }
 
@@ -318,7 +318,7 @@ impl Acknowledged {
     }
 }
 
-/// Those who follow.
+/// All replicas of this server.
 #[derive(Debug, Default)]
 pub struct Replicas {
     list: Mutex<Vec<Arc<Replica>>>,
@@ -330,13 +330,13 @@ impl Replicas {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is any. Asked by those who must not wait.
+    /// Whether there is none; never blocks.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// One more; twice is once.
+    /// Adds a replica, unless it is in the list already.
     pub fn join(&self, replica: &Arc<Replica>) {
         let mut list = self.list();
         if !list.iter().any(|one| Arc::ptr_eq(one, replica)) {
@@ -345,11 +345,11 @@ impl Replicas {
         self.count.store(list.len(), Ordering::Relaxed);
     }
 
-    /// Lets a replica that has all before `position` of the history `id` go on there, if the stream
-    /// can. One that cannot is in the list all the same: it is to wait for a copy.
+    /// Lets a replica that has everything before `position` of the history `id` continue there, if
+    /// the stream can. Otherwise it is added all the same, to wait for a copy.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// Why it cannot continue.
     pub fn go_on(
         &self,
         replica: &Arc<Replica>,
@@ -358,8 +358,8 @@ impl Replicas {
         position: u64,
         now_us: u64,
     ) -> Result<Continuation, Lost> {
-        // Before the look: what it needs is kept from now on. It counts for nobody yet, since what
-        // it has may be of another history.
+        // Before the check: what it needs is kept from now on. It does not count for WAIT yet,
+        // since its data may be of another history.
         replica.begin_at(position, now_us);
         replica.set_phase(Phase::Copying);
         self.join(replica);
@@ -369,7 +369,7 @@ impl Replicas {
         Ok(continuation)
     }
 
-    /// One has gone.
+    /// Removes a replica.
     pub fn leave(&self, replica: &Arc<Replica>) {
         replica.set_phase(Phase::Gone);
         if let Some(copy) = replica.copy() {
@@ -380,19 +380,19 @@ impl Replicas {
         self.count.store(list.len(), Ordering::Relaxed);
     }
 
-    /// All of them, in the order in which they came.
+    /// All replicas, in the order in which they joined.
     pub fn all(&self) -> Vec<Arc<Replica>> {
         self.list().clone()
     }
 
-    /// The smallest position from which somebody is still to be sent something.
+    /// The smallest position that some replica still has to be sent.
     pub fn needed(&self) -> Option<u64> {
         let list = self.list();
         let follow = |one: &&Arc<Replica>| matches!(one.phase(), Phase::Copying | Phase::Online);
         list.iter().filter(follow).map(|one| one.position()).min()
     }
 
-    /// How many have acknowledged all before this position: have it, or have it on their disks.
+    /// How many have acknowledged everything before this position, or have it on their disks.
     pub fn count_acknowledged(&self, position: u64, on_disk: bool) -> usize {
         let list = self.list();
         let has = |one: &&Arc<Replica>| {
@@ -403,8 +403,8 @@ impl Replicas {
         list.iter().filter(has).count()
     }
 
-    /// How many follow, have said how far they are, and were heard of since this time (monotonic,
-    /// microseconds).
+    /// How many are online, have acknowledged something, and gave a sign of life since this time
+    /// (monotonic, microseconds).
     pub fn count_heard_since(&self, since_us: u64) -> usize {
         let list = self.list();
         let is_good = |one: &&Arc<Replica>| {
@@ -523,7 +523,7 @@ mod tests {
     }
 }
 
-/// A replica asks to go on while another worker counts who has something.
+/// A replica asks to continue while another worker counts acknowledgements.
 #[cfg(all(test, loom))]
 mod models {
     use super::*;

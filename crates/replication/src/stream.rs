@@ -10,9 +10,9 @@
 //! `repl-backlog-size`.
 //!
 //! Invariants
-//! 1. What has left is never changed: at one position of one history stands one byte.
-//! 2. The second history is the one before the last change of role: it is told apart from the first
-//!    only after its end.
+//! 1. The bytes at one position of one history never change.
+//! 2. The second history is the one before the last change of role: the two differ only after its
+//!    end.
 //!
 //! Tests: at the foot.
 
@@ -30,38 +30,38 @@ const SPARE_BLOCKS: usize = 64;
 /// How many emptied blocks are kept while no replica is connected: blocks go as others come.
 const SPARE_BLOCKS_ALONE: usize = 1;
 
-/// Whose data it is, and how far.
+/// The history of the data, and its extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct History {
-    /// The history that is gone on with.
+    /// The id of the current history.
     pub id: ReplicationId,
-    /// The one before, and how far this one is the same.
+    /// The previous history, and the position up to which both are equal.
     pub second: Option<(ReplicationId, u64)>,
-    /// Whether bytes are kept for those who come back.
+    /// Whether bytes are kept for replicas that come back.
     pub is_kept: bool,
-    /// The position of the first byte that is kept.
+    /// The position of the first kept byte.
     pub first: u64,
     /// The position after the last byte.
     pub end: u64,
-    /// How many bytes are to be kept at least.
+    /// The least number of bytes to keep.
     pub kept_bytes: u64,
 }
 
-/// Why a replica cannot go on where it was.
+/// Why a replica cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// It knows another history.
+    /// Its data is of another history.
     OtherHistory,
-    /// The bytes that it lacks are not kept, or it asks for some that are still to come.
+    /// The bytes that it lacks are not kept, or it asks for bytes that do not exist yet.
     NotKept,
 }
 
-/// Where a replica goes on.
+/// Where a replica continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Continuation {
-    /// The history from now on.
+    /// The id of the history from now on.
     pub id: ReplicationId,
-    /// From this position.
+    /// The position.
     pub position: u64,
 }
 
@@ -109,19 +109,19 @@ impl Stream {
         self.end.load(Ordering::Acquire)
     }
 
-    /// Whose data it is, and how far.
+    /// The history of the data, and its extent.
     pub fn history(&self) -> History {
         self.state().history
     }
 
-    /// Memory that is taken for what is kept, in bytes.
+    /// Memory used by the kept bytes.
     pub fn memory_bytes(&self) -> u64 {
         let state = self.state();
         ((state.blocks.len() + state.spare.len()) * BLOCK_BYTES) as u64
     }
 
-    /// Of [`Stream::memory_bytes`], what is taken at most while nobody follows: for the bytes that
-    /// are to be kept, in whole blocks.
+    /// The most that [`Stream::memory_bytes`] can be while no replica is connected: the bytes to
+    /// keep, in whole blocks.
     pub fn kept_memory_bytes(&self) -> u64 {
         let state = self.state();
         let kept_blocks = state.history.kept_bytes.div_ceil(BLOCK_BYTES as u64);
@@ -129,12 +129,12 @@ impl Stream {
         most.min(((state.blocks.len() + state.spare.len()) * BLOCK_BYTES) as u64)
     }
 
-    /// So many bytes are to be kept, at least; fewer go with the next [`Stream::trim`].
+    /// Sets the least number of bytes to keep; the next [`Stream::trim`] drops the excess.
     pub fn keep_bytes(&self, bytes: u64) {
         self.state().history.kept_bytes = bytes;
     }
 
-    /// From now on bytes are kept.
+    /// Starts to keep bytes.
     pub fn begin_to_keep(&self) {
         let mut state = self.state();
         if !state.history.is_kept {
@@ -144,8 +144,7 @@ impl Stream {
         }
     }
 
-    /// Bytes are kept no more, and nothing will be told of what changes meanwhile: what follows is
-    /// another history.
+    /// Stops keeping bytes. Changes are not recorded meanwhile, so what follows is another history.
     pub fn stop_keeping(&self) {
         let mut state = self.state();
         let end = state.history.end;
@@ -155,7 +154,7 @@ impl Stream {
         (state.history.id, state.history.second) = (ReplicationId::random(), None);
     }
 
-    /// Adds bytes: whole commands. The position after them.
+    /// Appends bytes of whole commands; returns the position after them.
     pub fn append(&self, bytes: &[u8]) -> u64 {
         let mut state = self.state();
         state.append(bytes);
@@ -163,16 +162,15 @@ impl Stream {
         state.history.end
     }
 
-    /// Appends to `out` what stands at `position`, about so many bytes at most; how many.
+    /// Appends about `most` bytes at `position` to `out`; returns how many.
     ///
     /// # Errors
-    /// What stands there is not kept.
+    /// The bytes at `position` are not kept.
     pub fn read(&self, position: u64, most: usize, out: &mut Vec<u8>) -> Result<usize, Lost> {
         self.state().read(position, most, out)
     }
 
-    /// Lets go of what is not to be kept and nobody needs: `needed` is the smallest position of
-    /// those who follow.
+    /// Drops bytes that need not be kept; `needed` is the smallest position that a replica needs.
     pub fn trim(&self, needed: Option<u64>) {
         let mut state = self.state();
         let History { first, end, kept_bytes, .. } = state.history;
@@ -181,7 +179,7 @@ impl Stream {
         state.forget_before(from, most);
     }
 
-    /// Whether a replica that knows the history `id` can go on at `position`.
+    /// Whether a replica with the history `id` can continue at `position`.
     ///
     /// # Errors
     /// Why not.
@@ -198,20 +196,20 @@ impl Stream {
         Ok(Continuation { id: history.id, position })
     }
 
-    /// A new history begins here; the one before is told apart only from here on. Its id.
+    /// Starts a new history here, which differs from the old one only from here on; returns its id.
     pub fn branch(&self) -> ReplicationId {
         let id = ReplicationId::random();
         self.rename(id);
         id
     }
 
-    /// The history has another name, and nobody who knows the one before goes on with it.
+    /// Gives the history a new id, with which no replica of the old id can continue.
     pub fn change_id(&self) {
         let history = &mut self.state().history;
         (history.id, history.second) = (ReplicationId::random(), None);
     }
 
-    /// The primary's history has this name from here on.
+    /// Takes the new id of the primary's history from here on.
     pub fn rename(&self, id: ReplicationId) {
         let history = &mut self.state().history;
         if history.id != id {
@@ -220,7 +218,7 @@ impl Stream {
         }
     }
 
-    /// The data is that of another history, at this position: all of it was copied.
+    /// Takes over another history at this position, after a full copy.
     pub fn become_copy(&self, id: ReplicationId, position: u64) {
         let mut state = self.state();
         state.empty_at(position);
@@ -229,8 +227,8 @@ impl Stream {
         self.end.store(position, Ordering::Release);
     }
 
-    /// What a file of the data says of it: this was the history and the position. A primary goes on
-    /// with a history of its own, and its replicas of before may come back.
+    /// Restores the history and position from a data file. A primary continues with a history of
+    /// its own, and its former replicas may come back.
     pub fn resume(&self, id: ReplicationId, position: u64, is_primary: bool) {
         let mut state = self.state();
         state.empty_at(position);
@@ -288,7 +286,8 @@ impl State {
         Ok(bytes)
     }
 
-    /// Whole blocks only: a little more is kept than is asked for. So many may be spare after it.
+    /// Drops whole blocks only: a little more is kept than requested. At most `most_spare` blocks
+    /// are spare afterwards.
     fn forget_before(&mut self, position: u64, most_spare: usize) {
         while position - self.base >= BLOCK_BYTES as u64
             && let Some(mut block) = self.blocks.pop_front()

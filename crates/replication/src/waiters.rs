@@ -2,16 +2,16 @@
 //! are none.
 //!
 //! ```text
-//! who waits     join,                          then looks how far replicas are, and sleeps
-//! who hears     writes down how far one is,    then asks whether anybody waits, and wakes
+//! waiter        join,                          then checks how far replicas are, and sleeps
+//! acknowledger  stores how far a replica is,   then asks whether anybody waits, and wakes
 //! ```
 //!
 //! Invariants
-//! 1. Between the two steps of each lies a fence: one of both sees what the other did first. So
-//!    nobody sleeps who has what it waits for.
-//! 2. A number that others add to does not hide who waits: each adds one, and takes it away.
+//! 1. Between the two steps of each lies a fence: at least one of the two sees the other's first
+//!    step. So no client sleeps whose condition holds already.
+//! 2. Concurrent waiters do not hide each other: each adds one, and subtracts it.
 //!
-//! Tests: a model of loom at the foot, with what replicas say.
+//! Tests: a loom model at the foot, with acknowledgements.
 
 use crate::primitives::{AtomicUsize, Ordering, fence};
 
@@ -26,7 +26,7 @@ impl Waiters {
         fence(Ordering::SeqCst);
     }
 
-    /// One waits no longer.
+    /// Deregisters a waiter.
     pub fn leave(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -62,7 +62,7 @@ mod tests {
     }
 }
 
-/// A worker parks a WAIT while another hears a replica: the steps of the server's
+/// A worker parks a WAIT while another receives an acknowledgement: the steps of the server's
 /// `worker/waiting.rs` (`block`) and `replication/primary` (`heard`), on the types of this crate.
 #[cfg(all(test, loom))]
 mod models {
@@ -76,10 +76,10 @@ mod models {
     struct Server {
         replicas: Replicas,
         replica: std::sync::Arc<Replica>,
-        /// Of all workers, and of each.
+        /// Waiters of all workers, and of each.
         all: Waiters,
         of_workers: [Waiters; 2],
-        /// Workers that are to look again.
+        /// Workers that must check again.
         called: [crate::primitives::AtomicBool; 2],
     }
 
@@ -93,7 +93,7 @@ mod models {
             Server { replicas, replica, all, of_workers, called: Default::default() }
         }
 
-        /// A client of this worker waits, if it must: whether it sleeps.
+        /// A client of this worker waits, if it must; returns whether it sleeps.
         fn wait(&self, worker: usize) -> bool {
             self.all.join();
             self.of_workers[worker].join();
@@ -105,7 +105,7 @@ mod models {
             !has_it
         }
 
-        /// The replica has said that it is there.
+        /// The replica has acknowledged.
         fn hear(&self) {
             self.replica.acknowledge(POSITION, None, 1);
             self.replica.set_phase(Phase::Online);
@@ -124,7 +124,7 @@ mod models {
         }
     }
 
-    /// The worker waits while the replica is heard, and another client, if any, has waited before.
+    /// The worker waits during the acknowledgement, and another client, if any, has waited before.
     fn check(phase: Phase, other_waits: bool) {
         loom::model(move || {
             let server = Arc::new(Server::new(phase));

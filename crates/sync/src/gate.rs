@@ -10,10 +10,10 @@
 //! closer:  gate = CLOSED ; wait until all slots are OUT ; work ; gate = OPEN
 //! ```
 //!
-//! The slow lane may stay inside for a long time. So closing has two steps: first the lane alone is
-//! kept out and waited for, while the workers go on; only then are the workers stopped, for the
-//! microseconds of the work itself. Where a thread of the lane does not come out soon the gate is
-//! opened again for the others, until it has ([`Gate::try_alone`]).
+//! The slow lane may stay inside for a long time. So closing has two steps: first only the lane is
+//! kept out and waited for, while the workers continue; only then are the workers stopped, for the
+//! microseconds of the work itself. If a thread of the lane does not come out soon, the gate is
+//! opened again for the others until it has ([`Gate::try_alone`]).
 //!
 //! Invariants
 //! 1. Store of the slot, then load of the gate (worker); store of the gate, then load of the slots
@@ -27,7 +27,7 @@
 
 use crate::primitives::{AtomicU32, Condvar, Mutex, Ordering, fence, relax, relock};
 
-/// A number of looks that never ends.
+/// A number of looks that never runs out.
 const FOR_EVER: u32 = u32::MAX;
 
 const OPEN: u32 = 0;
@@ -37,12 +37,12 @@ const ALL_CLOSED: u32 = 2;
 const OUT: u32 = 0;
 const IN: u32 = 1;
 
-/// Who uses a slot; the lane is kept out first.
+/// The role of a slot; the lane is kept out first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Short turns.
+    /// A worker: short turns.
     Worker,
-    /// Long work.
+    /// The slow lane: long work.
     Lane,
 }
 
@@ -62,11 +62,11 @@ pub struct Gate {
     waiting: Mutex<()>,
 }
 
-/// Seats of the lane that stayed inside, by number.
+/// The slots of the lane that stayed inside, by number.
 #[derive(Debug, Default)]
 pub struct Occupied(Vec<usize>);
 
-/// Being inside; ends when dropped.
+/// Presence inside the gate; ends when dropped.
 pub struct Inside<'g> {
     slot: &'g GateSlot,
 }
@@ -96,8 +96,8 @@ impl Gate {
         }
     }
 
-    /// Goes inside on slot `index` of `role`, waiting while the gate is closed for that role. One
-    /// thread uses a slot; the index is below the count given at the start.
+    /// Enters on slot `index` of `role`, waiting while the gate is closed for that role. A slot
+    /// belongs to one thread; the index is below the count given at the start.
     #[inline]
     pub fn enter(&self, role: Role, index: usize) -> Inside<'_> {
         let slot = match role {
@@ -110,7 +110,7 @@ impl Gate {
         Inside { slot }
     }
 
-    /// Invariant 1, the worker's half: says IN, then looks at the gate.
+    /// Invariant 1, the worker's half: stores IN, then loads the gate.
     #[inline]
     fn step_in(&self, slot: &GateSlot) -> u32 {
         slot.state.store(IN, Ordering::Relaxed);
@@ -118,8 +118,8 @@ impl Gate {
         self.state.load(Ordering::Acquire)
     }
 
-    /// Invariant 1, the closer's half: says `closed`, then looks at the slots, so often at most.
-    /// Who is inside all the same.
+    /// Invariant 1, the closer's half: stores `closed`, then looks at the slots, at most `looks`
+    /// times. Fails with the slots that are still inside.
     fn close_for(&self, closed: u32, slots: &[GateSlot], mut looks: u32) -> Result<(), Occupied> {
         self.state.store(closed, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -157,16 +157,16 @@ impl Gate {
         }
     }
 
-    /// Runs `work` while nobody else is inside. The caller must be outside itself.
+    /// Runs `work` while nobody else is inside. The caller must be outside.
     pub fn alone<R>(&self, work: impl FnOnce() -> R) -> R {
         self.try_alone(FOR_EVER, work).expect("who looks for ever sees all of them outside")
     }
 
-    /// As [`Gate::alone`], but opens the gate again and does nothing if the lane is not outside
-    /// after this many looks.
+    /// As [`Gate::alone`], but opens the gate again without running `work` if the lane is not
+    /// outside after `looks` looks.
     ///
     /// # Errors
-    /// Who is inside.
+    /// The slots that are inside.
     pub fn try_alone<R>(&self, looks: u32, work: impl FnOnce() -> R) -> Result<R, Occupied> {
         let _closer = relock(&self.closers);
         let _reopen = Reopen { gate: self };
@@ -175,8 +175,8 @@ impl Gate {
         Ok(work())
     }
 
-    /// Waits until each of these was seen outside, with the gate open for others; false if waiting
-    /// is aborted.
+    /// Waits until each of these slots was seen outside, with the gate open for others; false if
+    /// the wait was aborted.
     pub fn await_leaving(&self, occupied: &Occupied, is_aborted: &dyn Fn() -> bool) -> bool {
         occupied.0.iter().all(|&index| {
             while self.lane[index].state.load(Ordering::Acquire) != OUT {
@@ -197,7 +197,7 @@ struct Reopen<'g> {
 
 impl Drop for Reopen<'_> {
     fn drop(&mut self) {
-        // With the mutex held nobody is between looking at the state and going to sleep.
+        // With the mutex held, no thread is between looking at the state and going to sleep.
         let waiting = relock(&self.gate.waiting);
         self.gate.state.store(OPEN, Ordering::Release);
         drop(waiting);

@@ -1,10 +1,10 @@
 //! The two pieces of synchronisation that commands run under.
 //!
 //! - [`lock`]: `PartitionLock`, four bytes of state beside the data it protects. Taking it is one
-//!   compare-and-swap, and nobody waits on it inside a worker: whoever finds it taken leaves a
-//!   ticket and is called when it is free.
-//! - [`gate`]: `Gate`, which lets one thread be alone with the whole keyspace for a moment, while
-//!   everybody else pays one store on a cache line of their own per turn.
+//!   compare-and-swap, and a worker never blocks on it: a worker that finds it taken leaves a
+//!   ticket and is called when the lock is free.
+//! - [`gate`]: `Gate`, which gives one thread exclusive access to the whole keyspace for a moment,
+//!   while all others pay one store on a cache line of their own per turn.
 //!
 //! Both are modelled with loom, by themselves and together (`models`):
 //! `RUSTFLAGS="--cfg loom" cargo test -p pantala-sync --release`.
@@ -29,7 +29,7 @@ mod primitives {
         sync::{Condvar, Mutex, MutexGuard},
     };
 
-    /// Takes a mutex whether or not a thread died holding it: the lists behind these mutexes are
+    /// Locks a mutex even if a thread panicked while holding it: the lists behind these mutexes are
     /// valid between any two statements.
     pub(crate) fn relock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         match mutex.lock() {

@@ -1,18 +1,18 @@
 //! The lock of one partition.
 //!
 //! ```text
-//! state:  bit 0 LOCKED    somebody is inside
-//!         bit 1 PARKED    there are tickets for when nobody is inside: who leaves must look
+//! state:  bit 0 LOCKED    a holder is inside
+//!         bit 1 PARKED    there are tickets for when nobody is inside: the unlock must look
 //!         bit 2 OPENED    an owner has it for long, and lets visitors in one after the other
 //! ```
 //!
-//! A worker never waits here. It tries, spins a little, and when that fails leaves a *ticket* and
-//! goes on with other connections; the ticket is redeemed (its [`Ticket::wake`] called) by whoever
-//! unlocks next, and the command is then tried again from its start.
+//! A worker never waits here. It tries, spins briefly, and if that fails leaves a *ticket* and
+//! continues with other connections; the next unlock redeems the ticket (calls [`Ticket::wake`]),
+//! and the command is then tried again from its start.
 //!
-//! A holder that needs long, and nothing of the value for so long, *opens* the lock: for everybody
-//! it stays taken, but a *visitor* gets in while nobody else is inside. What a visitor must not
-//! touch, the value says. The owner comes back as a visitor does, and closes it.
+//! A holder that needs the lock for long, but not always the value, *opens* it: for others it stays
+//! taken, but a *visitor* gets in while nobody else is inside. The value itself says what a visitor
+//! must not touch. The owner comes back as a visitor does, and closes it.
 //!
 //! Invariants
 //! 1. Only the thread that moved LOCKED from 0 to 1 touches `value`, until it moves it back.
@@ -30,7 +30,7 @@
 //! all the same, because a command that has met busy locks `ALL_OR_NONE_TRIES` times goes to the
 //! slow lane, where it takes them one by one under the token and keeps what it has:
 //! `keyspace::token`, tested in the server's `in_process`), poisoning (values stay valid between
-//! two statements of the floors below), blocking (a thread that may wait parks a ticket for
+//! two statements of the layers above), blocking (a thread that may wait parks a ticket for
 //! itself). Tests: below, and loom models under `--cfg loom`.
 
 use std::ops::{Deref, DerefMut};
@@ -41,21 +41,21 @@ const LOCKED: u32 = 1;
 const PARKED: u32 = 2;
 const OPENED: u32 = 4;
 
-/// How often a contended lock is looked at before the caller gives up: about a microsecond, longer
-/// than nearly every command holds it and much shorter than serving another connection.
+/// How often a contended lock is tried before the caller gives up: about a microsecond, longer than
+/// nearly every command holds it and much shorter than serving another connection.
 #[cfg(not(loom))]
 pub const SPIN_LIMIT: u32 = 48;
 /// Under loom every look is a branch point; two are enough to cover the code.
 #[cfg(loom)]
 pub const SPIN_LIMIT: u32 = 2;
 
-/// Somebody who waits for a lock to become free.
+/// A waiter for a lock that becomes free.
 pub trait Ticket: Send {
     /// Called once, without any lock held, by the thread that freed the lock. Must not block.
     fn wake(self);
 }
 
-/// A value, and the right to touch it.
+/// A value with the lock that protects it.
 pub struct PartitionLock<T, W> {
     state: AtomicU32,
     parked: Mutex<Parked<W>>,
@@ -105,7 +105,7 @@ impl<T, W: Ticket> PartitionLock<T, W> {
         }
     }
 
-    /// Takes the lock, looking at most [`SPIN_LIMIT`] times.
+    /// Takes the lock, trying at most [`SPIN_LIMIT`] times.
     #[inline]
     pub fn spin_lock(&self) -> Option<Guard<'_, T, W>> {
         match self.try_lock() {
@@ -125,7 +125,7 @@ impl<T, W: Ticket> PartitionLock<T, W> {
         None
     }
 
-    /// Takes the lock if nobody is inside, also where it is open to visitors, looking at most
+    /// Takes the lock if nobody is inside, also while it is open to visitors, trying at most
     /// [`SPIN_LIMIT`] times.
     #[cold]
     pub fn visit(&self) -> Option<Guard<'_, T, W>> {
@@ -141,13 +141,13 @@ impl<T, W: Ticket> PartitionLock<T, W> {
         None
     }
 
-    /// Whether it is open to visitors, as far as is seen at this moment.
+    /// Whether it is open to visitors; a racy look.
     pub fn is_open(&self) -> bool {
         self.state.load(Ordering::Relaxed) & OPENED != 0
     }
 
-    /// Leaves a ticket. `Ok`: it will be woken; where the lock is open, once it is closed. `Err`:
-    /// the lock is free again, try once more.
+    /// Leaves a ticket. `Ok`: it will be woken; if the lock is open, once it is closed. `Err`: the
+    /// lock is free again, try once more.
     pub fn park(&self, ticket: W) -> Result<(), W> {
         let mut parked = relock(&self.parked);
         if self.state.load(Ordering::Relaxed) & OPENED != 0 {
@@ -180,8 +180,7 @@ impl<T, W: Ticket> PartitionLock<T, W> {
         parked.next.len() + parked.at_end.len()
     }
 
-    /// Whether somebody waits, as far as is seen at this moment: for a holder that can choose what
-    /// it frees first.
+    /// Whether a ticket waits; a racy look, for a holder that can choose what it frees first.
     #[inline]
     pub fn is_wanted(&self) -> bool {
         self.state.load(Ordering::Relaxed) & PARKED != 0
@@ -208,14 +207,14 @@ impl<T, W: Ticket> PartitionLock<T, W> {
     }
 }
 
-/// The right to touch the value; ends when dropped.
+/// Exclusive access to the value; ends when dropped.
 pub struct Guard<'l, T, W: Ticket> {
     lock: &'l PartitionLock<T, W>,
 }
 
 impl<'l, T, W: Ticket> Guard<'l, T, W> {
-    /// Lets visitors in from now on. Only where it is not open (5). Whoever waits tries again, and
-    /// waits for the end if it is no visitor.
+    /// Lets visitors in from now on. Only where it is not open yet (5). Waiting tickets are woken
+    /// to try again; those that are not visitors then wait for the close.
     pub fn open(self) -> Open<'l, T, W> {
         let lock = self.lock;
         {
@@ -228,7 +227,7 @@ impl<'l, T, W: Ticket> Guard<'l, T, W> {
     }
 }
 
-/// A lock that is open to visitors, in the hands of its owner; it is closed when this is dropped.
+/// A lock that its owner has opened to visitors; closed when dropped.
 pub struct Open<'l, T, W: Ticket> {
     lock: Option<&'l PartitionLock<T, W>>,
 }
@@ -257,7 +256,7 @@ impl<T, W: Ticket> Drop for Open<'_, T, W> {
     }
 }
 
-/// The end of being open; those who wait for it are woken when the guard is dropped.
+/// Closes the lock; tickets that wait for the close are woken when the guard is dropped.
 fn closed<T, W: Ticket>(guard: Guard<'_, T, W>) -> Guard<'_, T, W> {
     let mut parked = relock(&guard.lock.parked);
     guard.lock.state.fetch_and(!OPENED, Ordering::Relaxed);
@@ -506,8 +505,8 @@ mod models {
         }
     }
 
-    /// Every waiter gets in, whatever the order: a lost wake-up would leave a thread in `wait`
-    /// for ever, which loom reports as a deadlock.
+    /// Every waiter gets in, in any order: a lost wake-up would leave a thread in `wait` forever,
+    /// which loom reports as a deadlock.
     #[test]
     fn two_threads_both_get_in() {
         loom::model(|| {
@@ -520,7 +519,7 @@ mod models {
         });
     }
 
-    /// An owner that opens and closes, a visitor, and one who is none: all get in, one at a time.
+    /// An owner that opens and closes, a visitor, and another thread: all get in, one at a time.
     #[test]
     fn an_owner_a_visitor_and_another() {
         let mut model = loom::model::Builder::new();

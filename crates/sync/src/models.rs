@@ -1,18 +1,18 @@
-//! Loom models of what threads do with locks and the gate together: the protocols of the floors
-//! above, step by step, on the types of this crate.
+//! Loom models of how threads combine locks and the gate: the protocols of the layers above, step
+//! by step, on the types of this crate.
 //!
-//! Models of a single type stand with it. What stands here:
+//! Models of a single type are beside it. The models here:
 //!
-//! 1. Holders of the token: everybody takes all partitions or none, except the one who has the
+//! 1. Holders of the token: every thread takes all partitions or none, except the holder of the
 //!    token, which may wait for a partition while it holds others (`keyspace::token`). A script
-//!    that meets a busy partition takes the token if it is free, else lets go of everything and
-//!    begins again.
+//!    that meets a busy partition takes the token if it is free, otherwise releases everything and
+//!    starts again.
 //! 2. The gate, with a lane that waits inside and workers that come and go.
-//! 3. The claim of a command that waits for a key (`keyspace::ticket::Waiter`). That type has
-//!    atomics of std and a command in it, so its three states are modelled here, with the same
-//!    steps and orders.
+//! 3. The claim of a command that waits for a key (`keyspace::ticket::Waiter`). That type uses
+//!    std's atomics and holds a command, so its three states are modelled here, with the same steps
+//!    and orders.
 //!
-//! A thread that is never woken, and threads that wait for each other, loom reports as a deadlock:
+//! loom reports a thread that is never woken, and threads that wait for each other, as a deadlock:
 //! `token` without its token is one at once.
 
 use crate::gate::{Gate, Role};
@@ -79,7 +79,7 @@ impl Space {
         }
     }
 
-    /// Both partitions or none.
+    /// Takes both partitions or none.
     fn all_or_none(&self) {
         loop {
             let Some(mut first) = self.partitions[0].try_lock() else {
@@ -97,12 +97,12 @@ impl Space {
         }
     }
 
-    /// One partition, for a moment.
+    /// Takes one partition for a moment.
     fn short(&self, at: usize) {
         *Space::hold(&self.partitions[at]) += 1;
     }
 
-    /// The token, then one partition after the other, in any order.
+    /// Takes the token, then one partition after the other, in any order.
     fn lock_incrementally(&self, order: [usize; 2]) {
         let token = Space::hold(&self.token);
         let mut first = Space::hold(&self.partitions[order[0]]);
@@ -115,7 +115,7 @@ impl Space {
     }
 
     /// A script that named one key and meets another: it tries, then takes the token if that is
-    /// free, else is undone and begins again as a token holder.
+    /// free, otherwise it is undone and starts again as a token holder.
     fn surprised(&self, order: [usize; 2]) {
         {
             let mut first = Space::hold(&self.partitions[order[0]]);
@@ -203,7 +203,7 @@ fn a_surprised_script_a_token_holder_and_all_or_none() {
     });
 }
 
-/// What only one may touch while it is alone.
+/// Data that only the thread alone in the gate may touch.
 struct Guarded {
     gate: Gate,
     space: Space,
@@ -298,7 +298,7 @@ impl Waiter {
         }
     }
 
-    /// Somebody changed a key it waits for: there is something for it, or there is not.
+    /// A key that it waits for has changed: there may be something for it.
     fn serve(&self, there_is_something: bool) {
         if !self.claim() {
             return;
@@ -324,7 +324,7 @@ impl Waiter {
     }
 }
 
-/// Two threads each: loom gives up on two that spin while a third is to go on.
+/// Two threads each: loom gives up on two that spin while a third must run.
 fn ends_once(one: fn(&Waiter), other: fn(&Waiter)) {
     bounded(3).check(move || {
         let waiter = Arc::new(Waiter::new());

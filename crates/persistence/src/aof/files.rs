@@ -1,13 +1,13 @@
-//! All files of an append-only file, one after the other: base, then increments.
+//! The files of an append-only file in reading order: base, then increments.
 //!
-//! Only the last file that holds anything may be torn: a crash tears what is written, and one file
-//! is written at a time. (An increment may have been begun and be empty.)
+//! Only the last file that holds anything may be torn: a crash tears what is being written, and one
+//! file is written at a time. (A later increment may exist and be empty.)
 //!
 //! Invariants
-//! 1. The parts are the manifest's, in its order, and none is missing among them. Each was there
-//!    when the list was made, as long as it was when it was closed.
+//! 1. The parts are the manifest's, in its order, and none is missing. Each existed when the list
+//!    was made, and was at least as long as when it was closed.
 //!
-//! Not here: cutting off what is torn, which is decided by settings. Tests: `tests/crashes.rs`.
+//! Not here: cutting off a torn end, which settings decide. Tests: `tests/crashes.rs`.
 
 use std::path::PathBuf;
 
@@ -16,23 +16,23 @@ use super::manifest::Manifest;
 use super::reader::StepReader;
 use crate::disk::Disk;
 
-/// One file to be read.
+/// A file to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartFile {
-    /// Where.
+    /// Its path.
     pub path: PathBuf,
-    /// Its length.
+    /// Its length in bytes.
     pub bytes: u64,
-    /// Nothing follows in later files, so its end may be torn.
+    /// Whether later files are empty, so its end may be torn.
     pub is_last: bool,
-    /// It is the base.
+    /// Whether it is the base.
     pub is_base: bool,
 }
 
 /// The files to be read, in order.
 ///
 /// # Errors
-/// One of them is missing, or shorter than it was.
+/// A file is missing, or shorter than when it was closed.
 pub fn part_files(
     disk: &dyn Disk,
     layout: &Layout,
@@ -67,10 +67,10 @@ pub fn part_files(
 }
 
 impl PartFile {
-    /// A reader of the steps of a file that holds nothing else.
+    /// A reader of the steps of a file that holds only steps.
     ///
     /// # Errors
-    /// It can not be opened.
+    /// The file cannot be opened.
     pub fn steps(&self, disk: &dyn Disk) -> std::io::Result<StepReader> {
         Ok(StepReader::new(disk.open_to_read(&self.path)?, Vec::new(), 0, self.bytes))
     }

@@ -1,12 +1,13 @@
-//! How large an append-only file has become, and whether it should be rewritten.
+//! The size of an append-only file, and whether it should be rewritten.
 //!
-//! As in Redis: when all files together are larger than `auto-aof-rewrite-min-size` and have grown
-//! by `auto-aof-rewrite-percentage` since the last rewrite, or over the base that was loaded. After
-//! a rewrite that failed the next waits, longer each time.
+//! As in Redis: a rewrite is due when all files together are larger than
+//! `auto-aof-rewrite-min-size` and have grown by `auto-aof-rewrite-percentage` since the last
+//! rewrite, or over the base that was loaded. After a failed rewrite the next one waits, longer
+//! each time.
 //!
 //! Tests: at the foot.
 
-/// The settings.
+/// The settings that trigger a rewrite.
 #[derive(Clone, Copy, Debug)]
 pub struct GrowthRules {
     /// `auto-aof-rewrite-percentage`; 0: never.
@@ -15,9 +16,9 @@ pub struct GrowthRules {
     pub min_bytes: u64,
 }
 
-/// The first wait after a failure.
+/// The pause after the first failure, in milliseconds.
 const RETRY_MIN_MS: u64 = 1_000;
-/// The longest.
+/// The longest pause after a failure, in milliseconds.
 const RETRY_MAX_MS: u64 = 60_000;
 
 /// The size of the append-only file and the failed rewrites, to decide when a rewrite is due.
@@ -34,22 +35,22 @@ impl Growth {
         *self = Growth { bytes, base_bytes, failures: 0 };
     }
 
-    /// A rewrite has ended well, and left files of this size.
+    /// Reports a successful rewrite that left files of this size.
     pub fn rewritten(&mut self, bytes: u64) {
         self.loaded(bytes, bytes);
     }
 
-    /// A rewrite has failed.
+    /// Reports a failed rewrite.
     pub fn failed(&mut self) {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// So much was appended.
+    /// Reports appended bytes.
     pub fn grew(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 
-    /// The size of all files that count (`aof_current_size`).
+    /// The size of all current files (`aof_current_size`).
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -59,7 +60,7 @@ impl Growth {
         self.base_bytes
     }
 
-    /// How long after the last rewrite the next may begin by itself.
+    /// How long after the last rewrite an automatic one may begin, in milliseconds.
     pub fn retry_after_ms(&self) -> u64 {
         match self.failures {
             0 => 0,
@@ -67,7 +68,7 @@ impl Growth {
         }
     }
 
-    /// Whether they have grown enough.
+    /// Whether the files have grown enough for a rewrite.
     pub fn is_due(&self, rules: GrowthRules) -> bool {
         let base = u128::from(self.base_bytes.max(1));
         let wanted = base * (100 + u128::from(rules.percentage));

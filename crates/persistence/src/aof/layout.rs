@@ -1,4 +1,4 @@
-//! Where the files of an append-only file lie, what they are called, and the manifest on disk.
+//! The directory, the file names and the manifest of an append-only file.
 //!
 //! ```text
 //! dir / appenddirname / appendfilename.manifest
@@ -9,11 +9,11 @@
 //! ```
 //!
 //! Invariants
-//! 1. What a manifest on disk names as base or increment is there, durably. One exception: the file
+//! 1. Every base or increment that a manifest on disk names exists durably. One exception: the file
 //!    of an old server, whose move the next start completes.
-//! 2. It is replaced in one step: after a crash it is the old one or the new one.
+//! 2. The manifest is replaced atomically: after a crash it is the old one or the new one.
 //!
-//! Not here: what is in the files (`reader`, `writer`). Tests: at the foot.
+//! Not here: the content of the files (`reader`, `writer`). Tests: at the foot.
 
 use std::fmt;
 use std::io;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use super::manifest::{Gap, MAX_BYTES, Manifest, ManifestError, Part};
 use crate::disk::{Disk, read_whole, replace};
 
-/// What a name begins with while its file is not whole.
+/// The prefix of a file name until the file is complete.
 const TEMPORARY: &str = "temp-";
 
 /// The directory, the file names and the manifest of an append-only file.
@@ -36,29 +36,29 @@ pub struct Layout {
     name: String,
 }
 
-/// In which form a base is written.
+/// The form of a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BaseKind {
-    /// A snapshot.
+    /// An RDB snapshot.
     Rdb,
     /// Commands.
     Commands,
 }
 
-/// Why the manifest could not be had.
+/// Why the manifest could not be read or written.
 #[derive(Debug)]
 pub enum LayoutError {
-    /// The operating system said no.
+    /// The operating system reports an error.
     Disk(PathBuf, io::Error),
-    /// The manifest is none.
+    /// The manifest is invalid.
     Manifest(PathBuf, ManifestError),
-    /// It names a file that is not there.
+    /// The manifest names a file that does not exist.
     Missing(PathBuf),
-    /// It does not name a file that belongs to those it names.
+    /// The manifest lacks a file that belongs to the named ones.
     Gap(PathBuf, Gap),
-    /// A file has so many bytes, and had so many when it was closed.
+    /// A file has the first number of bytes, but had the second when it was closed.
     Short(PathBuf, u64, u64),
-    /// There is none, but this file, which one must have named.
+    /// There is no manifest, but this file, which a manifest must have named.
     Orphan(PathBuf),
 }
 
@@ -92,7 +92,7 @@ impl fmt::Display for LayoutError {
 impl std::error::Error for LayoutError {}
 
 impl Layout {
-    /// By the settings of the same names.
+    /// A layout from the settings of the same names.
     pub fn new(dir: &Path, appenddirname: &str, appendfilename: &str) -> Self {
         Layout {
             above: dir.to_owned(),
@@ -106,17 +106,17 @@ impl Layout {
         &self.directory
     }
 
-    /// The manifest.
+    /// The path of the manifest.
     pub fn manifest_path(&self) -> PathBuf {
         self.path(&format!("{}.manifest", self.name))
     }
 
-    /// A file in its directory.
+    /// The path of a file in its directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
-    /// A base of this number.
+    /// The base with this number.
     pub fn base(&self, seq: u64, kind: BaseKind) -> Part {
         let ending = match kind {
             BaseKind::Rdb => "rdb",
@@ -125,24 +125,24 @@ impl Layout {
         Part::new(format!("{}.{seq}.base.{ending}", self.name), seq)
     }
 
-    /// An increment of this number.
+    /// The increment with this number.
     pub fn increment(&self, seq: u64) -> Part {
         Part::new(format!("{}.{seq}.incr.aof", self.name), seq)
     }
 
-    /// Where a file lies until it is whole.
+    /// The path of a file until it is complete.
     pub fn temporary_path(&self, part: &Part) -> PathBuf {
         self.path(&format!("{TEMPORARY}{}", part.name))
     }
 
-    /// A place for what is no part yet: the next start removes what is left there.
+    /// A path for a file that is not a part yet: the next start removes files left there.
     pub fn temporary(&self, what: &str) -> PathBuf {
         self.path(&format!("{TEMPORARY}{}.{what}", self.name))
     }
 
-    /// Takes in what a server before Redis 7 left, for a server that is about to load it: where no
-    /// manifest names a file, its one file becomes the base, and moves into the directory. Whether
-    /// there was one.
+    /// Takes over the file of a server before Redis 7, which is about to be loaded: where no
+    /// manifest names a file, that single file becomes the base and moves into the directory.
+    /// Returns whether there was one.
     ///
     /// # Errors
     /// See [`Layout::open`].
@@ -158,12 +158,12 @@ impl Layout {
         Ok(true)
     }
 
-    /// The manifest; `None` when there has never been one that named a file. A move that
-    /// [`Layout::take_in_old`] has begun is completed.
+    /// The manifest; `None` if none has ever named a file. Completes a move that
+    /// [`Layout::take_in_old`] has begun.
     ///
     /// # Errors
-    /// See [`LayoutError`]. A file that the manifest names and that is missing is one, and so are
-    /// files with data and no manifest: they would be written over.
+    /// See [`LayoutError`]. A missing file that the manifest names is an error, and so are files
+    /// with data and no manifest: they would be overwritten.
     pub fn open(&self, disk: &dyn Disk) -> Result<Option<Manifest>, LayoutError> {
         let Some(manifest) = self.read_named(disk)? else { return Ok(None) };
         self.move_in(disk, &self.above.join(&self.name), &manifest)?;
@@ -184,7 +184,7 @@ impl Layout {
         }
     }
 
-    /// A file with data that is called like those of a manifest.
+    /// A file with data and a name as a manifest would give it.
     fn find_orphan(&self, disk: &dyn Disk) -> Result<Option<PathBuf>, LayoutError> {
         let is_part = |name: &str| {
             let rest = name.strip_prefix(&self.name).and_then(|rest| rest.strip_prefix('.'));
@@ -201,10 +201,10 @@ impl Layout {
         Ok(paths.into_iter().find(|path| disk.size(path).is_ok_and(|bytes| bytes > 0)))
     }
 
-    /// The manifest as it stands on disk, and nothing else done.
+    /// Reads the manifest on disk, without side effects.
     ///
     /// # Errors
-    /// It can not be read, or is none.
+    /// It cannot be read, or is invalid.
     pub fn read(&self, disk: &dyn Disk) -> Result<Option<Manifest>, LayoutError> {
         let path = self.manifest_path();
         let text = match read_whole(disk, &path, MAX_BYTES) {
@@ -216,7 +216,7 @@ impl Layout {
         manifest.map(Some).map_err(|error| LayoutError::Manifest(path, error))
     }
 
-    /// Goes on with a move that may have begun before a crash.
+    /// Completes a move that may have begun before a crash.
     fn move_in(&self, disk: &dyn Disk, old: &Path, manifest: &Manifest) -> Result<(), LayoutError> {
         let is_old = |base: &Part| base.name == self.name && manifest.increments.is_empty();
         let new = self.path(&self.name);
@@ -229,20 +229,20 @@ impl Layout {
         disk.sync_directory(&self.above).map_err(told)
     }
 
-    /// Makes the directory, durably.
+    /// Creates the directory, durably.
     ///
     /// # Errors
-    /// It can not be made.
+    /// It cannot be created.
     pub fn make_directory(&self, disk: &dyn Disk) -> Result<(), LayoutError> {
         let made = disk.create_directory(&self.directory);
         let made = made.and_then(|()| disk.sync_directory(&self.above));
         made.map_err(|error| LayoutError::Disk(self.directory.clone(), error))
     }
 
-    /// Makes the directory, and sees whether files can be made in it.
+    /// Creates the directory, and checks whether files can be created in it.
     ///
     /// # Errors
-    /// They can not.
+    /// They cannot.
     pub fn try_to_write(&self, disk: &dyn Disk) -> Result<(), LayoutError> {
         self.make_directory(disk)?;
         let path = self.temporary("try");
@@ -253,7 +253,8 @@ impl Layout {
     /// Replaces the manifest on disk.
     ///
     /// # Errors
-    /// The old one is still there, or, if only the last sync failed, the new one until a crash.
+    /// The old one is still there, or, if only the last sync failed, the new one, unless a crash
+    /// follows.
     pub fn store(&self, disk: &dyn Disk, manifest: &Manifest) -> Result<(), LayoutError> {
         let path = self.manifest_path();
         let temporary = self.temporary("manifest");
@@ -261,11 +262,11 @@ impl Layout {
             .map_err(|error| LayoutError::Disk(path, error))
     }
 
-    /// Removes what does not count: temporary files, and the history of the manifest, which then
-    /// names it no more. How many files went.
+    /// Removes temporary files, and the history of the manifest, which then does not name it any
+    /// more. Returns how many files were removed.
     ///
     /// # Errors
-    /// Some are still there; they do no harm.
+    /// Some files are still there; they do no harm.
     pub fn clean(&self, disk: &dyn Disk, manifest: &mut Manifest) -> Result<usize, LayoutError> {
         let told = |path: &Path| {
             let path = path.to_owned();
@@ -277,7 +278,7 @@ impl Layout {
         let history = manifest.history.iter().map(|part| part.name.as_str());
         let listed = names.iter().map(String::as_str);
         for name in listed.filter(|name| name.starts_with(&temporary)).chain(history) {
-            // A part that counts is kept, whatever else the manifest says of it.
+            // A current part is kept, whatever else the manifest says about it.
             if manifest.parts().any(|part| part.name == name) {
                 continue;
             }
@@ -302,7 +303,7 @@ impl Layout {
 fn is_there(disk: &dyn Disk, path: &Path) -> Result<bool, LayoutError> {
     match disk.size(path) {
         Ok(_) => Ok(true),
-        // Of a directory that is not there either. One may have the name of the old file.
+        // Also for a directory that does not exist. One may have the name of the old file.
         Err(error) if is_no_file(&error) => Ok(false),
         Err(error) => Err(LayoutError::Disk(path.to_owned(), error)),
     }

@@ -1,14 +1,14 @@
 //! Loading an append-only file: its base, then its increments, through the engine.
 //!
 //! ```text
-//! file of RDB, or RDB and then steps    the snapshot by who can (LoadSnapshot), the rest as steps
+//! file of RDB, or RDB and then steps    the snapshot by `LoadSnapshot`, the rest as steps
 //! file of steps                         one after the other
 //! last file torn                        cut at its last whole step, if aof-load-truncated
 //! ```
 //!
 //! Invariants
 //! 1. On an error nothing on disk has changed.
-//! 2. Only the end of the last file that holds anything is cut; what is cut is told.
+//! 2. Only the end of the last file that holds anything is cut, and the cut is reported.
 //!
 //! Not here: the snapshot itself (`loading`), threads. Tests: `tests/replay.rs`.
 
@@ -26,53 +26,53 @@ use super::replay::Replay;
 use super::steps::Damage;
 use crate::disk::Disk;
 
-/// What a snapshot's file begins with: of Redis, of Valkey.
+/// The first bytes of a snapshot file, of Redis and of Valkey.
 const MAGIC: [&[u8]; 2] = [b"REDIS", b"VALKEY"];
-/// Enough to tell.
+/// The length of the longest magic.
 const MAGIC_MAX_BYTES: usize = 6;
 
-/// Who can load a snapshot.
+/// Loads snapshots.
 pub trait LoadSnapshot {
-    /// Loads the snapshot that a file begins with, keys whose time is over too, and says how many
-    /// bytes it has. More of the file may have been read.
+    /// Loads the snapshot at the start of a file, including expired keys, and returns its length.
+    /// More of the file may have been read.
     ///
     /// # Errors
-    /// It can not be loaded: where, and why.
+    /// It cannot be loaded: where, and why.
     fn load(&mut self, file: &mut dyn Read, file_bytes: u64) -> Result<u64, String>;
 }
 
-/// What was loaded.
+/// The result of loading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// Steps that have run.
+    /// How many steps have run.
     pub steps: u64,
-    /// Bytes of all files, as far as they count.
+    /// Bytes of all files, without what was cut off.
     pub bytes: u64,
-    /// What was cut off, and of which file.
+    /// The torn end that was cut off, and of which file.
     pub cut: Option<(PathBuf, Torn)>,
-    /// The annotation that all of it ends with, if it does.
+    /// The annotation at the very end, if there is one.
     pub last_annotation: Option<Box<[u8]>>,
 }
 
-/// Why it was not loaded.
+/// Why loading failed.
 #[derive(Debug)]
 pub struct LoadError {
-    /// In which file.
+    /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem.
     pub what: Fault,
 }
 
 /// What is wrong with a file.
 #[derive(Debug)]
 pub enum Fault {
-    /// The operating system said no.
+    /// The operating system reports an error.
     Disk(io::Error),
-    /// It is damaged.
+    /// The file is damaged.
     Damage(Damage),
-    /// Its end is torn, and that is not to be cut; whether only a setting forbids it.
+    /// The end is torn and must not be cut; whether only a setting forbids it.
     Torn(Torn, bool),
-    /// Its snapshot can not be loaded.
+    /// The snapshot cannot be loaded.
     Snapshot(String),
 }
 
@@ -111,10 +111,11 @@ impl From<ReadError> for Fault {
     }
 }
 
-/// Loads these files. `cuts_torn_end` is `aof-load-truncated`; `progress` is told bytes.
+/// Loads these files. `cuts_torn_end` is `aof-load-truncated`; `progress` gets the number of bytes
+/// read.
 ///
 /// # Errors
-/// The first file that is wrong. What was loaded so far is there.
+/// The first bad file. What was loaded so far stays.
 pub fn load(
     disk: &dyn Disk,
     files: &[PartFile],
@@ -154,7 +155,7 @@ struct Loading<'l, 'r> {
 }
 
 impl Loading<'_, '_> {
-    /// Loads one file; what is torn at its end.
+    /// Loads one file; returns its torn end, if any.
     fn load(&mut self, before: u64, loaded: &mut Loaded) -> Result<Option<Torn>, Fault> {
         let mut reader = self.begin()?;
         if self.file.is_base {
@@ -186,7 +187,7 @@ impl Loading<'_, '_> {
         }
     }
 
-    /// A reader of the file's steps, behind its snapshot if it has one.
+    /// A reader of the file's steps, after its snapshot if it has one.
     fn begin(&mut self) -> Result<StepReader, Fault> {
         let (path, file_bytes) = (&self.file.path, self.file.bytes);
         if self.file.is_base && file_bytes == 0 && path.extension() == Some("rdb".as_ref()) {
@@ -200,15 +201,15 @@ impl Loading<'_, '_> {
         }
         let loaded = self.snapshots.load(&mut ahead.chain(input), file_bytes);
         let bytes = loaded.map_err(Fault::Snapshot)?;
-        // What follows a snapshot in its file, an old server has written.
+        // Steps after a snapshot in one file were written by an old server.
         Ok(StepReader::new(skip_to(self.disk, path, bytes)?, Vec::new(), bytes, file_bytes))
     }
 }
 
-/// The first bytes of a file, taken from it, and whether they are those of a snapshot.
+/// Reads the first bytes of a file, and tells whether they are those of a snapshot.
 ///
 /// # Errors
-/// They can not be read.
+/// They cannot be read.
 pub fn begins_with_snapshot(input: &mut dyn Read) -> io::Result<(Vec<u8>, bool)> {
     let mut ahead = Vec::new();
     input.take(MAGIC_MAX_BYTES as u64).read_to_end(&mut ahead)?;
@@ -219,7 +220,7 @@ pub fn begins_with_snapshot(input: &mut dyn Read) -> io::Result<(Vec<u8>, bool)>
 /// A file from this offset on.
 ///
 /// # Errors
-/// It can not be opened or read.
+/// It cannot be opened or read.
 pub fn skip_to(disk: &dyn Disk, path: &Path, offset: u64) -> io::Result<Box<dyn Read + Send>> {
     let mut input = disk.open_to_read(path)?;
     io::copy(&mut input.by_ref().take(offset), &mut io::sink())?;
@@ -228,7 +229,7 @@ pub fn skip_to(disk: &dyn Disk, path: &Path, offset: u64) -> io::Result<Box<dyn 
 
 #[cold]
 fn damage(reader: &StepReader, args: &[&[u8]], expected: &'static str) -> Damage {
-    /// So much of each is shown.
+    /// How many of each are shown.
     const SHOWN: usize = 3;
     let shown = args.iter().take(SHOWN).map(|arg| {
         let arg = &arg[..arg.len().min(40)];

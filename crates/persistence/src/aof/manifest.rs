@@ -1,4 +1,4 @@
-//! The manifest of an append-only file: which files count, as text.
+//! The manifest of an append-only file: the list of its files, as text.
 //!
 //! ```text
 //! file appendonly.aof.2.base.rdb seq 2 type b bytes 89 next 3     at most one base
@@ -7,54 +7,54 @@
 //! file appendonly.aof.4.incr.aof seq 4 type i base 2              increments, numbers ascending
 //! ```
 //!
-//! A line is a list of pairs. Pairs that are not known are passed over, as are lines that begin
-//! with `#`. A name with spaces, quotes, or bytes outside of printable ASCII is in double quotes.
-//! `bytes` and `next` are Pantala's own, of a file to which nothing is added any more: its length,
-//! and the number of the increment after it; so is `base`, of an increment: which base comes before
-//! it. Others pass over them, and leave them out when they write the manifest anew. So a file that
-//! has become shorter, and a line that is lost, are told from a crash ([`Manifest::gap`]).
+//! A line is a list of pairs. Unknown pairs are skipped, as are lines that begin with `#`. A name
+//! with spaces, quotes, or bytes outside printable ASCII is in double quotes. `bytes` and `next`
+//! are Pantala's own, for a file that is closed: its length, and the number of the increment after
+//! it; so is `base`, for an increment: the base before it. Other servers skip them, and leave them
+//! out when they rewrite the manifest. With them, a shortened file and a lost line are
+//! distinguished from a crash ([`Manifest::gap`]).
 //!
-//! 1. What [`Manifest::parse`] takes, [`Manifest::text`] gives back, but for comments, unknown
+//! 1. [`Manifest::text`] reproduces what [`Manifest::parse`] read, except for comments, unknown
 //!    pairs and the order of kinds.
 //!
-//! Not here: where it lies (`layout`). Tests: at the foot, with texts that redis-server 7.0.15 and
-//! valkey-server 9.1.2 have written.
+//! Not here: the location of the file (`layout`). Tests: at the foot, with texts written by
+//! redis-server 7.0.15 and valkey-server 9.1.2.
 
 use std::fmt::{self, Write};
 
 use pantala_base::number::parse_i64;
 use pantala_protocol::{Arena, split_words};
 
-/// The longest line that Redis reads, with its end.
+/// The longest line that Redis reads, including its end.
 const MAX_LINE_BYTES: usize = 1024;
-/// The longest manifest that is read.
+/// The largest manifest that is read, in bytes.
 pub const MAX_BYTES: u64 = 64 << 20;
 
-/// Which files count.
+/// The files of an append-only file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// The snapshot that comes first.
+    /// The base, which is read first.
     pub base: Option<Part>,
-    /// What is no longer needed, and perhaps still there.
+    /// Files that are not needed any more and may still exist.
     pub history: Vec<Part>,
-    /// What follows, in this order.
+    /// The increments, in reading order.
     pub increments: Vec<Part>,
 }
 
-/// One file.
+/// A file of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Its name, without a directory.
     pub name: String,
-    /// Its number, 1 at least.
+    /// Its number, at least 1.
     pub seq: u64,
-    /// Of an increment: the number of the base that comes before it, where that is known.
+    /// For an increment: the number of the base before it, if known.
     pub base: Option<u64>,
-    /// What is known of it since nothing is added to it.
+    /// What is known of a file that is closed.
     pub closed: Option<Closed>,
 }
 
-/// A file that must have been named and is not.
+/// A file that should be named and is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gap {
     /// The base of this number.
@@ -72,30 +72,30 @@ impl fmt::Display for Gap {
     }
 }
 
-/// What is known of a file to which nothing is added any more.
+/// What is known of a closed file, to which nothing is added any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed {
-    /// Its length.
+    /// Its length in bytes.
     pub bytes: u64,
     /// The number of the increment after it.
     pub next: u64,
 }
 
 impl Part {
-    /// A file of this name and number, to which may be added.
+    /// An open file with this name and number.
     pub fn new(name: impl Into<String>, seq: u64) -> Part {
         Part { name: name.into(), seq, base: None, closed: None }
     }
 }
 
-/// Why a text is no manifest.
+/// Why a text is not a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestError {
-    /// The line, counted from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// Where it begins.
+    /// The offset of the line.
     pub offset: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub what: &'static str,
 }
 
@@ -115,10 +115,10 @@ enum Kind {
 }
 
 impl Manifest {
-    /// Reads a manifest.
+    /// Parses a manifest.
     ///
     /// # Errors
-    /// The first line that is wrong.
+    /// The first invalid line.
     pub fn parse(text: &[u8]) -> Result<Self, ManifestError> {
         let mut manifest = Manifest::default();
         let mut offset = 0;
@@ -165,7 +165,7 @@ impl Manifest {
         }
     }
 
-    /// Its text, as it stands in the file.
+    /// The text to be stored in the file.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let bases = self.base.iter().map(|part| (part, 'b'));
@@ -181,7 +181,7 @@ impl Manifest {
                 .expect("a String takes everything");
         }
         if text.is_empty() {
-            // One without a line is damaged, for others too.
+            // Other servers, too, take a manifest without a line for damaged.
             text.push_str("# the first file is being written\n");
         }
         text
@@ -192,8 +192,8 @@ impl Manifest {
         self.base.iter().chain(&self.increments)
     }
 
-    /// A file that must have been named and is not. A manifest that others have written does not
-    /// say what follows a file: then the next number does.
+    /// A file that should be named and is not. A manifest of another server does not name the
+    /// successor of a file: there the next number is expected.
     pub fn gap(&self) -> Option<Gap> {
         let number = self.base.as_ref().map(|base| base.seq);
         let mut wanted = self.increments.iter().filter_map(|part| part.base);
@@ -216,7 +216,7 @@ impl Manifest {
         })
     }
 
-    /// Nothing is added to the last increment any more, which has so many bytes; `next` follows it.
+    /// Closes the last increment, which has `bytes` bytes; `next` follows it.
     pub fn close_last(&mut self, bytes: u64, next: u64) {
         if let Some(last) = self.increments.last_mut() {
             last.closed = Some(Closed { bytes, next });
@@ -235,7 +235,7 @@ impl Manifest {
         history.max().unwrap_or(0) + 1
     }
 
-    /// A new base stands for the old one and all increments but those from this number on.
+    /// Replaces the base and all increments with numbers below `first_kept` by a new base.
     pub fn replace_base(&mut self, base: Part, first_kept: u64) {
         self.history.extend(self.base.replace(base));
         let (old, kept) =
@@ -251,7 +251,7 @@ fn parse_part(line: &[u8]) -> Result<(Kind, Part), &'static str> {
     const SHAPE: &str = "expected 'file NAME seq NUMBER type b|h|i'";
     let (arena, mut words) = (Arena::default(), Vec::new());
     split_words(line, &arena, &mut words).map_err(|_| "a quote is not closed")?;
-    // Six words at least, so that a later version can add pairs.
+    // At least six words, so that a later version can add pairs.
     if words.len() < 6 || words.len() % 2 != 0 {
         return Err(SHAPE);
     }
@@ -301,7 +301,7 @@ fn file_name(name: &[u8]) -> Result<String, &'static str> {
     String::from_utf8(name.to_vec()).map_err(|_| "the name of the file is not UTF-8")
 }
 
-/// A name as it stands in the text.
+/// A name as written in the text.
 fn quoted(name: &str) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
     if name.bytes().all(|byte| is_plain(&byte)) {
@@ -417,7 +417,7 @@ mod tests {
             rest.remove(lost);
             assert_eq!(manifest(&rest).expect("it is one").gap(), Some(gap), "{lost}");
         }
-        // Of others, who count on.
+        // Manifests of other servers, which count on.
         for (text, gap) in [
             ("file b seq 2 type b\nfile i seq 4 type i\nfile j seq 5 type i\n", None),
             ("file i seq 4 type i\nfile j seq 6 type i\n", Some(Gap::Increment(5))),

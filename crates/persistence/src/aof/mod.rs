@@ -10,19 +10,19 @@
 //! | file | what |
 //! |---|---|
 //! | `manifest` | the text of the manifest |
-//! | `layout` | names of files, the manifest on disk, taking in what an old server left |
-//! | `writer` | steps are kept, files are begun anew |
-//! | `commands` | keys as commands: a base that is no snapshot |
-//! | `growth` | whether that is due |
-//! | `steps` | bytes become steps, sans-IO |
-//! | `reader` | a file of steps, to its end or to where it breaks |
+//! | `layout` | file names, the manifest on disk, taking over an old server's file |
+//! | `writer` | appending steps, syncing, rewriting |
+//! | `commands` | keys as commands: a base that is not a snapshot |
+//! | `growth` | whether a rewrite is due |
+//! | `steps` | parsing steps, sans-IO |
+//! | `reader` | reading a file of steps, to its end or to a break |
 //! | `files` | all files of a manifest, in order |
-//! | `load` | those files loaded |
-//! | `replay` | their commands run through the engine |
+//! | `load` | loading those files |
+//! | `replay` | running their commands through the engine |
 //!
-//! A *step* is what is done whole or not at all: a command, or MULTI to EXEC.
+//! A *step* is executed as a whole or not at all: a command, or MULTI to EXEC.
 //!
-//! Not here: RDB's bytes, when a rewrite begins, threads.
+//! Not here: the RDB format, when a rewrite begins, threads.
 
 pub mod commands;
 pub mod files;

@@ -1,4 +1,4 @@
-//! A file of steps, read from its beginning to its end, or to where it breaks.
+//! Reads a file of steps, to its end or to where it breaks.
 //!
 //! ```text
 //! ... step | step | half a step                     torn: what a crash leaves. It can be cut off.
@@ -7,26 +7,25 @@
 //! ```
 //!
 //! Invariants
-//! 1. What is torn is the end of the file: a length that reaches beyond it is damage if whole steps
-//!    follow up to the end, or to where that is torn. Steps with something else behind them are
-//!    bytes of the value that is torn.
-//! 2. The window holds one step, or a bounded part of a file that is broken.
+//! 1. Only the end of a file can be torn: a length that reaches beyond the end is damage if whole
+//!    steps follow up to the end, or to where that is torn. Steps with something else behind them
+//!    are bytes of the torn value.
+//! 2. The window holds one step, or a bounded part of a broken file.
 //!
-//! Not here: which files there are (`files`), what is done with the steps (`replay`). Tests: at the
-//! foot.
+//! Not here: which files there are (`files`), running the steps (`replay`). Tests: at the foot.
 
 use std::fmt;
 use std::io::{self, Read};
 
 use super::steps::{self, Damage, Item, Step};
 
-/// A window's first length.
+/// The initial size of the window.
 const WINDOW_BYTES: usize = 256 << 10;
-/// What is looked at together behind half a step.
+/// How many bytes are searched together after half a step.
 const SEARCH_BYTES: usize = 1 << 20;
-/// The longest line of a number, with its mark and its end.
+/// The longest line of a number, including its mark and its end.
 const MAX_LINE_BYTES: usize = 22;
-/// The longest step that is recognised there, if it is the first.
+/// The longest step that the search recognises as the first.
 const SEARCH_OVERLAP_BYTES: usize = 4 << 10;
 
 /// Reads a file of steps, one step at a time.
@@ -40,11 +39,11 @@ pub struct StepReader {
     file_bytes: u64,
     step: Step,
     step_bytes: usize,
-    /// The last step looked at.
+    /// A step read by [`StepReader::look_ahead`].
     ahead: Step,
 }
 
-/// What was found.
+/// What the reader found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A step: [`StepReader::step`].
@@ -57,14 +56,14 @@ pub enum Found {
     Torn(Torn),
 }
 
-/// The end of a file that is no whole step.
+/// An incomplete step at the end of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Torn {
-    /// Where the last whole step ends: the file is whole up to here.
+    /// The end of the last whole step: the file is whole up to here.
     pub offset: u64,
-    /// How many bytes follow.
+    /// How many bytes follow it.
     pub bytes: u64,
-    /// What follows.
+    /// What those bytes are.
     pub what: &'static str,
 }
 
@@ -74,12 +73,12 @@ impl fmt::Display for Torn {
     }
 }
 
-/// Why a file could not be read on.
+/// Why reading stopped.
 #[derive(Debug)]
 pub enum ReadError {
-    /// The operating system said no.
+    /// The operating system reports an error.
     Disk(io::Error),
-    /// It is damaged before its end.
+    /// The file is damaged before its end.
     Damage(Damage),
 }
 
@@ -101,8 +100,8 @@ impl From<io::Error> for ReadError {
 }
 
 impl StepReader {
-    /// The rest of a file: `ahead`, which begins at this offset, and then `input`. The file has
-    /// `file_bytes` in all.
+    /// A reader for the rest of a file: `ahead`, which begins at `offset`, and then `input`. The
+    /// whole file has `file_bytes` bytes.
     pub fn new(input: Box<dyn Read + Send>, ahead: Vec<u8>, offset: u64, file_bytes: u64) -> Self {
         let (step, step_bytes) = (Step::default(), 0);
         let window = ahead;
@@ -110,10 +109,11 @@ impl StepReader {
         StepReader { input, window, begin: 0, offset, file_bytes, step, step_bytes, ahead }
     }
 
-    /// Reads on. After [`Found::End`] a file that has grown can be read on ([`StepReader::grown`]).
+    /// Reads the next item. After [`Found::End`] a file that has grown can be read on
+    /// ([`StepReader::grown`]).
     ///
     /// # Errors
-    /// See [`ReadError`]. Nothing more is to be read then.
+    /// See [`ReadError`]. The reader must not be used afterwards.
     #[expect(clippy::should_implement_trait, reason = "what was found borrows from the reader")]
     pub fn next(&mut self) -> Result<Found, ReadError> {
         self.begin += std::mem::take(&mut self.step_bytes);
@@ -149,14 +149,14 @@ impl StepReader {
         &self.step
     }
 
-    /// The window that [`Step::commands`] wants.
+    /// The window that [`Step::commands`] needs.
     pub fn window(&self) -> &[u8] {
         &self.window[self.begin..]
     }
 
-    /// Looks at items after the last one found, as far as they are in the window, until about so
-    /// many commands were seen: the first argument of each, which most often is a key. How many
-    /// items that are.
+    /// Looks at items after the last one found, as far as they are in the window, until about
+    /// `commands` commands were seen. `see` gets the first argument of each, which mostly is a key.
+    /// Returns the number of items.
     pub fn look_ahead(&mut self, commands: usize, see: &mut dyn FnMut(&[u8])) -> usize {
         let mut at = self.begin + self.step_bytes;
         let (mut items, mut seen) = (0, 0);
@@ -172,34 +172,34 @@ impl StepReader {
         items
     }
 
-    /// The last annotation found, without `#` and the line's end.
+    /// The last annotation found, without `#` and line end.
     pub fn annotation(&self) -> &[u8] {
         let line = &self.window[self.begin..self.begin + self.step_bytes];
         line.strip_prefix(b"#").unwrap_or(line).trim_ascii_end()
     }
 
-    /// Where the last item found ends; at first, where reading began.
+    /// The end of the last item found; before the first, where reading began.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Where the last item found begins.
+    /// The start of the last item found.
     pub fn begin_offset(&self) -> u64 {
         self.offset - self.step_bytes as u64
     }
 
-    /// The file has so many bytes now; reading goes on.
+    /// Tells the reader that the file has grown to this many bytes.
     pub fn grown(&mut self, file_bytes: u64) {
         self.file_bytes = file_bytes;
     }
 
-    /// Reads at least so many bytes behind the window; false if the file ends before.
+    /// Reads at least `bytes` bytes after the window; false if the file ends before.
     fn fill(&mut self, bytes: u64) -> io::Result<bool> {
         if self.begin > 0 {
             self.window.drain(..self.begin);
             self.begin = 0;
         }
-        // Twice as many as last time, so that a long step is not gone through again and again.
+        // Twice as many as last time, so that a long step is not parsed again and again.
         let have = self.window.len();
         let wanted = usize::try_from(bytes).unwrap_or(usize::MAX).max(have).max(WINDOW_BYTES);
         let mut input = (&mut self.input).take(wanted as u64);
@@ -207,7 +207,7 @@ impl StepReader {
         Ok(got as u64 >= bytes)
     }
 
-    /// The file ends before the step does.
+    /// Handles an incomplete step at the end of the file.
     #[cold]
     fn half_a_step(&mut self, command_at: usize) -> Result<Found, ReadError> {
         let offset = self.offset;
@@ -229,7 +229,7 @@ impl StepReader {
         Ok(Found::Torn(Torn { offset, bytes, what }))
     }
 
-    /// Bytes that can not be. If nothing but zeros follows, a crash has left them.
+    /// Handles invalid bytes. If only zeros follow, a crash has left them.
     #[cold]
     fn damaged(&mut self, mut damage: Damage) -> Result<Found, ReadError> {
         if self.pass_zeros(damage.offset as usize)?.ends_file {
@@ -241,8 +241,8 @@ impl StepReader {
         Err(ReadError::Damage(damage))
     }
 
-    /// Passes zeros that begin at this place in the window, or inside the number or the line's end
-    /// there. Those of a value that a step after it may have stay.
+    /// Skips zeros that begin at this place in the window, or inside the number or line end there.
+    /// Zeros that may belong to a value of a later step stay.
     fn pass_zeros(&mut self, at: usize) -> io::Result<Passed> {
         let none = Passed { bytes: 0, ends_file: false };
         let line = self.window().iter().skip(at).take(MAX_LINE_BYTES);
@@ -269,8 +269,8 @@ impl StepReader {
         }
     }
 
-    /// The offset of the first of the steps with which the file ends, whole or torn, behind the
-    /// window's beginning, which is at this offset.
+    /// The offset of the first of the steps with which the file ends, whole or torn, after the
+    /// start of the window, which is at `offset`.
     fn find_steps(&mut self, mut offset: u64) -> io::Result<Option<u64>> {
         loop {
             let wanted = SEARCH_BYTES + SEARCH_OVERLAP_BYTES;
@@ -294,7 +294,7 @@ impl StepReader {
         }
     }
 
-    /// Passes steps from the window's beginning on, which is at this offset; how many bytes, or
+    /// Skips steps from the start of the window, which is at `offset`; returns how many bytes, or
     /// `None` if the file ends with them.
     fn pass_steps(&mut self, offset: u64) -> io::Result<Option<u64>> {
         let mut passed = 0;
@@ -320,16 +320,16 @@ impl StepReader {
     }
 }
 
-/// Bytes that were passed.
+/// Bytes that were skipped.
 struct Passed {
     bytes: u64,
-    /// The file ends there.
+    /// Whether the file ends there.
     ends_file: bool,
 }
 
-/// Where a whole step with a name in letters begins, at the start of a line that is not the first.
+/// The offset of a whole step whose name is letters, at the start of a line that is not the first.
 fn step_behind(window: &[u8], step: &mut Step) -> Option<usize> {
-    /// A number of arguments may stand wherever a value has it; so many are tried.
+    /// A number of arguments may stand wherever a value contains one; this many are tried.
     const MAX_TRIES: usize = 10_000;
     let ends = window.windows(3).enumerate().filter(|(_, bytes)| bytes == b"\r\n*");
     for (at, _) in ends.take(MAX_TRIES) {
@@ -350,7 +350,7 @@ fn step_behind(window: &[u8], step: &mut Step) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Gives a few bytes at a time.
+    /// An input that gives a few bytes at a time.
     struct Slow(Vec<u8>, usize);
 
     impl Read for Slow {

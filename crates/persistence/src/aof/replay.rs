@@ -1,16 +1,16 @@
-//! Steps run again: commands through the engine, with no client and no reply.
+//! Replays steps: runs commands through the engine, with no client and no reply.
 //!
-//! Keys and elements are there until the stream says that they are gone, whatever their deadlines:
-//! else `SET k`, `PEXPIREAT k`, `INCR k` could end with a key that lives for ever.
+//! Keys and elements exist until the stream deletes them, whatever their deadlines: otherwise `SET
+//! k`, `PEXPIREAT k`, `INCR k` could end with a key that never expires.
 //!
 //! Invariants
-//! 1. Nothing is recorded, refused for a state of the server, or parked.
-//! 2. A command that the server does not know, or not with these arguments, ends it; one that
-//!    answers an error is counted, and the next runs, as Redis does, unless
+//! 1. Nothing is recorded, refused because of the server's state, or parked.
+//! 2. A command that the server does not know, or not with these arguments, ends the replay; a
+//!    command that answers an error is counted, and the next runs, as in Redis, unless
 //!    `propagation-error-behavior` says otherwise.
 //!
-//! Not here: threads, and who may look meanwhile (`States::LOADING`, set by the server). Tests:
-//! `tests/replay.rs`.
+//! Not here: threads, and access by clients meanwhile (`States::LOADING`, set by the server).
+//! Tests: `tests/replay.rs`.
 
 use std::sync::Arc;
 
@@ -27,19 +27,19 @@ use pantala_settings::field::PropagationErrors;
 use pantala_sync::gate::Role;
 use smallvec::SmallVec;
 
-/// Every deadline is behind this.
+/// A time before every deadline.
 const BEFORE_ALL: UnixMs = UnixMs(0);
 
-/// What became of the commands so far.
+/// The result of the commands so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Commands that have run.
+    /// How many commands have run.
     pub commands: u64,
-    /// Those that answered an error.
+    /// How many of them answered an error.
     pub errors: u64,
-    /// The first of these answers, with its command's name, and the last one.
+    /// The first of these errors, with the command's name.
     pub first_error: Option<String>,
-    /// See there.
+    /// The last of these errors, with the command's name.
     pub last_error: Option<String>,
 }
 
@@ -53,7 +53,7 @@ pub struct Replay<'r> {
     outcome: Outcome,
 }
 
-/// Keys that are needed soon.
+/// Collects keys that are needed soon, and prefetches them when dropped.
 pub struct Near<'n> {
     space: &'n Keyspace,
     db: DbIndex,
@@ -61,7 +61,7 @@ pub struct Near<'n> {
 }
 
 impl Near<'_> {
-    /// One more.
+    /// Adds a key.
     pub fn add(&mut self, key: &[u8]) {
         let hash = self.space.hash(key);
         self.space.prefetch_bucket(self.db, hash);
@@ -77,7 +77,7 @@ impl Drop for Near<'_> {
     }
 }
 
-/// Keys stay while this lives, though their deadlines pass.
+/// While this lives, keys stay although their deadlines pass.
 struct KeysStay<'e>(&'e Engine);
 
 impl<'e> KeysStay<'e> {
@@ -93,7 +93,7 @@ impl Drop for KeysStay<'_> {
     }
 }
 
-/// Lets `work` replay steps on a server, as the thread of the lane with this slot.
+/// Lets `work` replay steps on a server, as the lane's thread with this slot.
 pub fn replay_on<R>(
     server: &dyn Server,
     slot: usize,
@@ -125,18 +125,18 @@ pub fn replay_on<R>(
 }
 
 impl Replay<'_> {
-    /// Begins a file: in the first database.
+    /// Starts a file, in database 0.
     pub fn begin_file(&mut self) {
         self.session = Session::new(0);
     }
 
-    /// What became of the commands so far.
+    /// The result of the commands so far.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
     }
 
-    /// Keys of commands that will run soon are brought near: those that are given to what this
-    /// returns, once that is dropped.
+    /// Prefetches keys of commands that will run soon: those added to the returned value, when it
+    /// is dropped.
     pub fn bring_near(&self) -> Near<'_> {
         let space = &self.turn.engine.space;
         Near { space, db: self.session.db, hashes: SmallVec::new() }
@@ -145,7 +145,7 @@ impl Replay<'_> {
     /// Runs one command.
     ///
     /// # Errors
-    /// What had to be there: a command that this server knows.
+    /// What was expected: a command that this server knows.
     pub fn run(&mut self, args: &[&[u8]]) -> Result<(), &'static str> {
         let (engine, args) = (self.turn.engine, meant(args));
         let found =
@@ -162,7 +162,7 @@ impl Replay<'_> {
         loop {
             match turn.run(&mut self.session, found, args, &mut self.output, &target) {
                 Verdict::Finished => break,
-                // Somebody looks at the partition, or at all of them, for a moment.
+                // Another thread holds the partition, or all of them, for a moment.
                 Verdict::Parked(Park::Token(locking)) => turn.locking = locking,
                 Verdict::Parked(_) => turn.locking = Locking::Upfront,
                 Verdict::Lane | Verdict::Blocked(_) => {

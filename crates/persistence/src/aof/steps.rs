@@ -1,4 +1,4 @@
-//! Steps out of the bytes of an append-only file, sans-IO.
+//! Parses the bytes of an append-only file into steps, sans-IO.
 //!
 //! ```text
 //! #TS:1700000000\r\n                          an annotation: everything after # is passed over
@@ -6,42 +6,41 @@
 //! *1\r\n$5\r\nMULTI\r\n ... *1\r\n$4\r\nEXEC\r\n    a step, of the commands in between
 //! ```
 //!
-//! The caller has a window of the file that begins where the last item ended. It is gone through
-//! from its start each time, so a caller that doubles its window reads each byte a bounded number
-//! of times.
+//! The caller has a window of the file that begins where the last item ended. Each call parses it
+//! from its start, so a caller that doubles its window reads each byte a bounded number of times.
 //!
 //! Invariants
-//! 1. However the file is cut into windows, the same items and the same damage are found.
-//! 2. Work is linear in the window, and nothing is allocated for what a number only promises.
+//! 1. For every division of the file into windows, the same items and the same damage are found.
+//! 2. Work is linear in the window, and an announced number causes no allocation.
 //!
-//! Not here: where the end of the file is, and what half a step there means (`reader`). Tests: at
-//! the foot; fuzzed by `fuzz_aof`.
+//! Not here: where the file ends, and what half a step there means (`reader`). Tests: at the foot;
+//! fuzzed by `fuzz_aof`.
 
 use std::fmt;
 use std::ops::Range;
 
 use pantala_base::simd::find_byte;
 
-/// The longest annotation, with its `#` and its end; Redis reads no longer one.
+/// The longest annotation, including `#` and line end; Redis reads no longer one.
 const MAX_ANNOTATION_BYTES: usize = 1024;
 /// The longest number that can stand after `*` or `$`.
 const MAX_DIGITS: usize = 19;
 /// More arguments than a command can have.
 const MAX_ARGS: u64 = i32::MAX as u64;
 
-/// A step: its commands, as places in the window it was read from. Used again for the next one.
+/// A step: its commands, as ranges of the window it was read from. Reused for the next step.
 #[derive(Clone, Debug, Default)]
 pub struct Step {
     args: Vec<Range<usize>>,
-    /// Where each command's arguments end in `args`.
+    /// The end of each command's arguments in `args`.
     ends: Vec<usize>,
     is_transaction: bool,
 }
 
-/// What stands at the beginning of a window.
+/// The item at the start of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// A step of so many bytes.
+    /// A step.
     Step {
         /// Bytes to take off the window.
         bytes: usize,
@@ -51,23 +50,23 @@ pub enum Item {
         /// Bytes to take off the window.
         bytes: usize,
     },
-    /// Part of an item; the next window must have at least so many bytes more.
+    /// An incomplete item; the next window must be longer by at least `bytes`.
     More {
-        /// One at least.
+        /// How many bytes more, at least one.
         bytes: u64,
-        /// Where in the window the command begins that is not whole.
+        /// The offset in the window of the incomplete command.
         command_at: usize,
     },
 }
 
-/// Bytes that can not be.
+/// Invalid bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Where: in the window from `steps`, in the file from `reader`.
+    /// Their offset: in the window from `steps`, in the file from `reader`.
     pub offset: u64,
-    /// What had to be there.
+    /// What the format requires there.
     pub expected: &'static str,
-    /// What is there, readable.
+    /// What is there, in readable form.
     pub found: String,
 }
 
@@ -80,7 +79,7 @@ impl fmt::Display for Damage {
 impl std::error::Error for Damage {}
 
 impl Step {
-    /// The commands, of this window: each its arguments, one at least.
+    /// The commands, given the window: each a list of at least one argument.
     pub fn commands<'s, 'w>(
         &'s self,
         window: &'w [u8],
@@ -91,17 +90,17 @@ impl Step {
             .map(move |(from, &to)| self.args[from..to].iter().map(move |arg| &window[arg.clone()]))
     }
 
-    /// How many commands there are; MULTI and EXEC do not count.
+    /// How many commands it has, without MULTI and EXEC.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none: `MULTI`, `EXEC`.
+    /// Whether it has no command: `MULTI`, `EXEC`.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Whether MULTI and EXEC stand around it.
+    /// Whether it is enclosed in MULTI and EXEC.
     pub fn is_transaction(&self) -> bool {
         self.is_transaction
     }
@@ -130,10 +129,10 @@ enum Stop {
     Damage(usize, &'static str),
 }
 
-/// Reads the item at the beginning of the window.
+/// Parses the item at the start of the window.
 ///
 /// # Errors
-/// The first bytes that can not be; offsets count from the beginning of the window.
+/// The first invalid bytes; offsets count from the start of the window.
 pub fn next(window: &[u8], step: &mut Step) -> Result<Item, Damage> {
     step.clear();
     let mut at = 0;
@@ -162,7 +161,7 @@ pub fn next(window: &[u8], step: &mut Step) -> Result<Item, Damage> {
     }
 }
 
-/// Sees whether a command ends the step; the end of it.
+/// Checks whether a command ends the step, and returns the end.
 fn take_command(
     window: &[u8],
     at: usize,
@@ -188,7 +187,7 @@ fn take_command(
     }
 }
 
-/// The annotation at this place; where it ends.
+/// Skips the annotation at this place; returns its end.
 fn annotation(window: &[u8], at: usize) -> Result<usize, Stop> {
     let line = &window[at..window.len().min(at + MAX_ANNOTATION_BYTES)];
     match find_byte(line, b'\n') {
@@ -198,7 +197,7 @@ fn annotation(window: &[u8], at: usize) -> Result<usize, Stop> {
     }
 }
 
-/// The command at this place, its arguments appended; where it ends.
+/// Parses the command at this place and appends its arguments; returns its end.
 fn command(window: &[u8], at: usize, step: &mut Step) -> Result<usize, Stop> {
     let begin = at;
     let (count, mut at) = number(window, at, b'*', "a command: '*' and a number of arguments")?;
@@ -223,7 +222,7 @@ fn command(window: &[u8], at: usize, step: &mut Step) -> Result<usize, Stop> {
     Ok(at)
 }
 
-/// A mark, a number, CR and LF: the number, and what follows.
+/// Parses a mark, a number, CR and LF; returns the number and the offset after it.
 fn number(
     window: &[u8],
     at: usize,
@@ -254,7 +253,7 @@ fn number(
 
 #[cold]
 fn damage(window: &[u8], offset: usize, expected: &'static str) -> Damage {
-    /// So much of it is shown.
+    /// How many bytes are shown.
     const SHOWN_BYTES: usize = 24;
     let rest = &window[offset.min(window.len())..];
     let shown = &rest[..rest.len().min(SHOWN_BYTES)];
@@ -267,7 +266,7 @@ fn damage(window: &[u8], offset: usize, expected: &'static str) -> Damage {
 mod tests {
     use super::*;
 
-    /// All items of a file, readable.
+    /// All items of a file, in readable form.
     fn read(file: &[u8]) -> String {
         let (mut text, mut at, mut step) = (String::new(), 0, Step::default());
         while at < file.len() {

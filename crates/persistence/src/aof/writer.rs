@@ -1,4 +1,4 @@
-//! The append-only file as it is written: steps in order, kept as the policy says, and begun anew.
+//! Writes the append-only file: appends steps in order, syncs by the policy, and rewrites.
 //!
 //! ```text
 //!            append ──> increment N ──sync──> durable
@@ -8,24 +8,24 @@
 //!            finish ──> manifest: new base, that increment     and all is kept again
 //! ```
 //!
-//! It starts no thread and asks no clock. Who drives it appends from one thread, and runs what may
-//! take long ([`SyncJob`], [`RemoveJob`]) wherever it likes.
+//! It starts no thread and reads no clock. Its owner appends from one thread, and runs what may
+//! take long ([`SyncJob`], [`RemoveJob`]) on any thread.
 //!
 //! Invariants
-//! 1. What is on disk is at each moment a beginning of the stream of steps, up to
-//!    [`Writer::durable`] at least. An increment is durable before the manifest names the next.
-//! 2. A file of which an append or a sync has failed is never written again, and nothing is durable
-//!    after it until a new base that covers it is in the manifest.
+//! 1. The disk holds a prefix of the stream of steps at each moment, up to [`Writer::durable`] at
+//!    least. An increment is durable before the manifest names the next.
+//! 2. A file whose append or sync has failed is never written again, and nothing after it is
+//!    durable until a new base that covers it is in the manifest.
 //! 3. `durable` never grows while something before it is lost.
-//! 4. No number of a file is used twice, also not after a manifest that may have reached the disk.
-//! 5. After [`Writer::begin_rewrite`] the stream says its database anew, so that each increment can
-//!    be read by itself. (Whoever makes the stream keeps this one.)
+//! 4. No file number is used twice, even after a manifest that may have reached the disk.
+//! 5. After [`Writer::begin_rewrite`] the stream selects its database again, so that each increment
+//!    can be read by itself. (The producer of the stream ensures this.)
 //!
-//! What no process can know: after a sync has failed and the process has ended, the system may show
-//! the next process bytes that the disk does not have. So a fault is worth mending at once.
+//! What no process can know: after a failed sync and the end of the process, the system may show
+//! the next process bytes that the disk does not have. So a fault should be repaired at once.
 //!
-//! Not here: the snapshot itself (it is written at [`Rewrite::base_path`]), refusing clients'
-//! writes while something is lost. Tests: at the foot; `tests/crashes.rs` on a simulated disk.
+//! Not here: the snapshot itself (it is written to [`Rewrite::base_path`]), refusing clients'
+//! writes after a fault. Tests: at the foot; `tests/crashes.rs` on a simulated disk.
 
 use std::fmt;
 use std::io;
@@ -37,7 +37,7 @@ use super::layout::{BaseKind, Layout, LayoutError};
 use super::manifest::{self, Manifest, Part};
 use crate::disk::{Disk, DiskFile};
 
-/// Writes the append-only file: appends, syncs, rewrites. See the diagram above the module.
+/// Writes the append-only file: appends, syncs, rewrites.
 pub struct Writer {
     disk: Arc<dyn Disk>,
     layout: Layout,
@@ -56,19 +56,19 @@ pub struct Writer {
     growth: Growth,
 }
 
-/// Where no file is, and one is wanted, a rewrite that has not even begun is tried again after so
-/// long.
+/// How long to wait before a rewrite is tried again that could not even begin, when there is no
+/// file.
 const MISSING_MS: u64 = 1_000;
 
-/// A file that several threads sync.
+/// A file that several threads may sync.
 struct Synced {
     file: Arc<dyn DiskFile>,
     has_failed: Mutex<bool>,
 }
 
 impl Synced {
-    /// Syncs it, one thread at a time. The system tells of a failure once; here it is remembered,
-    /// so that nobody takes the next sync's success for his own.
+    /// Syncs it, one thread at a time. The system reports a failure once; it is remembered here, so
+    /// that no thread takes a later success for its own.
     fn sync(&self) -> io::Result<()> {
         let mut has_failed = self.has_failed.lock().unwrap_or_else(PoisonError::into_inner);
         if *has_failed {
@@ -78,31 +78,32 @@ impl Synced {
     }
 }
 
-/// The increment that is written.
+/// The increment that is being written.
 struct Increment {
     file: Arc<Synced>,
     part: Part,
-    /// Whether the manifest names it; else it is a temporary file until the rewrite is finished.
+    /// Whether the manifest names it; otherwise it is a temporary file until the rewrite is
+    /// finished.
     is_named: bool,
-    /// Its length, of whole steps.
+    /// Its length in bytes, of whole steps.
     bytes: u64,
-    /// What of the stream this file has kept.
+    /// The stream offset up to which it was synced.
     synced: u64,
-    /// Its number among all files this writer has opened.
+    /// Its number among all files that this writer has opened.
     number: u64,
     room: Room,
 }
 
-/// Room on the disk that is set aside for a file before it is written: it is cheaper to get much of
-/// it at once. It is a part of what the file has already, so that small files take no more than
-/// they need, and goes back when the file is closed.
+/// Disk space that is preallocated for a file, since getting much at once is cheaper. It is
+/// proportional to the file, so small files take no more than they need, and is released when the
+/// file is closed.
 struct Room {
-    /// Up to here nothing more is asked for.
+    /// The offset up to which space was preallocated.
     until: u64,
     has_some: bool,
 }
 
-/// The smallest and the largest room that is set aside, and what part of the file it is.
+/// The least and the most bytes to preallocate, and which part of the file they are.
 const ROOM_MIN_BYTES: u64 = 1 << 20;
 const ROOM_MAX_BYTES: u64 = 64 << 20;
 const ROOM_PART: u64 = 4;
@@ -112,7 +113,7 @@ impl Room {
         Room { until: bytes, has_some: false }
     }
 
-    /// The file has grown to so many bytes.
+    /// Preallocates if needed, when the file has grown to this many bytes.
     fn grow(&mut self, file: &dyn DiskFile, bytes: u64) {
         if bytes < self.until {
             return;
@@ -123,7 +124,7 @@ impl Room {
         } else if file.set_room_aside(bytes, more) {
             (self.until, self.has_some) = (bytes + more, true);
         } else {
-            // It is full, or cannot do that: it goes without.
+            // The disk is full, or does not support it: continue without.
             self.until = u64::MAX;
         }
     }
@@ -137,21 +138,21 @@ impl Drop for Increment {
     }
 }
 
-/// Why there is no increment, or one that does not count yet.
+/// Why there is no increment, or only one that does not count yet.
 #[derive(Clone, Debug)]
 enum Closed {
-    /// It is written, or was never asked for.
+    /// An increment is being written, or none was requested.
     No,
     Off,
     Fault(String),
 }
 
-/// Something has failed. Told once by the act that met it; see [`Writer::fault`].
+/// A failure. Returned once, by the operation that met it; see [`Writer::fault`].
 #[derive(Debug)]
 pub struct Fault {
-    /// Where.
+    /// The file.
     pub path: PathBuf,
-    /// What the operating system said.
+    /// The error of the operating system.
     pub error: io::Error,
 }
 
@@ -177,27 +178,27 @@ impl From<LayoutError> for Fault {
     }
 }
 
-/// A rewrite that has begun: the moment of the snapshot is where the stream is now.
+/// A rewrite in progress: its snapshot is of the moment at which the rewrite began.
 #[derive(Debug)]
 pub struct Rewrite {
     number: u64,
     base: Part,
-    /// The first increment that is not covered by the snapshot.
+    /// The first increment that the snapshot does not cover.
     first_kept: u64,
-    /// Where the snapshot is to be written, and synced.
+    /// The path to which the snapshot must be written and synced.
     pub base_path: PathBuf,
-    /// The offset of its moment.
+    /// The stream offset of that moment.
     pub offset: u64,
 }
 
-/// A sync that is due; run it anywhere, and give [`Writer::end_sync`] what came of it.
+/// A pending sync; run it on any thread, and give the result to [`Writer::end_sync`].
 pub struct SyncJob {
     file: Arc<Synced>,
     upto: u64,
     number: u64,
 }
 
-/// What came of a [`SyncJob`].
+/// The result of a [`SyncJob`].
 #[must_use = "the writer has to be told"]
 pub struct SyncDone {
     outcome: io::Result<()>,
@@ -213,7 +214,7 @@ impl SyncJob {
     }
 }
 
-/// Files that count no more; run it anywhere, and give [`Writer::end_removal`] what came of it.
+/// Files to be removed; run it on any thread, and give the result to [`Writer::end_removal`].
 pub struct RemoveJob {
     disk: Arc<dyn Disk>,
     layout: Layout,
@@ -221,7 +222,7 @@ pub struct RemoveJob {
 }
 
 impl RemoveJob {
-    /// Removes them, and says which are gone. May take long.
+    /// Removes the files, and returns the removed parts. May take long.
     pub fn run(self) -> Vec<Part> {
         let is_gone = |part: &Part| match self.disk.remove(&self.layout.path(&part.name)) {
             Ok(()) => true,
@@ -232,7 +233,7 @@ impl RemoveJob {
 }
 
 impl Writer {
-    /// With what is on disk, and nothing written yet. `offset` is where the stream is.
+    /// A writer for the files on disk, with nothing open yet. `offset` is the stream's position.
     pub fn new(
         disk: Arc<dyn Disk>,
         layout: Layout,
@@ -258,8 +259,8 @@ impl Writer {
         }
     }
 
-    /// Goes on where the files end: what they hold has been loaded, and nothing has changed since.
-    /// Without files it begins with an empty increment, so nothing may have been loaded.
+    /// Continues where the files end: their content has been loaded, and nothing has changed since.
+    /// Without files it starts with an empty increment, so nothing may have been loaded.
     ///
     /// # Errors
     /// Nothing is written.
@@ -278,7 +279,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Opens the last increment. Whoever wrote them may have ended before syncing.
+    /// Opens the last increment and syncs it, as its last writer may not have.
     fn reopen(&mut self) -> Result<(), LayoutError> {
         for part in self.manifest.increments.clone() {
             let path = self.layout.path(&part.name);
@@ -293,7 +294,7 @@ impl Writer {
         kept.map_err(|error| LayoutError::Disk(directory.to_owned(), error))
     }
 
-    /// Bytes of the base, and of all increments.
+    /// Bytes of the base, and of all files.
     fn sizes(&self) -> Result<(u64, u64), LayoutError> {
         let size = |part: &Part| {
             let path = self.layout.path(&part.name);
@@ -304,12 +305,11 @@ impl Writer {
         Ok((base, increments))
     }
 
-    /// Appends whole steps, with a time stamp before them if one is given and the second is a new
-    /// one (`aof-timestamp-enabled`). Without a file they are dropped.
+    /// Appends whole steps, preceded by a time stamp if one is given and its second is new
+    /// (`aof-timestamp-enabled`). Without a file they are dropped.
     ///
     /// # Errors
-    /// The file is closed; these steps, and those that follow, are lost until a rewrite is
-    /// finished.
+    /// The file is closed; these steps and later ones are lost until a rewrite is finished.
     pub fn append(&mut self, steps: &[u8], unix_s: Option<i64>) -> Result<(), Fault> {
         self.written += steps.len() as u64;
         if steps.is_empty() {
@@ -343,7 +343,7 @@ impl Writer {
         }
     }
 
-    /// The sync that would make everything appended so far durable; `None` if it is.
+    /// The sync that would make everything appended so far durable; `None` if it is durable.
     pub fn begin_sync(&self) -> Option<SyncJob> {
         let increment = self.increment.as_ref()?;
         (increment.synced < self.written).then(|| SyncJob {
@@ -353,7 +353,7 @@ impl Writer {
         })
     }
 
-    /// Takes what came of a sync.
+    /// Takes the result of a sync.
     ///
     /// # Errors
     /// The disk has failed: the file is closed, as after a failed append.
@@ -403,7 +403,7 @@ impl Writer {
         fault
     }
 
-    /// The base that is being written has nothing that follows it.
+    /// Gives up the rewrite in progress: no increment follows its base.
     fn give_up_rewrite(&mut self, increment: &Path) {
         let _stays_until_the_next_start = self.disk.remove(increment);
         self.rewrite = None;
@@ -417,11 +417,12 @@ impl Writer {
         }
     }
 
-    /// Begins a rewrite: what is appended from now on goes to a new increment, and the snapshot is
-    /// to be taken of this very moment. Waits for the disk, to sync the old increment.
+    /// Begins a rewrite: later steps go to a new increment, and the snapshot must be of this very
+    /// moment. Waits for the disk, to sync the old increment.
     ///
     /// # Errors
-    /// There is no rewrite. [`Writer::fault`] says whether the increment failed; else it goes on.
+    /// There is no rewrite. [`Writer::fault`] tells whether the increment failed; otherwise it
+    /// continues.
     pub fn begin_rewrite(&mut self, kind: BaseKind) -> Result<Rewrite, Fault> {
         let begun = self.begin_increment();
         begun.inspect_err(|_| self.growth.failed())?;
@@ -455,7 +456,7 @@ impl Writer {
         Ok(())
     }
 
-    /// An increment that counts from now on. On an error nothing has changed.
+    /// Starts an increment that counts at once. On an error nothing has changed.
     fn begin_named(&mut self, part: Part) -> Result<(), Fault> {
         let path = self.layout.path(&part.name);
         let file = self.disk.create(&path).map_err(|error| Fault { path, error })?;
@@ -465,7 +466,7 @@ impl Writer {
         }
         let part = Part { base: manifest.base.as_ref().map(|base| base.seq), ..part };
         manifest.increments.push(part.clone());
-        // After an error the one on disk may be either: the new one names an empty file more.
+        // After an error the disk may have either manifest: the new one names one empty file more.
         self.layout.store(&*self.disk, &manifest)?;
         self.manifest = manifest;
         self.set_increment(file, part, 0, true);
@@ -486,11 +487,11 @@ impl Writer {
         self.increment = Some(Increment { file, part, is_named, bytes, synced, number, room });
     }
 
-    /// The snapshot is whole, synced, and at [`Rewrite::base_path`]: from now on it counts, and
-    /// what it stands for is history.
+    /// Finishes a rewrite whose snapshot is complete and synced at [`Rewrite::base_path`]: it
+    /// becomes the base, and what it replaces becomes history.
     ///
     /// # Errors
-    /// The rewrite has failed. What was kept before is kept.
+    /// The rewrite has failed. The old files stay current.
     pub fn finish_rewrite(&mut self, rewrite: Rewrite) -> Result<(), Fault> {
         if self.rewrite != Some(rewrite.number) {
             self.abandon_rewrite(&rewrite);
@@ -539,7 +540,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The snapshot has failed, or is no longer wanted. What was kept before is kept.
+    /// Gives up a rewrite whose snapshot has failed or is not needed. The old files stay current.
     pub fn abandon_rewrite(&mut self, rewrite: &Rewrite) {
         let _was_never_written = self.disk.remove(&rewrite.base_path);
         if self.rewrite == Some(rewrite.number) {
@@ -549,24 +550,24 @@ impl Writer {
         }
     }
 
-    /// An increment that no manifest names is of no use without its base.
+    /// Drops an increment that no manifest names: it is useless without its base.
     fn drop_unnamed(&mut self) {
         if let Some(increment) = self.increment.take_if(|increment| !increment.is_named) {
             let _is_gone = self.disk.remove(&self.layout.temporary_path(&increment.part));
         }
     }
 
-    /// Files that are history, to be removed.
+    /// The job to remove files that are history, if there are any.
     pub fn begin_removal(&self) -> Option<RemoveJob> {
         let parts = self.manifest.history.clone();
         let (disk, layout) = (Arc::clone(&self.disk), self.layout.clone());
         (!parts.is_empty()).then_some(RemoveJob { disk, layout, parts })
     }
 
-    /// They are gone: the manifest names them no more.
+    /// Removes deleted files from the manifest.
     ///
     /// # Errors
-    /// It still does, which does no harm.
+    /// The manifest still names them, which does no harm.
     pub fn end_removal(&mut self, gone: &[Part]) -> Result<(), Fault> {
         let mut manifest = self.manifest.clone();
         manifest.history.retain(|part| !gone.contains(part));
@@ -575,7 +576,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes no more (`appendonly no`). The files stay; a rewrite begins anew.
+    /// Stops writing (`appendonly no`). The files stay; a rewrite starts again.
     ///
     /// # Errors
     /// The last sync failed.
@@ -588,28 +589,28 @@ impl Writer {
         synced
     }
 
-    /// Where the stream is: the bytes that have been given to [`Writer::append`].
+    /// The position of the stream: bytes given to [`Writer::append`].
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Everything before this offset is there after a crash.
+    /// Everything before this offset survives a crash.
     pub fn durable(&self) -> u64 {
         self.durable
     }
 
-    /// Whether what is appended counts: after a fault it does not until a rewrite is finished.
+    /// Whether appended steps are kept: after a fault they are not, until a rewrite is finished.
     pub fn is_kept(&self) -> bool {
         self.increment.as_ref().is_some_and(|increment| increment.is_named)
     }
 
-    /// The increment that counts, and how much is in it.
+    /// The number of the current increment, and its length.
     pub fn position(&self) -> Option<(u64, u64)> {
         let increment = self.increment.as_ref().filter(|increment| increment.is_named);
         increment.map(|increment| (increment.part.seq, increment.bytes))
     }
 
-    /// What has failed, and is not mended yet: clients' writes are to be refused.
+    /// The failure that is not repaired yet: clients' writes must be refused.
     pub fn fault(&self) -> Option<&str> {
         match &self.closed {
             Closed::Fault(what) => Some(what),
@@ -617,13 +618,13 @@ impl Writer {
         }
     }
 
-    /// Whether a rewrite is under way.
+    /// Whether a rewrite is in progress.
     pub fn is_rewriting(&self) -> bool {
         self.rewrite.is_some()
     }
 
-    /// Whether a rewrite is due by itself: after a fault, by growth, or because the first one has
-    /// failed. `idle_ms`: since the last one ended.
+    /// Whether an automatic rewrite is due: after a fault, by growth, or because the first one has
+    /// failed. `idle_ms`: time since the last one ended.
     pub fn is_rewrite_due(&self, rules: GrowthRules, idle_ms: u64) -> bool {
         if self.rewrite.is_some() || self.growth.retry_after_ms() > idle_ms {
             return false;
@@ -632,12 +633,12 @@ impl Writer {
         self.fault().is_some() || is_missing || (self.is_kept() && self.growth.is_due(rules))
     }
 
-    /// How large the files are, and were.
+    /// The current and past sizes of the files.
     pub fn growth(&self) -> &Growth {
         &self.growth
     }
 
-    /// The files that count.
+    /// The current files.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -651,7 +652,7 @@ mod tests {
 
     use super::*;
 
-    /// A file that has room as long as there is some.
+    /// A file with preallocation as long as there is space.
     struct Roomy(Mutex<(u64, Vec<(u64, u64)>)>);
 
     impl DiskFile for Roomy {
@@ -723,7 +724,7 @@ mod tests {
             rewrite
         }
 
-        /// The manifest on disk, and what is in the files.
+        /// Compares the manifest on disk, and the content of the files.
         #[track_caller]
         fn check(&self, expected: &str) {
             let manifest = layout().read(&self.disk).expect("read").expect("there is one");

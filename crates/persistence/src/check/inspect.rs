@@ -1,4 +1,4 @@
-//! One file, or all files of a manifest: what is in it, and what is wrong.
+//! Inspects one file, or all files of a manifest: content and damage.
 //!
 //! Tests: in `check`.
 
@@ -14,18 +14,18 @@ use crate::aof::{Layout, Part};
 use crate::disk::{Disk, directory_of, read_whole};
 use crate::snapshot::name::files_of;
 
-/// What an inspection has found.
+/// The result of an inspection.
 #[derive(Debug, Default)]
 pub struct Inspection {
-    /// To be told, in order.
+    /// The report, in order.
     pub lines: Vec<String>,
-    /// Nothing is wrong.
+    /// Whether nothing is wrong.
     pub is_whole: bool,
-    /// All that is wrong: this file has a torn end that can be cut.
+    /// Set if the only fault is that this file has a torn end that can be cut.
     pub torn: Option<(PathBuf, Torn)>,
 }
 
-/// Looks at a file, a manifest, or the directory of one.
+/// Inspects a file, a manifest, or the directory of one.
 pub fn inspect(disk: &dyn Disk, path: &Path) -> Inspection {
     let looked = match find_manifest(disk, path) {
         Ok(Some(manifest)) => inspect_manifest(disk, &manifest),
@@ -38,7 +38,7 @@ pub fn inspect(disk: &dyn Disk, path: &Path) -> Inspection {
     })
 }
 
-/// The file, or all files of one of Dragonfly's snapshots.
+/// Inspects the file, or all files of a snapshot of Dragonfly.
 fn inspect_files(disk: &dyn Disk, path: &Path) -> io::Result<Inspection> {
     let files = files_of(disk, path)?;
     let mut found = Inspection { is_whole: true, ..Inspection::default() };
@@ -51,7 +51,7 @@ fn inspect_files(disk: &dyn Disk, path: &Path) -> io::Result<Inspection> {
     Ok(found)
 }
 
-/// The manifest that is meant; `None`: it is some other file.
+/// The path of the manifest; `None`: it is another file.
 pub fn find_manifest(disk: &dyn Disk, path: &Path) -> Result<Option<PathBuf>, String> {
     if path.extension().is_some_and(|ending| ending == "manifest") {
         return Ok(Some(path.to_owned()));
@@ -66,7 +66,7 @@ pub fn find_manifest(disk: &dyn Disk, path: &Path) -> Result<Option<PathBuf>, St
     }
 }
 
-/// The parts of a manifest, and where they lie.
+/// The parts of a manifest, and their layout.
 pub fn read_manifest(disk: &dyn Disk, path: &Path) -> Result<(Layout, Manifest), String> {
     let text = read_whole(disk, path, MAX_BYTES).map_err(|error| error.to_string())?;
     let manifest = Manifest::parse(&text).map_err(|error| error.to_string())?;
@@ -101,7 +101,7 @@ fn inspect_file(disk: &dyn Disk, file: &PartFile, found: &mut Inspection) {
         Ok(None) => {}
         Ok(Some(torn)) => {
             found.is_whole = false;
-            // Only where nothing else is wrong can a cut make it whole.
+            // A cut makes the set whole only if nothing else is wrong.
             let can_be_cut = file.is_last && was_whole;
             found.torn = can_be_cut.then(|| (file.path.clone(), torn));
         }
@@ -113,7 +113,7 @@ fn inspect_file(disk: &dyn Disk, file: &PartFile, found: &mut Inspection) {
     }
 }
 
-/// Tells what is in one file; its torn end, or why it can not be read on.
+/// Reports the content of a file; returns its torn end, or why it cannot be read on.
 fn look(disk: &dyn Disk, file: &PartFile, lines: &mut Vec<String>) -> Result<Option<Torn>, String> {
     let told = |error: io::Error| error.to_string();
     let path = file.path.display();

@@ -1,18 +1,18 @@
-//! The steps of an append-only file as lines of JSON: change capture for those who read files.
+//! Prints the steps of an append-only file as lines of JSON: change capture from files.
 //!
 //! ```text
 //! {"file":"a.1.incr.aof","offset":23,"bytes":31,"time":1700000000,
 //!  "commands":[{"db":0,"args":["SET","k","v"]}]}
 //! ```
 //!
-//! A line is a step: several commands are one transaction. `offset` is where it begins in its file.
-//! An argument that is not UTF-8 is `{"hex":"ff00"}`. `time`, in seconds since 1970, is that of the
-//! last time stamp before it, where the file has any. SELECT is not shown: `db` says it.
+//! A line is a step: several commands are one transaction. `offset` is its start in the file. An
+//! argument that is not UTF-8 is `{"hex":"ff00"}`. `time`, in seconds since 1970, is the last time
+//! stamp before it, where the file has any. SELECT is not shown: `db` has the database.
 //!
 //! Invariants
-//! 1. A step is written when it is whole, once, in order.
+//! 1. A step is printed once it is whole, exactly once, in order.
 //!
-//! Not here: snapshots, which hold no steps; they are passed over. Tests: at the foot.
+//! Not here: snapshots, which hold no steps; they are skipped. Tests: at the foot.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use crate::aof::load::{begins_with_snapshot, skip_to};
 use crate::aof::reader::{Found, ReadError, StepReader};
 use crate::disk::Disk;
 
-/// Writes the steps of a file, or of all files of a manifest.
+/// Prints the steps of a file, or of all files of a manifest.
 pub fn print(path: &Path, follows: bool, around: &mut Surroundings<'_>) -> io::Result<Status> {
     let manifest = match find_manifest(around.disk, path) {
         Ok(manifest) => manifest,
@@ -73,11 +73,11 @@ fn files_of(disk: &dyn Disk, manifest: &Path) -> Result<Vec<PartFile>, String> {
     part_files(disk, &layout, &manifest).map_err(|error| error.to_string())
 }
 
-/// Why printing ended before the file did.
+/// Why printing ended early.
 enum Stop {
     Write(io::Error),
     Broken(String),
-    /// Nobody wants to follow any more.
+    /// Following was ended.
     Over,
 }
 
@@ -100,12 +100,12 @@ impl<'p> Printer<'p> {
         Printer { file, manifest, follows, db: 0, time: None }
     }
 
-    /// Prints one file, to where another follows it.
+    /// Prints one file, up to where another follows it.
     fn print(&mut self, around: &mut Surroundings<'_>) -> Result<(), Stop> {
         let mut offset = self.begin(around.disk)?;
         loop {
             let bytes = around.disk.size(&self.file.path)?;
-            // Asked before the end is looked at: what is there then is all of it.
+            // Checked before the end is read: what is there then is everything.
             let is_over = self.has_follower(around.disk);
             let input = skip_to(around.disk, &self.file.path, offset)?;
             let mut reader = StepReader::new(input, Vec::new(), offset, bytes);
@@ -125,7 +125,7 @@ impl<'p> Printer<'p> {
         }
     }
 
-    /// Where steps begin: behind a snapshot.
+    /// The offset of the first step, after a snapshot if there is one.
     fn begin(&self, disk: &dyn Disk) -> Result<u64, Stop> {
         let mut input = disk.open_to_read(&self.file.path)?;
         let (ahead, is_snapshot) = begins_with_snapshot(&mut input)?;
@@ -136,7 +136,7 @@ impl<'p> Printer<'p> {
         counted.map(|counted| counted.bytes).map_err(Stop::Broken)
     }
 
-    /// Whether the manifest names a file behind this one.
+    /// Whether the manifest names a file after this one.
     fn has_follower(&self, disk: &dyn Disk) -> bool {
         let Some(manifest) = self.manifest else { return false };
         let Ok((_, manifest)) = read_manifest(disk, manifest) else { return false };
@@ -167,7 +167,7 @@ impl<'p> Printer<'p> {
         }
     }
 
-    /// The step as JSON; nothing for one that only selects a database.
+    /// The step as JSON; nothing for a step that only selects a database.
     fn line(&mut self, reader: &StepReader) -> Option<Value> {
         let mut commands = Vec::new();
         for command in reader.step().commands(reader.window()) {

@@ -1,4 +1,4 @@
-//! What is in a file, and where it breaks: `pantala check` and `pantala journal`.
+//! Inspecting files: `pantala check` and `pantala journal`.
 //!
 //! ```text
 //! pantala check FILE...           snapshot, increment, base, manifest, or their directory
@@ -10,13 +10,13 @@
 //! | file | what |
 //! |---|---|
 //! | here | arguments, exit status |
-//! | `inspect` | one file or manifest: what is in it, what is wrong |
-//! | `snapshot` | counting what is in a snapshot |
+//! | `inspect` | one file or manifest: content, damage |
+//! | `snapshot` | counting the entries of a snapshot |
 //! | `journal` | lines of JSON |
 //!
 //! Invariants
 //! 1. Nothing on disk changes without `--fix`, and with it only a torn end is cut, of the last file
-//!    that holds anything: damage before the end is told, never cut.
+//!    that holds anything: damage before the end is reported, never cut.
 //!
 //! Not here: the process (`pantala-server`'s `main`). Tests: at the foot of the files.
 
@@ -30,27 +30,27 @@ use std::path::Path;
 use crate::disk::Disk;
 use inspect::Inspection;
 
-/// What was found, as an exit status.
+/// The result as an exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Status {
-    /// All is whole.
+    /// Everything is whole.
     Whole = 0,
-    /// Something is broken, and is still.
+    /// Something is broken, and was not repaired.
     Broken = 1,
-    /// The arguments are wrong.
+    /// The arguments are invalid.
     Usage = 2,
 }
 
-/// What a command works with.
+/// The environment of a command.
 pub struct Surroundings<'s> {
-    /// Where files are.
+    /// The files.
     pub disk: &'s dyn Disk,
-    /// Whom questions are asked.
+    /// Answers to questions.
     pub input: &'s mut dyn BufRead,
-    /// Where everything is told.
+    /// The report.
     pub output: &'s mut dyn Write,
-    /// Waits for a moment, for who follows a file; false to end.
+    /// Waits a moment when following a file; returns false to end.
     pub pause: &'s mut dyn FnMut() -> bool,
 }
 
@@ -69,7 +69,7 @@ journal writes the steps of an append-only file, one line of JSON each.
 /// Runs `check` or `journal`, if the first argument is one of them.
 ///
 /// # Errors
-/// Its output can not be written.
+/// The output cannot be written.
 pub fn run(args: &[String], around: &mut Surroundings<'_>) -> Option<std::io::Result<Status>> {
     let (name, rest) = args.split_first()?;
     match name.as_str() {
@@ -79,7 +79,7 @@ pub fn run(args: &[String], around: &mut Surroundings<'_>) -> Option<std::io::Re
     }
 }
 
-/// Flags of these names, each once, and what else there is; `None`: something is not known.
+/// Splits off the flags with these names, each at most once; `None`: an unknown flag.
 fn split_flags<'a, const N: usize>(
     args: &'a [String],
     names: [&str; N],
@@ -118,7 +118,7 @@ fn check(args: &[String], around: &mut Surroundings<'_>) -> std::io::Result<Stat
     Ok(status)
 }
 
-/// Cuts off what is torn, if nothing else is wrong; whether all is whole now.
+/// Cuts off a torn end, if nothing else is wrong; returns whether everything is whole now.
 fn mend(found: &Inspection, is_sure: bool, around: &mut Surroundings<'_>) -> std::io::Result<bool> {
     let Some((path, torn)) = &found.torn else {
         writeln!(around.output, "nothing is cut: what follows the damage would be lost")?;

@@ -1,4 +1,4 @@
-//! What is in a snapshot: every entry is read, and counted.
+//! Counts the content of a snapshot: every entry is read.
 //!
 //! Tests: at the foot.
 
@@ -14,12 +14,12 @@ use pantala_settings::Settings;
 
 use crate::loading::{Batch, Part, read_file};
 
-/// What was counted.
+/// The counts.
 #[derive(Debug, Default)]
 pub struct Counted {
-    /// Bytes of the snapshot; its file may have more.
+    /// Bytes of the snapshot; the file may have more.
     pub bytes: u64,
-    /// The number in its head.
+    /// The version in its head.
     version: u16,
     /// Keys by database.
     databases: BTreeMap<u32, u64>,
@@ -27,14 +27,14 @@ pub struct Counted {
     types: BTreeMap<&'static str, u64>,
     with_deadline: u64,
     functions: u64,
-    /// What the file says of itself.
+    /// The server and version named in the file.
     written_by: Option<String>,
 }
 
 /// Reads a snapshot to its end.
 ///
 /// # Errors
-/// Where it is damaged, and what had to be there.
+/// Where it is damaged, and what was expected there.
 pub fn count(file: &mut dyn Read, file_bytes: u64) -> Result<Counted, String> {
     let limits = rdb_limits(&Settings::defaults());
     let options =
@@ -115,7 +115,7 @@ mod tests {
     use super::super::Status;
     use super::super::tests::{call, disk, put};
 
-    /// What redis-server 7.0.15 writes for an empty dataset, up to its checksum.
+    /// The bytes that redis-server 7.0.15 writes for an empty dataset, up to the checksum.
     fn empty() -> Vec<u8> {
         let mut bytes = b"REDIS0010\xfa\x09redis-ver\x067.0.15\xff".to_vec();
         let checksum = pantala_base::crc::crc64(0, &bytes);

@@ -1,11 +1,11 @@
-//! Files that a server has left which was killed while it wrote a snapshot: `temp-PID.rdb`, or one
-//! for replicas: `temp-repl-PID.rdb`, before that `temp-repl-PID.rdb.part`.
+//! Removes files of a server that was killed while it wrote a snapshot: `temp-PID.rdb`, or for
+//! replicas `temp-repl-PID.rdb`, earlier `temp-repl-PID.rdb.part`.
 //!
 //! Invariants
 //! 1. Only regular files of exactly these names are removed, in the one directory.
-//! 2. Not while a process of that number lives, nor while anybody holds the lock that
-//!    [`RealDisk::create`](super::RealDisk) takes: a process in another container is not seen, but
-//!    its lock is.
+//! 2. Nothing is removed while a process with that number lives, or while any process holds the
+//!    lock that [`RealDisk::create`](super::RealDisk) takes: a process in another container is not
+//!    visible, but its lock is.
 //!
 //! Tests: at the foot.
 
@@ -13,7 +13,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-/// The process that writes, or has written, a file of this name.
+/// The number of the process that writes, or has written, a file with this name.
 fn writer_of(name: &str) -> Option<u32> {
     let number = name.strip_prefix("temp-")?;
     let digits = match number.strip_prefix("repl-") {
@@ -24,24 +24,24 @@ fn writer_of(name: &str) -> Option<u32> {
     digits.parse().ok().filter(|_| is_number)
 }
 
-/// Whether a process may live, and not this one. Without `/proc` all others do.
+/// Whether another process with this number may live. Without `/proc` all may.
 pub fn may_live(process: u32) -> bool {
     let proc = Path::new("/proc");
     process != std::process::id()
         && (proc.join(process.to_string()).exists() || !proc.join("self").exists())
 }
 
-/// Whether nobody writes this regular file.
+/// Whether no process writes this regular file.
 fn is_abandoned(path: &Path) -> bool {
-    // Opened only when it is known that this does not wait: not a pipe.
+    // Opened only when it is known that this does not block: not a pipe.
     let is_file = fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
     is_file && File::open(path).is_ok_and(|file| file.try_lock().is_ok())
 }
 
-/// Removes them, before this process writes any; the names of those that are gone.
+/// Removes such files, before this process writes any; returns the names of the removed ones.
 ///
 /// # Errors
-/// The directory can not be read, or one of them not removed.
+/// The directory cannot be read, or a file cannot be removed.
 pub fn remove(directory: &Path) -> io::Result<Vec<String>> {
     let mut removed = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -96,7 +96,7 @@ mod tests {
         for name in left.iter().map(String::as_str).chain(kept) {
             fs::write(directory.join(name), "x").expect("written");
         }
-        // Its number is that of a directory: never touched.
+        // A directory has that number's name: it is never touched.
         fs::create_dir(directory.join("temp-4000000000.rdb")).expect("made");
         let path = directory.join(&left[0]);
         let written = RealDisk.create(&path).expect("created");

@@ -1,16 +1,16 @@
-//! What persistence does with files: a trait, the real disk and a simulated one.
+//! File access of persistence: a trait, the real disk and a simulated one.
 //!
-//! | act | what it promises |
+//! | operation | what it promises |
 //! |---|---|
-//! | [`DiskFile::append`] | the bytes are seen by who reads; after a crash some may be missing |
-//! | [`DiskFile::sync`] | what was appended before it is there after a crash, if the name is |
-//! | [`Disk::rename`], [`Disk::create`], [`Disk::remove`] | seen at once, in one step |
-//! | [`Disk::sync_directory`] | the names in it are there after a crash |
+//! | [`DiskFile::append`] | readers see the bytes; after a crash some may be missing |
+//! | [`DiskFile::sync`] | everything appended before survives a crash, if the name does |
+//! | [`Disk::rename`], [`Disk::create`], [`Disk::remove`] | visible at once, atomic |
+//! | [`Disk::sync_directory`] | the names in it survive a crash |
 //!
 //! Invariants
-//! 1. A file whose append or sync has failed is not to be trusted again: how much of it reaches the
-//!    disk is unknown, and a later sync that succeeds says nothing of what came before it.
-//! 2. A file that must be whole or not there at all is put in place by [`replace`].
+//! 1. A file whose append or sync has failed must not be trusted again: how much of it reaches the
+//!    disk is unknown, and a later successful sync says nothing about what came before it.
+//! 2. A file that must be whole or absent is put in place by [`replace`].
 //!
 //! Not here: which files there are (`aof`, `snapshot`). Tests: `simulated`, and at the foot.
 
@@ -24,40 +24,40 @@ use std::sync::Arc;
 
 pub use real::RealDisk;
 
-/// A place for files. Paths are as the operating system takes them.
+/// A file system. Paths are as the operating system takes them.
 pub trait Disk: Send + Sync {
-    /// A new file, or an old one made empty, to append to.
+    /// Creates a file, or truncates an existing one, to append to it.
     ///
     /// # Errors
-    /// Those of the operating system, as for every act here.
+    /// Those of the operating system, as for every operation here.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// A file that is there, to append to.
+    /// Opens an existing file to append to it.
     ///
     /// # Errors
     /// It is missing, or may not be written.
     fn open_to_append(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// A file that is there, to read from its start.
+    /// Opens an existing file to read it from its start.
     ///
     /// # Errors
     /// It is missing, or may not be read.
     fn open_to_read(&self, path: &Path) -> io::Result<Box<dyn io::Read + Send>>;
 
-    /// How many bytes a file has.
+    /// The length of a file in bytes.
     ///
     /// # Errors
     /// It is missing.
     fn size(&self, path: &Path) -> io::Result<u64>;
 
-    /// Cuts a file's end off, and syncs it.
+    /// Truncates a file, and syncs it.
     ///
     /// # Errors
     /// It is missing, or may not be written.
     fn truncate(&self, path: &Path, bytes: u64) -> io::Result<()>;
 
-    /// Another name for a file, in place of whatever had that name. Between two directories of one
-    /// file system a crash leaves it in one of them at least.
+    /// Renames a file, replacing whatever has the new name. Between two directories of one file
+    /// system, a crash leaves it in at least one of them.
     ///
     /// # Errors
     /// It is missing, or a directory may not be written.
@@ -69,13 +69,13 @@ pub trait Disk: Send + Sync {
     /// It is missing, or the directory may not be written.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes a directory; one that is there will do.
+    /// Creates a directory, unless it exists.
     ///
     /// # Errors
-    /// It can not be made.
+    /// It cannot be created.
     fn create_directory(&self, path: &Path) -> io::Result<()>;
 
-    /// Keeps what was created, renamed and removed in a directory.
+    /// Makes creations, renames and removals in a directory durable.
     ///
     /// # Errors
     /// The disk has failed.
@@ -94,46 +94,46 @@ pub trait Disk: Send + Sync {
     /// It is missing, or may not be read.
     fn list_with_times(&self, path: &Path) -> io::Result<Vec<(i64, String)>>;
 
-    /// Whether there is a file of this name. What may not be looked at counts as there.
+    /// Whether a file with this name exists. If that cannot be checked, it counts as existing.
     fn exists(&self, path: &Path) -> bool {
         !matches!(self.size(path), Err(error) if error.kind() == io::ErrorKind::NotFound)
     }
 }
 
-/// A file that is written. One thread appends; another may sync meanwhile.
+/// A file being written. One thread appends; another may sync meanwhile.
 pub trait DiskFile: Send + Sync {
-    /// Appends all of the bytes.
+    /// Appends all bytes.
     ///
     /// # Errors
     /// Some of the bytes may have been appended.
     fn append(&self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Writes over the first bytes, which are there. A crash may leave the old ones or the new.
+    /// Overwrites the first bytes, which must exist. A crash may leave the old ones or the new.
     ///
     /// # Errors
     /// They may have been written or not.
     fn write_over_start(&self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Sets room aside for what will be appended from this offset on, the end of the file, whose
-    /// length stays: then appending takes less time. Whether that was done.
+    /// Preallocates space from `_from`, the end of the file, whose length stays: then appending
+    /// takes less time. Returns whether it was done.
     fn set_room_aside(&self, _from: u64, _bytes: u64) -> bool {
         false
     }
 
-    /// Gives back what was set aside, if the file has this length.
+    /// Releases preallocated space, if the file has this length.
     fn give_room_back(&self, _length: u64) {}
 
-    /// Keeps what has been appended. May take long.
+    /// Makes everything appended durable. May take long.
     ///
     /// # Errors
     /// The disk has failed, perhaps with something that was written long ago.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// All of a file, if it is no longer than this.
+/// Reads a whole file of at most `max_bytes`.
 ///
 /// # Errors
-/// It can not be read, or is longer (`InvalidData`).
+/// It cannot be read, or is longer (`InvalidData`).
 pub fn read_whole(disk: &dyn Disk, path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     use io::Read;
     let mut bytes = Vec::new();
@@ -145,11 +145,11 @@ pub fn read_whole(disk: &dyn Disk, path: &Path, max_bytes: u64) -> io::Result<Ve
     Ok(bytes)
 }
 
-/// Puts a file with these bytes in place of what had its name: a crash leaves one or the other.
-/// `temporary` is in the same directory.
+/// Replaces a file by one with these bytes: a crash leaves the old or the new one. `temporary` is
+/// in the same directory.
 ///
 /// # Errors
-/// The old one is still there, or the new one is and may be gone after a crash.
+/// The old one is still there, or the new one, which may be gone after a crash.
 pub fn replace(disk: &dyn Disk, path: &Path, temporary: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = disk.create(temporary)?;
     file.append(bytes)?;
@@ -159,7 +159,7 @@ pub fn replace(disk: &dyn Disk, path: &Path, temporary: &Path, bytes: &[u8]) -> 
     disk.sync_directory(directory_of(path))
 }
 
-/// The directory a file is in.
+/// The directory of a file.
 pub fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -167,7 +167,7 @@ pub fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// Whether somebody has to make room before it can be written again.
+/// Whether the error means that space must be freed before writing can succeed.
 pub fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
@@ -178,7 +178,7 @@ mod tests {
     use super::simulated::SimulatedDisk;
     use super::*;
 
-    /// What both disks must do alike.
+    /// The behaviour that both disks must share.
     fn check(disk: &dyn Disk, directory: &Path) {
         let at = |name: &str| directory.join(name);
         disk.create_directory(directory).expect("made");

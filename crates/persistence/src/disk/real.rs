@@ -1,4 +1,4 @@
-//! The operating system's files.
+//! The operating system's file system.
 //!
 //! Tests: in `disk`, the same as for the simulated disk.
 
@@ -23,7 +23,7 @@ const OPENING_TRIES: u32 = 100;
 /// reserved for files, between accept and refusal.
 const OPENING_PAUSE: Duration = Duration::from_millis(10);
 
-/// Opens a file; again for a while where the process or the system has too many open.
+/// Opens a file, with retries while the process or the system has too many open.
 fn patiently(open: impl Fn() -> io::Result<File>) -> io::Result<File> {
     for _ in 1..OPENING_TRIES {
         match open() {
@@ -37,7 +37,7 @@ fn patiently(open: impl Fn() -> io::Result<File>) -> io::Result<File> {
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file = patiently(|| File::create(path))?;
-        // For `leftovers`; where the file system has no locks there is none.
+        // For `leftovers`; some file systems have no locks.
         let _is_told = file.try_lock();
         Ok(Arc::new(file))
     }
@@ -84,7 +84,7 @@ impl Disk for RealDisk {
         let mut names: Vec<String> = entries
             .iter()
             .filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_dir()))
-            // A name that is not UTF-8 is none of ours.
+            // A name that is not UTF-8 is not one of ours.
             .filter_map(|entry| entry.file_name().into_string().ok())
             .collect();
         names.sort();
@@ -101,13 +101,13 @@ impl Disk for RealDisk {
     }
 }
 
-/// Opens a regular file, and nothing else: to open a pipe waits for who is at its other end.
+/// Opens a regular file, and nothing else: opening a pipe waits for its other end.
 fn open_file(options: &OpenOptions, path: &Path) -> io::Result<File> {
     look_at_file(path)?;
     patiently(|| options.open(path))
 }
 
-/// What is known of a regular file.
+/// The metadata of a regular file.
 fn look_at_file(path: &Path) -> io::Result<Metadata> {
     let found = fs::metadata(path)?;
     let kind = found.file_type();
@@ -137,7 +137,7 @@ impl DiskFile for File {
 
     fn give_room_back(&self, length: u64) {
         if self.metadata().is_ok_and(|file| file.len() == length) {
-            // Else it stays until the file goes.
+            // Otherwise it stays until the file is removed.
             let _best_effort = self.set_len(length);
         }
     }

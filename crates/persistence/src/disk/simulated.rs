@@ -8,11 +8,11 @@
 //! ```
 //!
 //! Invariants
-//! 1. The same seed and the same acts give the same outcome.
+//! 1. The same seed and the same operations give the same outcome.
 //! 2. A crash keeps what was synced: bytes by the file's sync, names by the directory's.
 //! 3. After a failed append or sync of a file no later sync makes anything of it durable.
 //!
-//! Not here: reading errors, wear; a directory's own entry in its parent is durable at once.
+//! Not here: read errors, wear; a directory's own entry in its parent is durable at once.
 //! Tests: at the foot.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use pantala_base::Rng;
 
 use super::{Disk, DiskFile, directory_of};
 
-/// Bytes of which a torn write leaves all or nothing.
+/// A torn write leaves all or nothing of this many bytes.
 const SECTOR_BYTES: u64 = 512;
 
 /// A simulated disk. Clones are the same disk.
@@ -50,11 +50,11 @@ struct State {
     rng: Rng,
     files: Vec<Content>,
     directories: BTreeMap<PathBuf, Directory>,
-    /// Files that went from one directory to another, and where they were.
+    /// Files moved from one directory to another, with their old paths.
     moves: Vec<(usize, PathBuf)>,
     faults: Vec<Fault>,
     free_bytes: Option<u64>,
-    /// Files that were opened before a crash do nothing.
+    /// The number of crashes: files opened before the last one do nothing.
     boot: u64,
 }
 
@@ -68,7 +68,7 @@ struct Content {
 #[derive(Clone, Default)]
 struct Directory {
     names: Names,
-    /// What it was before each act since its last sync.
+    /// The names before each operation since the last sync.
     undo: Vec<Names>,
 }
 
@@ -76,7 +76,7 @@ type Names = BTreeMap<String, usize>;
 
 struct Fault {
     act: Act,
-    /// So many of them succeed before.
+    /// How many operations succeed before the failure.
     after: u64,
     kind: ErrorKind,
 }
@@ -101,22 +101,22 @@ impl SimulatedDisk {
         })))
     }
 
-    /// The act fails once, after so many more that succeed.
+    /// Makes the operation fail once, after `after` more that succeed.
     pub fn fail(&self, act: Act, after: u64, kind: ErrorKind) {
         self.state().faults.push(Fault { act, after, kind });
     }
 
-    /// Nothing fails any more that was to.
+    /// Cancels all planned failures.
     pub fn fail_no_more(&self) {
         self.state().faults.clear();
     }
 
-    /// So many more bytes can be appended; `None`: as many as one likes.
+    /// Limits how many more bytes can be appended; `None`: no limit.
     pub fn set_free_bytes(&self, bytes: Option<u64>) {
         self.state().free_bytes = bytes;
     }
 
-    /// The power fails, and comes back. Files that were open do nothing any more.
+    /// Simulates a power failure and restart. Files that were open do nothing any more.
     pub fn crash(&self) {
         let state = &mut *self.state();
         state.boot += 1;
@@ -143,7 +143,7 @@ impl SimulatedDisk {
 }
 
 impl Content {
-    /// Keeps a beginning of what was not synced.
+    /// Keeps a prefix of what was not synced.
     fn lose(&mut self, rng: &mut Rng) {
         let is_append = self.now.starts_with(&self.durable);
         if is_append {
@@ -165,7 +165,7 @@ impl Content {
 }
 
 impl State {
-    /// A file that has gone from one directory, and not arrived in the other, is where it was.
+    /// A moved file that left one directory and did not arrive in the other is back in the old one.
     fn put_back_moves(&mut self) {
         for (number, from) in std::mem::take(&mut self.moves) {
             let names = |directory: &Directory| directory.names.values().any(|&n| n == number);
@@ -177,7 +177,7 @@ impl State {
         }
     }
 
-    /// Whether this act is one that fails.
+    /// Whether this operation must fail.
     fn begin(&mut self, act: Act) -> io::Result<()> {
         let due = self.faults.iter_mut().filter(|fault| fault.act == act);
         let mut failed = None;
@@ -336,7 +336,7 @@ impl Disk for SimulatedDisk {
         Ok(directory.names.keys().cloned().collect())
     }
 
-    /// There is no clock here: all are as old.
+    /// There is no clock here: all files have the same time.
     fn list_with_times(&self, path: &Path) -> io::Result<Vec<(i64, String)>> {
         Ok(self.list(path)?.into_iter().map(|name| (0, name)).collect())
     }

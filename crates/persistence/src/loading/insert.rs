@@ -1,4 +1,4 @@
-//! Entries become keys. Any number of threads may insert at the same time.
+//! Inserts entries as keys. Any number of threads may insert at the same time.
 //!
 //! Tests: at the foot.
 
@@ -11,21 +11,21 @@ use pantala_values::Object;
 
 use super::{Batch, Fault};
 
-/// What became of entries.
+/// Counts of inserted and skipped entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inserted {
-    /// Keys that are there now.
+    /// Keys that were inserted.
     pub loaded: u64,
-    /// Those whose time was over.
+    /// Keys that had expired.
     pub expired: u64,
     /// Collections without elements.
     pub empty: u64,
-    /// Values of modules.
+    /// Values of modules that were skipped.
     pub of_modules: u64,
 }
 
 impl Inserted {
-    /// Adds what became of others.
+    /// Adds other counts.
     pub fn add(&mut self, other: Inserted) {
         self.loaded += other.loaded;
         self.expired += other.expired;
@@ -34,28 +34,28 @@ impl Inserted {
     }
 }
 
-/// How entries are inserted.
+/// Inserts entries, with these options.
 #[derive(Clone, Copy)]
 pub struct Inserter<'i> {
-    /// Where they go.
+    /// The keyspace to insert into.
     pub space: &'i Keyspace,
-    /// What they may be, and how they are packed.
+    /// The limits of values and of packed forms.
     pub limits: &'i Limits,
-    /// What has expired by now is left out.
+    /// Keys that have expired by this time are left out.
     pub now: UnixMs,
-    /// Values of modules are passed over.
+    /// Whether values of modules are skipped.
     pub skips_modules: bool,
-    /// A key that is there already makes way; else it is a fault.
+    /// Whether an existing key is replaced; otherwise it is an error.
     pub replaces: bool,
-    /// Hears of keys that were left out because they have expired.
+    /// Called for keys that are left out because they have expired.
     pub on_expired: &'i (dyn Fn(DbIndex, &[u8]) + Sync),
 }
 
 impl Inserter<'_> {
-    /// Inserts a batch. Only on threads that may wait.
+    /// Inserts a batch. Only on threads that may block.
     ///
     /// # Errors
-    /// Something in it cannot be; what came before it is there.
+    /// An entry is invalid; the entries before it were inserted.
     pub fn insert(&self, batch: &Batch, tally: &Tally) -> Result<Inserted, Fault> {
         let Batch { bytes, offset, db, version } = batch;
         if db.0 >= self.space.database_count() {
@@ -114,7 +114,7 @@ impl Inserter<'_> {
         opened.put_unheard(record);
         opened.publish(event::UNNAMED);
         drop(opened);
-        // As in Redis: a client that waits for this key waits for whoever writes to it.
+        // As in Redis, a client blocked on this key waits for the next client that writes to it.
         locked.leave_ready();
         inserted.loaded += 1;
         Ok(())

@@ -1,4 +1,4 @@
-//! Loading a snapshot file: one thread finds where entries end, others read and insert them.
+//! Loads a snapshot file: one thread finds the ends of entries, others decode and insert them.
 //!
 //! ```text
 //! file --> read: windows, sections --> batches of whole entries --> insert, on many threads
@@ -6,12 +6,12 @@
 //! ```
 //!
 //! Invariants
-//! 1. What cannot be read is told with its place in the file and what had to be there; nothing is
-//!    passed over in silence.
-//! 2. Memory beside the data is that of some batches and of the largest entry: what an entry claims
-//!    to be is bounded by the file.
+//! 1. Unreadable data is reported with its offset in the file and with what was expected; nothing
+//!    is skipped silently.
+//! 2. Memory beside the data is bounded by some batches and the largest entry: the claimed size of
+//!    an entry is bounded by the file.
 //!
-//! Not here: threads, and who may look at data meanwhile (`pantala-server`); the append-only file
+//! Not here: threads, and access to the data meanwhile (`pantala-server`); the append-only file
 //! (`aof`). Tests: at the foot of the files; compat/bad_days.
 
 mod insert;
@@ -25,22 +25,22 @@ use pantala_rdb::file::Damage;
 pub use insert::{Inserted, Inserter};
 pub use read::{Batch, Part, read_file};
 
-/// Why a file is not loaded.
+/// Why a file cannot be loaded.
 #[derive(Debug)]
 pub enum Fault {
-    /// It cannot be read.
+    /// The file cannot be read.
     Disk(io::Error),
-    /// Something in it cannot be.
+    /// The file is damaged.
     Damage(Damage),
-    /// A key is in it twice, for the second time here.
+    /// A key occurs twice; the second is at this offset.
     Twice(u64, Vec<u8>),
-    /// A value of a module, which is not here.
+    /// A value of an unknown module, at this offset.
     Module(u64, String),
-    /// Entries of a database that there is not.
+    /// Entries of a database that does not exist, at this offset.
     Database(u64, u32),
-    /// A library of functions is refused, with these words.
+    /// A library of functions is refused, with this message.
     Library(Vec<u8>),
-    /// It is not wanted any more.
+    /// Loading was cancelled.
     CalledOff,
 }
 
@@ -92,7 +92,7 @@ pub(crate) mod tests {
         pantala_commands::families::generic::rdb_limits(&Settings::defaults())
     }
 
-    /// A file of such keys, each in a database and perhaps with a deadline.
+    /// A file with these keys, each in a database and optionally with a deadline.
     fn file(keys: &[(u32, &str, Option<i64>)]) -> Vec<u8> {
         let mut out = Vec::new();
         let mut writer = Writer::begin(10, true, &mut out);
@@ -115,7 +115,7 @@ pub(crate) mod tests {
         Keyspace::new(Config { seed, databases: 4, worker_slots: 1, lane_slots: 1 })
     }
 
-    /// Loads a file: what became of it, and how many keys each database has.
+    /// Loads a file; returns the counts, and how many keys each database has.
     fn load(bytes: &[u8], replaces: bool) -> Result<(Inserted, Vec<u64>), String> {
         let (space, limits) = (space(), limits());
         let now = UnixMs(1000);

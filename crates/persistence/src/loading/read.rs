@@ -1,4 +1,5 @@
-//! A file in windows: entries are gathered into batches, all else is told at once.
+//! Reads a file in windows: entries are collected into batches, everything else is reported at
+//! once.
 //!
 //! Tests: at the foot.
 
@@ -10,42 +11,42 @@ use pantala_table::IntText;
 
 use super::Fault;
 
-/// So much is read in one go, if no entry needs more.
+/// The bytes of one read, unless an entry needs more.
 const WINDOW_BYTES: usize = 1 << 20;
-/// A batch has about so many bytes, or one entry.
+/// The approximate size of a batch, unless a single entry is larger.
 const BATCH_BYTES: usize = 128 << 10;
 
-/// Entries one after the other.
+/// Consecutive entries of a file.
 #[derive(Debug)]
 pub struct Batch {
-    /// All of them.
+    /// The encoded entries.
     pub bytes: Vec<u8>,
-    /// Where they begin in the file.
+    /// The offset of the first in the file.
     pub offset: u64,
     /// Their database.
     pub db: DbIndex,
-    /// The file's.
+    /// The version of the file.
     pub version: Version,
 }
 
-/// What is in a file.
+/// A part of a file.
 #[derive(Debug)]
 pub enum Part {
     /// Entries.
     Batch(Batch),
-    /// The code of a library.
+    /// The code of a library of functions.
     Function(Vec<u8>),
-    /// Something about the file or the server.
+    /// A name and value about the file or the server.
     Aux(Vec<u8>, Vec<u8>),
-    /// What a module keeps beside keys, at this byte of the file.
+    /// A module's data outside keys, at this offset of the file.
     Module(u64, ModuleType),
 }
 
-/// Reads a file to its end, shows what is in it until `take` has enough, and says how many bytes
-/// it has; what follows them may have been read too.
+/// Reads a file to its end, passes its parts to `take` until that returns false, and returns the
+/// length of the snapshot; bytes after it may have been read, too.
 ///
 /// # Errors
-/// It is damaged, or not wanted any more.
+/// The file is damaged, or loading was cancelled.
 pub fn read_file(
     file: &mut dyn Read,
     options: ReadOptions,
@@ -73,9 +74,9 @@ pub fn read_file(
 struct Reading {
     reader: Reader,
     window: Vec<u8>,
-    /// Where the next section begins in the window.
+    /// The offset of the next section in the window.
     at: usize,
-    /// Where the entries begin that are gathered, in the window and in the file.
+    /// The start of the collected entries, in the window and in the file.
     run: usize,
     run_offset: u64,
     db: DbIndex,
@@ -83,12 +84,12 @@ struct Reading {
 }
 
 impl Reading {
-    /// Drops what is done with, and reads so much more; whether the file ends there.
+    /// Drops finished bytes, and reads `missing` more; returns whether the file has ended.
     fn fill(&mut self, file: &mut dyn Read, missing: usize) -> Result<bool, Fault> {
         self.window.drain(..self.at);
         (self.at, self.run) = (0, 0);
         let wanted = self.window.len().saturating_add(missing);
-        // In steps, so that what is claimed takes no memory before it has come.
+        // In steps, so that a claimed size takes no memory before the bytes have come.
         while self.window.len() < wanted {
             let step = (wanted - self.window.len()).min(WINDOW_BYTES);
             let read = file.take(step as u64).read_to_end(&mut self.window);
@@ -99,7 +100,8 @@ impl Reading {
         Ok(false)
     }
 
-    /// All that is whole in the window; how many bytes more are needed, `None` at the end.
+    /// Handles everything whole in the window; returns how many more bytes are needed, `None` at
+    /// the end.
     fn go_through(
         &mut self,
         is_all: bool,
@@ -159,7 +161,7 @@ impl Reading {
         }
     }
 
-    /// All sections that were compressed together at this offset.
+    /// Handles all sections that were compressed together at this offset.
     fn go_through_compressed(
         &mut self,
         window: Vec<u8>,
@@ -175,7 +177,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Hands over the entries that are gathered.
+    /// Hands over the collected entries.
     fn flush(&mut self, take: &mut dyn FnMut(Part) -> bool) -> Result<(), Fault> {
         let bytes = &self.window[self.run..self.at];
         self.run = self.at;

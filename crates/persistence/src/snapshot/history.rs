@@ -11,14 +11,14 @@ pub struct History {
     pub last_failed_s: Option<i64>,
     /// How long the last snapshot took, in seconds.
     pub last_took_s: Option<u64>,
-    /// How many there were, good ones.
+    /// How many good snapshots there were.
     pub count: u64,
-    /// How many changes there had been when the last good one began.
+    /// The count of changes when the last good snapshot began.
     pub changes: u64,
 }
 
 impl History {
-    /// That of a server that begins now.
+    /// The history of a server that starts now.
     pub fn begin(now_s: i64) -> History {
         History {
             last_good_s: now_s,
@@ -30,7 +30,7 @@ impl History {
         }
     }
 
-    /// One ended well now; at its beginning there had been so many changes.
+    /// Records a good snapshot that ended now; `changes` is the count at its beginning.
     pub fn succeeded(&mut self, now_s: i64, took_s: u64, changes: u64) {
         *self = History {
             last_good_s: now_s,
@@ -42,7 +42,7 @@ impl History {
         };
     }
 
-    /// One failed now.
+    /// Records a failed snapshot that ended now.
     pub fn failed(&mut self, now_s: i64, took_s: u64) {
         self.is_last_good = false;
         self.last_failed_s = Some(now_s);

@@ -1,4 +1,4 @@
-//! Snapshot files: from the pieces that walkers write to a file that is whole or not there.
+//! Writes snapshot files: from the walkers' pieces to a file that is whole or absent.
 //!
 //! ```text
 //! walkers, commands --> target (RDB) --> queue, bounded --> write --> temp-<pid>.rdb --> its name
@@ -10,15 +10,15 @@
 //! | `target` | keys as RDB, for the keyspace's snapshot |
 //! | `queue` | pieces on their way to the file |
 //! | `write` | the file: head, pieces, end, checksum; sync and rename |
-//! | `name` | what the file is called |
+//! | `name` | names of files |
 //! | `schedule` | when one is due |
-//! | `history` | what is told of those there were |
+//! | `history` | outcomes of past snapshots |
 //!
 //! Invariants
-//! 1. What has the file's name is whole and synced: it was written under another name first.
+//! 1. A file with the final name is whole and synced: it was written under another name first.
 //! 2. A file that was begun and not finished is removed, whatever the reason.
-//! 3. About `queue::FULL_BYTES` lie between walkers and the disk, and at most `OVERFULL_BYTES` and
-//!    what commands add that do not wait.
+//! 3. About `queue::FULL_BYTES` lie between walkers and the disk, and at most `OVERFULL_BYTES` plus
+//!    the pieces of commands that do not wait.
 //!
 //! Not here: which keys are written when (`pantala_keyspace::snapshot`), the format
 //! (`pantala-rdb`), threads and the moment (`pantala-server`). Tests: at the foot of the files.

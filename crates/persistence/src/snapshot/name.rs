@@ -1,4 +1,4 @@
-//! What a snapshot file is called: `dbfilename`, in which `{timestamp}` becomes the time.
+//! The name of a snapshot file: `dbfilename`, in which `{timestamp}` becomes the time.
 //!
 //! Tests: at the foot.
 
@@ -10,14 +10,14 @@ use chrono::{DateTime, NaiveDateTime};
 
 use crate::disk::{Disk, directory_of};
 
-/// What becomes the time.
+/// The placeholder for the time.
 const TIMESTAMP: &str = "{timestamp}";
-/// How it is written.
+/// The format of the time.
 const TIME: &str = "%Y-%m-%dT%H:%M:%S";
-/// So long is a time.
+/// The length of a formatted time.
 const TIMESTAMP_BYTES: usize = 19;
 
-/// The name of a file that is written at this time (Unix, seconds): UTC, so names are in order.
+/// The name of a file written at this time (Unix, seconds), in UTC, so names sort by time.
 pub fn at(pattern: &str, unix_s: i64) -> String {
     let time = DateTime::from_timestamp(unix_s, 0).unwrap_or_default();
     pattern.replace(TIMESTAMP, &time.format(TIME).to_string())
@@ -28,10 +28,10 @@ pub fn temporary(process: u32) -> String {
     format!("temp-{process}.rdb")
 }
 
-/// The file to load: the one of that name, or of several with a time the latest.
+/// The file to load: the one with that name, or the latest of several with a time.
 ///
 /// # Errors
-/// The directory can not be read.
+/// The directory cannot be read.
 pub fn latest(disk: &dyn Disk, directory: &Path, pattern: &str) -> io::Result<Option<PathBuf>> {
     let Some((before, after)) = pattern.split_once(TIMESTAMP) else {
         let names = [pattern.to_owned(), format!("{pattern}{SUMMARY}")];
@@ -49,11 +49,11 @@ pub fn latest(disk: &dyn Disk, directory: &Path, pattern: &str) -> io::Result<Op
     Ok(names.iter().filter(is_one).max().map(|name| directory.join(name)))
 }
 
-/// The newest of all snapshots in a directory: by the time in its name, else by the time at which
-/// it was written.
+/// The newest of all snapshots in a directory: by the time in its name, otherwise by its
+/// modification time.
 ///
 /// # Errors
-/// The directory can not be read.
+/// The directory cannot be read.
 pub fn newest(disk: &dyn Disk, directory: &Path, pattern: &str) -> io::Result<Option<PathBuf>> {
     let is_snapshot = |name: &str| {
         let is_ours = match pattern.split_once(TIMESTAMP) {
@@ -72,14 +72,14 @@ pub fn newest(disk: &dyn Disk, directory: &Path, pattern: &str) -> io::Result<Op
     Ok(newest.map(|(_, name)| directory.join(name)))
 }
 
-/// The end of the name of what stands beside the parts of one of Dragonfly's snapshots.
+/// The suffix of the summary file beside the parts of a snapshot of Dragonfly.
 pub const SUMMARY: &str = "-summary.dfs";
 
-/// All files of the snapshot that begins with this one: of one of Dragonfly's the summary, and then
-/// the parts, `NAME-0000.dfs` and so on.
+/// All files of the snapshot that begins with this one: for Dragonfly the summary, and then the
+/// parts, `NAME-0000.dfs` and so on.
 ///
 /// # Errors
-/// The directory can not be read, or a part is missing.
+/// The directory cannot be read, or a part is missing.
 pub fn files_of(disk: &dyn Disk, path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = vec![path.to_owned()];
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -103,7 +103,7 @@ pub fn files_of(disk: &dyn Disk, path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The time that a name tells, in milliseconds of Unix time.
+/// The time in a name, in milliseconds of Unix time.
 fn time_in(name: &str) -> Option<i64> {
     let mut windows = name.as_bytes().windows(TIMESTAMP_BYTES);
     windows.find_map(|window| {

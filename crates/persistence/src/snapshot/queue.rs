@@ -1,7 +1,7 @@
 //! Pieces on their way from walkers to the file; one thread takes them out.
 //!
-//! Whole keys may stand in the file in any order, but the parts of one key must follow each other:
-//! from the first part on nothing else is taken out until the last.
+//! Whole keys may be in the file in any order, but the parts of one key must be contiguous: from
+//! the first part on, nothing else is taken out until the last.
 //!
 //! Invariants
 //! 1. Putting something in never waits: the caller holds a partition.
@@ -16,19 +16,19 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use pantala_keyspace::snapshot::{Piece, Room, Span};
 
-/// From here on walkers pause.
+/// Walkers pause while the queue has this many bytes.
 pub const FULL_BYTES: usize = 4 << 20;
-/// From here on commands wait that would add something.
+/// Commands that would add something wait while the queue has this many bytes.
 pub const OVERFULL_BYTES: usize = 16 << 20;
 
-/// What comes out.
+/// What the writer takes out.
 #[derive(Debug)]
 pub enum Next {
     /// A piece.
     Piece(Piece),
-    /// That was all.
+    /// The snapshot is complete.
     End,
-    /// There will be no more, and the file is not to be finished.
+    /// The snapshot was aborted, and the file must not be finished.
     Broken,
 }
 
@@ -115,7 +115,7 @@ impl Queue {
         self.is_full_of_parts.store(inner.is_full_of_parts(), Ordering::Relaxed);
     }
 
-    /// Puts a piece in.
+    /// Adds a piece.
     pub fn push(&self, piece: Piece) {
         let mut inner = self.inner();
         if inner.end == Some(Ending::Broken) {
@@ -132,7 +132,7 @@ impl Queue {
         self.arrived.notify_one();
     }
 
-    /// How much more should be put in.
+    /// How much more should be added.
     pub fn room(&self) -> Room {
         match self.room.load(Ordering::Relaxed) {
             room if room == Room::Free as u8 => Room::Free,
@@ -141,17 +141,17 @@ impl Queue {
         }
     }
 
-    /// Whether more parts of a key should be put in of which there are some.
+    /// Whether more parts of a key should be added of which parts were added already.
     pub fn has_room_for_parts(&self) -> bool {
         !self.is_full_of_parts.load(Ordering::Relaxed)
     }
 
-    /// All has been put in.
+    /// Marks the snapshot as complete.
     pub fn complete(&self) {
         self.end(Ending::Complete);
     }
 
-    /// Nothing more is wanted, by whoever puts in or takes out.
+    /// Aborts the snapshot, by a walker or by the writer.
     pub fn break_off(&self) {
         self.end(Ending::Broken);
     }
@@ -168,12 +168,12 @@ impl Queue {
         self.arrived.notify_all();
     }
 
-    /// Whether nothing more is wanted.
+    /// Whether the snapshot was aborted.
     pub fn is_broken(&self) -> bool {
         self.inner().end == Some(Ending::Broken)
     }
 
-    /// Takes a piece out, waiting for it; and whether there is more room now than before.
+    /// Takes a piece out, waiting for one; also returns whether there is more room now than before.
     pub fn next(&self) -> (Next, bool) {
         let mut inner = self.inner();
         loop {

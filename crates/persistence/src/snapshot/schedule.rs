@@ -7,17 +7,17 @@ use croner::Cron;
 use pantala_base::glob;
 use pantala_settings::Settings;
 
-/// After one that has failed none is due by save points for so many seconds.
+/// How many seconds save points wait after a failed snapshot.
 const RETRY_S: i64 = 5;
 
-/// What counts for save points, at some moment.
+/// The input of save points at some moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Since {
-    /// When the last good one began, or the server (Unix, seconds).
+    /// When the last good snapshot began, or the server (Unix, seconds).
     pub last_good_s: i64,
-    /// When the last one ended that has failed, if no good one came after it.
+    /// When the last failed snapshot ended, if no good one followed.
     pub last_failed_s: Option<i64>,
-    /// What has changed since the last good one.
+    /// How many changes there were since the last good snapshot.
     pub changes: u64,
 }
 
@@ -36,7 +36,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// As the settings say from now (Unix, seconds) on.
+    /// A schedule by the settings, from now (Unix, seconds) on.
     pub fn new(settings: &Settings, now_s: i64) -> Schedule {
         let cron = settings.snapshot_cron.parse().ok();
         let next_s = cron.as_ref().and_then(|cron| after(cron, now_s));
@@ -49,14 +49,14 @@ impl Schedule {
         }
     }
 
-    /// Whether one can ever be due: then it is worth asking each second.
+    /// Whether a snapshot can ever be due: only then is it worth asking each second.
     pub fn has_any(&self) -> bool {
         !self.save.0.is_empty() || !self.times.is_empty() || self.cron.is_some()
     }
 
-    /// Whether one is due now (Unix, seconds), and why.
+    /// Whether a snapshot is due now (Unix, seconds), and why.
     pub fn is_due(&mut self, now_s: i64, since: Since) -> Option<Cause> {
-        // All are asked, so that each of them notes the time.
+        // All are asked, so that each notes the time.
         let by_time = self.by_time(now_s);
         let by_cron = self.by_cron(now_s);
         by_time.or(by_cron).or_else(|| self.by_changes(now_s, since))
@@ -93,7 +93,7 @@ impl Schedule {
     }
 }
 
-/// The first moment of a cron line after this one.
+/// The first time of a cron line after this one.
 fn after(cron: &Cron, now_s: i64) -> Option<i64> {
     let now: DateTime<Utc> = DateTime::from_timestamp(now_s, 0)?;
     let next = cron.find_next_occurrence(&now, false).ok()?;

@@ -23,17 +23,17 @@ pub struct RdbTarget {
 }
 
 impl RdbTarget {
-    /// One that puts its pieces into this queue.
+    /// A target that puts its pieces into this queue.
     pub fn new(queue: Arc<Queue>, style: Style, now: UnixMs) -> RdbTarget {
         RdbTarget { queue, style, now, version: AtomicU16::new(OLDEST_WRITTEN) }
     }
 
-    /// The version that a file needs with all that was written so far.
+    /// The RDB version that the entries written so far need.
     pub fn version(&self) -> u16 {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// Memcached's, which other servers refuse.
+    /// Writes Memcached's flags, which other servers refuse.
     fn write_flags(&self, flags: u32, out: &mut Vec<u8>) {
         if !self.style.is_portable {
             write_flags(flags, out);
@@ -41,7 +41,7 @@ impl RdbTarget {
     }
 
     fn needs(&self, version: u16) {
-        // Nearly always it is the oldest one, and nothing shared is written.
+        // Mostly it is the oldest version, and nothing shared is written.
         if version > OLDEST_WRITTEN {
             self.version.fetch_max(version, Ordering::Relaxed);
         }

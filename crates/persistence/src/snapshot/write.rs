@@ -1,5 +1,5 @@
-//! Writing a file from the queue: head, what is told about it, functions, keys, end; or functions
-//! and keys as commands.
+//! Writes a file from the queue: head, metadata, functions, keys, end; or functions and keys as
+//! commands.
 //!
 //! Tests: at the foot, on the simulated disk.
 
@@ -16,23 +16,23 @@ use pantala_rdb::file::{Head, OLDEST_WRITTEN, Sizes, Writer};
 use super::queue::{Next, Queue};
 use crate::disk::{Disk, DiskFile, directory_of};
 
-/// So much is written between two syncs, so that the last one does not take long.
+/// How many bytes are written between two syncs, so that the last one does not take long.
 const SYNC_BYTES: u64 = 32 << 20;
-/// Small sections are gathered up to so much before they are written.
+/// Small sections are collected up to this size before they are written.
 const GATHERED_BYTES: usize = 64 << 10;
 
-/// What stands before the keys.
+/// The metadata before the keys.
 #[derive(Debug, Default)]
 pub struct Facts {
-    /// About the file and the server: names and values.
+    /// Names and values about the file and the server.
     pub aux: Vec<(&'static str, String)>,
     /// The code of libraries.
     pub functions: Vec<Vec<u8>>,
-    /// How many keys a database has, by its number.
+    /// The number of keys of each database.
     pub sizes: Vec<(DbIndex, Sizes)>,
 }
 
-/// What a file is made of.
+/// The form of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     /// RDB.
@@ -45,29 +45,29 @@ pub enum Form {
 /// How a file is written, and where.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What it is called in the end.
+    /// Its final path.
     pub path: PathBuf,
-    /// What it is called until then; in the same directory.
+    /// Its path until it is complete, in the same directory.
     pub temporary: PathBuf,
-    /// What it is made of; the pieces that come out of the queue are.
+    /// Its form, which must be that of the pieces in the queue.
     pub form: Form,
-    /// How strings are written.
+    /// The encoding of strings.
     pub strings: Strings,
     /// Whether it ends with a checksum.
     pub has_checksum: bool,
-    /// Whether it is synced in steps.
+    /// Whether it is synced at intervals.
     pub syncs_in_steps: bool,
-    /// The version that its head names, where that can not be mended at the end; `None`: the oldest
-    /// that has all that is in it.
+    /// The version in its head, if that cannot be corrected at the end; `None`: the oldest version
+    /// that has everything written.
     pub fixed_version: Option<u16>,
 }
 
 /// Why there is no file.
 #[derive(Debug)]
 pub enum Fault {
-    /// The disk, at this act.
+    /// An error of the disk, in this operation.
     Disk(&'static str, PathBuf, io::Error),
-    /// It was called off.
+    /// The snapshot was aborted.
     CalledOff,
 }
 
@@ -82,12 +82,12 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Writes a file of what comes out of the queue, and puts it in its place; its bytes. `taken` hears
-/// of each piece, how many keys it has, and whether there is more room than before; it says whether
-/// to go on. `version` tells, when all has come, which version that needs.
+/// Writes a file from the queue, and puts it in place; returns its length. `taken` is called for
+/// each piece with its number of keys and whether there is more room than before, and returns
+/// whether to continue. `version` gives, after the last piece, the version that is needed.
 ///
 /// # Errors
-/// There is no new file, no temporary one either, and nothing more comes out of the queue.
+/// There is no new file, no temporary one either, and the queue is aborted.
 pub fn write(
     disk: &dyn Disk,
     plan: &Plan,
@@ -106,7 +106,7 @@ pub fn write(
     });
     if written.is_err() {
         queue.break_off();
-        // It may not have been there.
+        // It may not have existed.
         let _best_effort = disk.remove(&plan.temporary);
     }
     written
@@ -150,18 +150,18 @@ fn write_temporary(
     Ok(bytes)
 }
 
-/// What stands around the pieces.
+/// The framing of the pieces.
 trait Shape {
-    /// Appends whose keys follow, and is told of them.
+    /// Appends the database of a piece, and accounts for the piece.
     fn piece(&mut self, piece: &Piece, facts: &Facts, out: &mut Vec<u8>);
 
-    /// Appends the end. What is to be written over the first bytes.
+    /// Appends the end. Returns bytes to overwrite the start with.
     fn end(&mut self, version: u16, out: &mut Vec<u8>) -> Option<Head>;
 }
 
 struct RdbShape {
     writer: Writer,
-    /// Databases whose sizes have been written.
+    /// Databases whose sizes were written.
     named: Vec<DbIndex>,
 }
 
@@ -199,7 +199,7 @@ impl Shape for RdbShape {
     }
 }
 
-/// Commands need nothing but their database.
+/// The framing of commands: only SELECT.
 struct CommandShape {
     db: Option<DbIndex>,
 }
@@ -227,10 +227,10 @@ impl Shape for CommandShape {
 
 struct Writing<'w> {
     file: &'w dyn DiskFile,
-    /// What is not in the file yet.
+    /// Bytes not written to the file yet.
     out: Vec<u8>,
     facts: &'w Facts,
-    /// What is.
+    /// Bytes written to the file.
     bytes: u64,
     unsynced: u64,
 }
@@ -308,7 +308,7 @@ mod tests {
         Piece::new(DbIndex(db), bytes, u64::from(keys.end - keys.start), span)
     }
 
-    /// Writes a file of so many keys.
+    /// Writes a file with this many keys.
     fn save(disk: &SimulatedDisk, keys: u32) -> Result<u64, Fault> {
         let queue = Queue::default();
         let facts = Facts {
@@ -323,7 +323,7 @@ mod tests {
         write(disk, &plan(), &facts, &queue, &|| 10, &|_, _| true)
     }
 
-    /// How many keys the file has; `None`: there is none.
+    /// How many keys the file has; `None`: there is no file.
     fn saved(disk: &SimulatedDisk) -> Option<u32> {
         let bytes = read_whole(disk, &plan().path, 1 << 24).ok()?;
         let options = pantala_rdb::file::ReadOptions {
@@ -392,7 +392,7 @@ mod tests {
         for seed in 0..300 {
             let disk = disk(seed);
             save(&disk, 10).expect("there is room");
-            // The power fails at some act of the second one, or after its end.
+            // The power fails in some operation of the second write, or after its end.
             let acts = [Act::Append, Act::Sync, Act::Rename, Act::SyncDirectory, Act::Create];
             let at = acts.get(seed as usize % 6);
             if let Some(at) = at {

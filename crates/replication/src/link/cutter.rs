@@ -13,22 +13,22 @@
 use std::fmt;
 use std::ops::Range;
 
-/// The longest line of a number, with its mark and its end.
+/// The longest line of a number, including its mark and its end.
 const MOST_NUMBER_BYTES: usize = 22;
 /// More arguments than a command can have.
 const MOST_ARGS: u64 = i32::MAX as u64;
-/// No argument is longer; servers take no longer ones from clients.
+/// The longest argument; servers take no longer ones from clients.
 const MOST_ARG_BYTES: u64 = 4 << 30;
 
-/// A longer window is not kept for the next steps.
+/// A window above this size is not kept for the next steps.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// Bytes that can not be.
+/// Invalid bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// Where, counted from the first byte that the cutter was given.
+    /// Their offset, counted from the first byte given to the cutter.
     pub offset: u64,
-    /// What had to be there.
+    /// What the protocol requires there.
     pub expected: &'static str,
 }
 
@@ -49,19 +49,19 @@ pub struct Cutter {
     filled: usize,
     /// How many bytes were removed before the window.
     before: u64,
-    /// Parsed so far.
+    /// Everything before this was parsed.
     at: usize,
-    /// Where the steps end that are whole.
+    /// The end of the whole steps.
     whole: usize,
-    /// The arguments of all commands since the window's begin.
+    /// The arguments of all commands since the start of the window.
     args: Vec<Range<usize>>,
-    /// Where each command's end in `args`.
+    /// The end of each command in `args`.
     ends: Vec<usize>,
-    /// The steps that are whole.
+    /// The whole steps.
     steps: Vec<Part>,
-    /// Arguments that are still to come of the command under way.
+    /// How many arguments the current command still lacks.
     missing: usize,
-    /// The command of MULTI that has had no EXEC yet, among `ends`.
+    /// The index in `ends` of a MULTI without its EXEC.
     multi: Option<usize>,
 }
 
@@ -71,7 +71,7 @@ struct Part {
     is_transaction: bool,
 }
 
-/// A step.
+/// A step of the stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'c> {
     cutter: &'c Cutter,
@@ -79,12 +79,12 @@ pub struct Step<'c> {
 }
 
 impl<'c> Step<'c> {
-    /// Whether MULTI and EXEC stand around it.
+    /// Whether it is enclosed in MULTI and EXEC.
     pub fn is_transaction(&self) -> bool {
         self.part.is_transaction
     }
 
-    /// Its commands, without MULTI and EXEC: each its arguments, one at least.
+    /// Its commands, without MULTI and EXEC: each a list of at least one argument.
     pub fn commands(
         &self,
     ) -> impl ExactSizeIterator<Item = impl Iterator<Item = &'c [u8]> + use<'c>> + use<'c> {
@@ -98,13 +98,13 @@ impl<'c> Step<'c> {
 }
 
 impl Cutter {
-    /// More of the stream.
+    /// Adds bytes of the stream.
     pub fn add(&mut self, bytes: &[u8]) {
         self.room(bytes.len())[..bytes.len()].copy_from_slice(bytes);
         self.added(bytes.len());
     }
 
-    /// Where so many bytes of the stream have room at least; [`Cutter::added`] tells how many came.
+    /// Free room for at least `least` bytes of the stream; [`Cutter::added`] reports how many came.
     pub fn room(&mut self, least: usize) -> &mut [u8] {
         if self.window.len() - self.filled < least {
             self.window.resize(self.filled + least, 0);
@@ -112,16 +112,16 @@ impl Cutter {
         &mut self.window[self.filled..]
     }
 
-    /// So many bytes have come, into the room.
+    /// Reports that this many bytes were written into the room.
     pub fn added(&mut self, bytes: usize) {
         self.filled += bytes;
         debug_assert!(self.filled <= self.window.len(), "they had room");
     }
 
-    /// Cuts what there is into steps.
+    /// Cuts the received bytes into steps.
     ///
     /// # Errors
-    /// What is there is no command; nothing of it is to be used.
+    /// The bytes are not commands; none of them must be used.
     pub fn cut(&mut self) -> Result<(), Broken> {
         while self.command()? {
             self.take_command()?;
@@ -129,27 +129,27 @@ impl Cutter {
         Ok(())
     }
 
-    /// The steps that are whole.
+    /// The whole steps.
     pub fn steps(&self) -> impl ExactSizeIterator<Item = Step<'_>> {
         self.steps.iter().map(|part| Step { cutter: self, part })
     }
 
-    /// The step of this number among them.
+    /// The whole step with this index.
     pub fn step(&self, number: usize) -> Step<'_> {
         Step { cutter: self, part: &self.steps[number] }
     }
 
-    /// Their bytes, as they came.
+    /// The bytes of the whole steps, as received.
     pub fn whole(&self) -> &[u8] {
         &self.window[..self.whole]
     }
 
-    /// Bytes of a step that is not whole.
+    /// Bytes of the incomplete step.
     pub fn rest_bytes(&self) -> usize {
         self.filled - self.whole
     }
 
-    /// Lets go of the steps that are whole.
+    /// Drops the whole steps.
     pub fn forget_whole(&mut self) {
         if self.whole == 0 {
             return;
@@ -175,7 +175,7 @@ impl Cutter {
         self.steps.clear();
     }
 
-    /// Goes on with the command under way; whether it is whole.
+    /// Continues the current command; returns whether it is whole.
     fn command(&mut self) -> Result<bool, Broken> {
         if self.missing == 0 {
             let Some((count, next)) = self.number(b'*', "'*' and a number of arguments")? else {
@@ -206,7 +206,7 @@ impl Cutter {
         Ok(true)
     }
 
-    /// What the command that has just become whole is to its step.
+    /// Adds a command that has become whole to its step.
     fn take_command(&mut self) -> Result<(), Broken> {
         let number = self.ends.len() - 1;
         let from = number.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -230,7 +230,7 @@ impl Cutter {
         Ok(())
     }
 
-    /// A mark, a number, CR and LF at the present place: the number, and where what follows begins.
+    /// Parses a mark, a number, CR and LF at `at`; returns the number and the offset after it.
     #[inline]
     fn number(&self, mark: u8, what: &'static str) -> Result<Option<(u64, usize)>, Broken> {
         let rest = &self.window[self.at..self.filled];
@@ -271,7 +271,7 @@ impl Cutter {
     }
 }
 
-/// A mark, up to four digits, CR and LF: the number, and how many bytes that are.
+/// Parses a mark, up to four digits, CR and LF; returns the number and how many bytes that are.
 #[inline]
 fn short_number(rest: &[u8], mark: u8) -> Option<(u64, usize)> {
     let (first, digits) = rest.split_first()?;
@@ -293,7 +293,7 @@ fn short_number(rest: &[u8], mark: u8) -> Option<(u64, usize)> {
 mod tests {
     use super::*;
 
-    /// The steps as text: commands apart by `|`, transactions in braces.
+    /// The steps as text: commands separated by `|`, transactions in braces.
     fn shown(cutter: &Cutter) -> Vec<String> {
         let show = |step: Step<'_>| {
             let commands = step.commands().map(|args| {
@@ -317,7 +317,7 @@ mod tests {
             for forgets in [false, true] {
                 let (mut cutter, mut steps, mut bytes) = (Cutter::default(), vec![], vec![]);
                 for piece in STREAM.chunks(size) {
-                    // More room than comes.
+                    // More room than is used.
                     cutter.room(size + 100)[..piece.len()].copy_from_slice(piece);
                     cutter.added(piece.len());
                     cutter.cut().expect("a stream");

@@ -1,16 +1,16 @@
-//! Frames: how a part of a full copy comes, over a connection of its own.
+//! Frames: the format of a part of a full copy, on a connection of its own.
 //!
 //! ```text
 //! kind (1)   stored (4)   length (4)   checksum (8)   the stored bytes       little-endian
 //! P          plain: `length` bytes as they are
 //! L          an LZ4 block that becomes `length` bytes
-//! A          nothing: the primary is still there
-//! E          nothing: that was all
+//! A          nothing: the primary is alive
+//! E          nothing: the end
 //! ```
 //!
 //! Invariants
-//! 1. The checksum is that of the bytes as they become, and of how many frames came before: one
-//!    that is damaged, missing, or comes twice is found.
+//! 1. The checksum covers the uncompressed bytes and the number of frames before: a damaged,
+//!    missing or repeated frame is detected.
 //! 2. No frame holds more than [`MOST_FRAME_BYTES`]: a longer one is refused by its head.
 //!
 //! Tests: at the foot.
@@ -18,9 +18,9 @@
 use lz4_flex::block;
 use pantala_base::crc::crc64;
 
-/// So many bytes are in a frame at most, and as many when it was compressed.
+/// The most bytes of a frame, before and after decompression.
 pub const MOST_FRAME_BYTES: usize = 256 << 10;
-/// What stands before the bytes.
+/// Bytes of the head of a frame.
 const HEAD_BYTES: usize = 17;
 
 const PLAIN: u8 = b'P';
@@ -35,16 +35,16 @@ fn push_head(kind: u8, stored: usize, length: usize, checksum: u64, out: &mut Ve
     out.extend_from_slice(&checksum.to_le_bytes());
 }
 
-/// The frames of one part, as they are made.
+/// Encodes the frames of one part.
 #[derive(Debug, Default)]
 pub struct FrameWriter {
-    /// How many there were.
+    /// How many frames there were.
     count: u64,
 }
 
 impl FrameWriter {
-    /// Appends a frame of these bytes, [`MOST_FRAME_BYTES`] at most; compressed if that is wanted
-    /// and they get smaller by an eighth. Whether it was.
+    /// Appends a frame with these bytes, at most [`MOST_FRAME_BYTES`]; compressed if `compresses`
+    /// and if that saves an eighth. Returns whether it was compressed.
     pub fn write(&mut self, bytes: &[u8], compresses: bool, out: &mut Vec<u8>) -> bool {
         let checksum = self.next_checksum(bytes);
         let packed = compresses.then(|| block::compress(bytes));
@@ -63,7 +63,7 @@ impl FrameWriter {
         }
     }
 
-    /// Appends that this was all.
+    /// Appends the end frame.
     pub fn end(&mut self, out: &mut Vec<u8>) {
         let checksum = self.next_checksum(&[]);
         push_head(END, 0, 0, checksum, out);
@@ -75,7 +75,7 @@ impl FrameWriter {
     }
 }
 
-/// The frame that says that the primary is still there. It may stand between any two others.
+/// The frame that says that the primary is alive. It may come between any two frames.
 pub fn alive() -> Vec<u8> {
     let mut out = Vec::with_capacity(HEAD_BYTES);
     push_head(ALIVE, 0, 0, 0, &mut out);
@@ -86,7 +86,7 @@ pub fn alive() -> Vec<u8> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged(pub &'static str);
 
-/// The frames of one part, as they come.
+/// Decodes the frames of one part.
 #[derive(Debug, Default)]
 pub struct FrameReader {
     count: u64,
@@ -94,11 +94,11 @@ pub struct FrameReader {
 }
 
 impl FrameReader {
-    /// Takes the frame that these bytes begin with, and appends what it holds to `out`; so many
-    /// bytes are used up. `None`: more are needed.
+    /// Decodes the frame at the start of these bytes and appends its content to `out`; returns how
+    /// many bytes were used. `None`: more are needed.
     ///
     /// # Errors
-    /// It is no frame, or not the next one. Nothing of it is in `out` then.
+    /// It is not a frame, or not the next one. Nothing of it was appended.
     pub fn read(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, Damaged> {
         let Some((head, rest)) = bytes.split_at_checked(HEAD_BYTES) else { return Ok(None) };
         if self.is_over {
@@ -146,7 +146,7 @@ impl FrameReader {
         Ok(Some(used))
     }
 
-    /// Whether all of it has come.
+    /// Whether the end frame has come.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
@@ -156,7 +156,7 @@ impl FrameReader {
 mod tests {
     use super::*;
 
-    /// A part of three pieces, a sign of life, and the end; and what it holds.
+    /// A part of three pieces, an alive frame, and the end; and its content.
     fn part() -> (Vec<u8>, Vec<u8>) {
         let mut noise = 1_u64;
         let mut random = || {
@@ -174,7 +174,7 @@ mod tests {
         (out, pieces.concat())
     }
 
-    /// What these bytes hold if they come in pieces of this size; `None`: more are needed.
+    /// The content of these bytes, received in pieces of this size; `None`: more are needed.
     fn read(bytes: &[u8], size: usize) -> Result<Option<Vec<u8>>, Damaged> {
         let (mut reader, mut input, mut out) = (FrameReader::default(), Vec::new(), Vec::new());
         for piece in bytes.chunks(size) {
@@ -205,7 +205,7 @@ mod tests {
             for flip in [1, 0x80] {
                 let mut damaged = sent.clone();
                 damaged[at] ^= flip;
-                // Some places of a block may say the same in another way.
+                // Some bytes of a block may encode the same in another way.
                 if let Ok(Some(other)) = read(&damaged, 64) {
                     assert_eq!(other, held, "{at} {flip}");
                 }

@@ -13,71 +13,71 @@ use pantala_journal::resp::push_command;
 
 use crate::id::ReplicationId;
 
-/// The version that is said: of the server whose replicas these messages are.
+/// The version that a replica announces: of the server with the same messages.
 const VERSION: &[u8] = b"9.1.2";
 
-/// What a primary answers that is asked to take over, in the words of Redis and Valkey.
+/// The answer of a primary that is asked to take over, in the words of Redis and Valkey.
 const IS_PRIMARY: &[u8] = b"-ERR PSYNC FAILOVER can't be sent to a master";
 
-/// What a replica says of itself.
+/// What a replica announces about itself.
 #[derive(Clone, Debug, Default)]
 pub struct Greeting {
-    /// User name and password; without a name the default user's.
+    /// User name and password; without a name, the default user's.
     pub login: Option<(String, String)>,
-    /// The port where it listens.
+    /// The port on which it listens.
     pub port: u16,
-    /// Where it is, if not where it connects from.
+    /// Its address, if other than that of the connection.
     pub address: String,
-    /// Over so many connections beside the link it takes a full copy; less than two: only over the
+    /// Over how many connections beside the link it takes a full copy; less than two: only over the
     /// link.
     pub connections: usize,
-    /// Who is asked to take over is to do so even if it lacks something.
+    /// Whether the other server must take over even if it lacks data.
     pub forces: bool,
 }
 
-/// A primary has a full copy for connections beside the link.
+/// The primary's offer of connections beside the link for a full copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
-    /// What each of them says.
+    /// The token that each of them sends.
     pub token: String,
-    /// How many.
+    /// How many connections.
     pub connections: usize,
 }
 
-/// What a replica has, and asks to go on with.
+/// The state of a replica that asks to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The history.
     pub id: ReplicationId,
-    /// All before this position is there.
+    /// It has everything before this position.
     pub position: u64,
 }
 
-/// What is to be done.
+/// The next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// These bytes are to be sent.
+    /// Send these bytes.
     Send(Vec<u8>),
-    /// The next line is to be read.
+    /// Read the next line.
     Read,
-    /// These connections may be opened; then the next line is to be read.
+    /// Open these connections if wanted; then read the next line.
     Invited(Invitation),
-    /// It is over.
+    /// The handshake has ended.
     Over(Answer),
 }
 
 /// How the handshake ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// A snapshot comes, and then the stream from this position on.
+    /// A snapshot follows, then the stream from this position on.
     FullCopy(ReplicationId, u64),
-    /// The stream goes on where it was wanted; the history may have another name.
+    /// The stream continues where it was requested; the history may have a new id.
     Continue(Option<ReplicationId>),
-    /// It was asked to take over, and is a primary already.
+    /// The other server was asked to take over, and is a primary already.
     IsPrimary,
-    /// Not now: it is to be tried again.
+    /// Not possible now; to be tried again.
     Later(String),
-    /// Something is wrong, which the operator should know; it is tried again all the same.
+    /// An error that the operator should know; it is tried again all the same.
     Refused(String),
 }
 
@@ -85,9 +85,9 @@ pub enum Answer {
 enum At {
     Begin,
     Ping,
-    /// AUTH was sent, and so many answers come after its own.
+    /// AUTH was sent, with this many other replies to come after its own.
     Login(usize),
-    /// So many answers to REPLCONF come.
+    /// This many replies to REPLCONF are to come.
     Told(usize),
     Psync,
 }
@@ -102,23 +102,24 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// One that has not begun. `is_failover`: the primary is asked to become a replica of this.
+    /// A handshake before its start. `is_failover`: the primary is asked to become a replica of
+    /// this server.
     pub fn new(greeting: Greeting, wanted: Option<Wanted>, is_failover: bool) -> Handshake {
         Handshake { greeting, wanted, is_failover, at: At::Begin }
     }
 
-    /// Whether what is sent now, or was sent last, asks the other server to take over.
+    /// Whether the last or next request asks the other server to take over.
     pub fn asks_to_take_over(&self) -> bool {
         self.is_failover && self.at == At::Psync
     }
 
-    /// What is said first.
+    /// The first bytes to send.
     pub fn begin(&mut self) -> Vec<u8> {
         self.at = At::Ping;
         command(&[b"PING"])
     }
 
-    /// Takes a line that the primary has sent.
+    /// Handles a line from the primary.
     pub fn take(&mut self, line: &[u8]) -> Next {
         let is_error = line.first() == Some(&b'-');
         match self.at {
@@ -128,7 +129,7 @@ impl Handshake {
                 true => Next::Over(Answer::Refused(format!("AUTH: {}", text(line)))),
                 false => self.told(more),
             },
-            // An old server does not know all that may be said, and need not.
+            // An old server need not know all of these.
             At::Told(more) => self.told(more - 1),
             At::Psync if line.is_empty() => Next::Read,
             At::Psync if self.greeting.connections > 1 && line.starts_with(b"+PARTS ") => {
@@ -163,7 +164,7 @@ impl Handshake {
             told += 1;
         }
         let parts = format!("parts-{}", self.greeting.connections);
-        // What a server does not know of these it passes over.
+        // A server skips capabilities that it does not know.
         let capabilities: [&[u8]; 9] = [
             b"REPLCONF",
             b"capa",
@@ -182,7 +183,7 @@ impl Handshake {
         Next::Send(out)
     }
 
-    /// So many answers are still to come.
+    /// Waits for `more` further replies.
     fn told(&mut self, more: usize) -> Next {
         if more > 0 {
             self.at = At::Told(more);
@@ -231,7 +232,7 @@ impl Handshake {
     }
 }
 
-/// What `+PARTS token n` says.
+/// Parses `+PARTS token n`.
 fn invitation(line: &[u8]) -> Option<Invitation> {
     let line = std::str::from_utf8(line).ok()?;
     let (token, connections) = line.strip_prefix("+PARTS ")?.split_once(' ')?;
@@ -246,9 +247,9 @@ fn command(args: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// A line for the log.
+/// A line in the form for the log.
 fn text(line: &[u8]) -> String {
-    /// So much of it is shown.
+    /// How many bytes of it are shown.
     const SHOWN_BYTES: usize = 200;
     line[..line.len().min(SHOWN_BYTES)].escape_ascii().to_string()
 }
@@ -263,7 +264,7 @@ mod tests {
         ReplicationId::parse(ID.as_bytes()).expect("forty digits")
     }
 
-    /// What is sent, as words, when the primary answers like this; and how it ends.
+    /// The sent words when the primary answers like this; and how it ends.
     fn speak(mut handshake: Handshake, answers: &[&str]) -> (Vec<String>, Option<Answer>) {
         let words = |bytes: Vec<u8>| {
             let text = String::from_utf8(bytes).expect("text");

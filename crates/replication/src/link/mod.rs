@@ -1,4 +1,4 @@
-//! The link of a replica to its primary, sans-IO: what is said, and what the bytes mean that come.
+//! The link of a replica to its primary, sans-IO: requests, and the meaning of received bytes.
 //!
 //! ```text
 //! Handshake   PING, AUTH, REPLCONF ..., PSYNC --> +FULLRESYNC, +CONTINUE, an error
@@ -9,11 +9,10 @@
 //! ```
 //!
 //! Invariants
-//! 1. However the bytes are cut into pieces, the same is found in them.
-//! 2. Nothing is allocated for what a number only promises, and lines are bounded.
+//! 1. For every division of the bytes into pieces, the result is the same.
+//! 2. An announced number causes no allocation, and lines are bounded.
 //!
-//! Not here: sockets, threads, what is done with a step (the server). Tests: at the foot of each
-//! file.
+//! Not here: sockets, threads, running a step (the server). Tests: at the foot of each file.
 
 pub mod cutter;
 pub mod frames;
@@ -28,13 +27,13 @@ pub use transfer::{Begun, Frame, Transfer};
 /// The longest line that a primary may send.
 pub const MOST_LINE_BYTES: usize = 16 << 10;
 
-/// A full copy comes over so many connections at most, beside the link.
+/// The most connections of a full copy, beside the link.
 pub const MOST_CONNECTIONS: usize = 8;
 
-/// The first line of these bytes without its end, and what it takes with it.
+/// The first line of these bytes without its end, and its length including the end.
 ///
 /// # Errors
-/// It is longer than any line.
+/// The line is longer than the limit.
 pub fn line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, TooLong> {
     let looked = &bytes[..bytes.len().min(MOST_LINE_BYTES)];
     match looked.iter().position(|byte| *byte == b'\n') {
@@ -47,7 +46,7 @@ pub fn line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, TooLong> {
     }
 }
 
-/// A line that does not end.
+/// A line above the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong;
 

@@ -1,46 +1,52 @@
-//! The snapshot that a primary sends: where it begins and where it ends.
+//! Receives the snapshot from a primary: finds its start and its end.
 //!
 //! ```text
-//! \n \n ...               the primary is still there
-//! $PARTS:<n>\r\n          its keys come over so many connections beside this one
-//! $<bytes>\r\n            so long, then the stream
-//! $EOF:<40 bytes>\r\n     until these bytes come again, then the stream
+//!
+//!
+//!  ...               the primary is alive
+//! $PARTS:<n>\r
+//!           its keys come over n connections beside this one
+//! $<bytes>\r
+//!             this many bytes, then the stream
+//! $EOF:<40 bytes>\r
+//!      up to a second copy of these bytes, then the stream
 //! ```
 //!
 //! Tests: at the foot.
 
 use super::{MOST_CONNECTIONS, TooLong, line};
 
-/// How long a mark is.
+/// The length of a mark.
 const MARK_BYTES: usize = 40;
 
 /// How the end of the snapshot is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// After so many bytes.
+    /// After this many bytes.
     Length(u64),
     /// After this mark.
     Mark([u8; MARK_BYTES]),
 }
 
-/// What a line before the snapshot says.
+/// The meaning of a line before the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begun {
     /// The primary is not ready yet.
     Waits,
-    /// Its keys come over so many other connections.
+    /// Its keys come over this many other connections.
     Parts(usize),
     /// It begins.
     Begins(Frame),
-    /// There will be none: why.
+    /// There will be none, for this reason.
     Refused(String),
 }
 
 impl Begun {
-    /// Reads what these bytes begin with; so many bytes are used up. `None`: more are needed.
+    /// Parses the line at the start of these bytes; also returns how many bytes were used. `None`:
+    /// more are needed.
     ///
     /// # Errors
-    /// The line is longer than any.
+    /// The line is longer than the limit.
     pub fn read(bytes: &[u8]) -> Result<Option<(Begun, usize)>, TooLong> {
         let Some((line, used)) = line(bytes)? else { return Ok(None) };
         let begun = match line {
@@ -74,11 +80,11 @@ fn frame(text: &[u8]) -> Option<Frame> {
     }
 }
 
-/// The bytes of the snapshot, told from what follows.
+/// Separates the bytes of the snapshot from what follows.
 #[derive(Debug)]
 pub struct Transfer {
     frame: Frame,
-    /// What has come and may be the mark's begin.
+    /// Received bytes that may be the start of the mark.
     held: Vec<u8>,
     /// Bytes of the snapshot so far.
     bytes: u64,
@@ -86,14 +92,14 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// It begins.
+    /// A transfer at its start.
     pub fn new(frame: Frame) -> Transfer {
         let is_over = frame == Frame::Length(0);
         Transfer { frame, held: Vec::new(), bytes: 0, is_over }
     }
 
-    /// Takes what has come: what of it is the snapshot is appended to `out`. How many bytes were
-    /// used up; the rest belongs to the stream.
+    /// Handles received bytes: appends those of the snapshot to `out`. Returns how many bytes were
+    /// used; the rest belongs to the stream.
     pub fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> usize {
         if self.is_over {
             return 0;
@@ -129,7 +135,7 @@ impl Transfer {
         bytes.len()
     }
 
-    /// Whether all of it has come.
+    /// Whether the snapshot is complete.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
@@ -139,7 +145,7 @@ impl Transfer {
         self.bytes
     }
 
-    /// How many there will be, if that is known.
+    /// The length of the snapshot, if known.
     pub fn length(&self) -> Option<u64> {
         match self.frame {
             Frame::Length(length) => Some(length),
@@ -206,7 +212,7 @@ mod tests {
         check(&Frame::Length(0), b"*1", b"", b"*1");
         let mut mark = [b'm'; MARK_BYTES];
         mark[MARK_BYTES - 1] = b'n';
-        // Something that nearly is the mark, too.
+        // Bytes that nearly are the mark, too.
         let mut sent = [b'm'; 100].to_vec();
         sent.extend_from_slice(b"hello");
         let snapshot = sent.clone();

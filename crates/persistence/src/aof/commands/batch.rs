@@ -2,9 +2,9 @@
 
 use pantala_journal::resp::{push_array, push_bulk, push_command};
 
-/// So many elements a command has at most, as in Redis.
+/// The most elements of one command, as in Redis.
 const MOST_ELEMENTS: usize = 64;
-/// About so many bytes it has at most, if it has more than one element.
+/// The approximate byte limit of a command with more than one element.
 const MOST_BYTES: usize = 1 << 20;
 
 /// Collects elements into commands of bounded size.
@@ -17,17 +17,17 @@ pub struct Batch<'b> {
     open: Vec<u8>,
     elements: usize,
     args: usize,
-    /// Commands that follow it.
+    /// Commands that follow the open one.
     after: Vec<u8>,
 }
 
 impl<'b> Batch<'b> {
-    /// None yet.
+    /// An empty batch.
     pub fn new(head: &'b [&'b [u8]], out: &'b mut Vec<u8>) -> Batch<'b> {
         Batch { head, out, open: Vec::new(), elements: 0, args: 0, after: Vec::new() }
     }
 
-    /// One more element.
+    /// Adds an element.
     pub fn push(&mut self, args: &[&[u8]]) {
         args.iter().for_each(|arg| push_bulk(&mut self.open, arg));
         self.args += args.len();
@@ -43,7 +43,7 @@ impl<'b> Batch<'b> {
         self.push(args);
     }
 
-    /// How many bytes there are, with those before the batch.
+    /// Bytes of the output and the open command, including those before the batch.
     pub fn bytes(&self) -> usize {
         self.out.len() + self.open.len() + self.after.len()
     }

@@ -1,5 +1,5 @@
-//! Keys as the commands that make them: the base of an append-only file without a snapshot
-//! (`aof-use-rdb-preamble no`), as Redis writes it.
+//! Writes keys as the commands that create them: the base of an append-only file without a snapshot
+//! (`aof-use-rdb-preamble no`), in Redis's form.
 //!
 //! | type | commands |
 //! |---|---|
@@ -10,10 +10,11 @@
 //! | hash | HMSET; HPEXPIREAT for each field with a deadline |
 //! | stream | XADD, XSETID, XGROUP CREATE, XGROUP CREATECONSUMER, XCLAIM |
 //!
-//! What others do not know is told aside (`pantala_commands::for_ours`): they do nothing there.
+//! Commands that other servers do not know are marked as ours (`pantala_commands::for_ours`): other
+//! servers ignore them.
 //!
-//! And PEXPIREAT at last, where the key has a deadline. A command has up to `MOST_ELEMENTS`. What
-//! of a stream is pending and not in it any more is lost, as in Redis: XCLAIM makes no such thing.
+//! A key with a deadline ends with PEXPIREAT. A command has up to `MOST_ELEMENTS` elements. Pending
+//! entries that are deleted from the stream are lost, as in Redis: XCLAIM cannot create them.
 //!
 //! | file | what |
 //! |---|---|
@@ -22,8 +23,8 @@
 //! | `stream` | a stream, in parts |
 //!
 //! Invariants
-//! 1. Commands of a key follow each other, and none is in two pieces but a string's SET.
-//! 2. A part ends where it has about as many bytes as were asked for, or with an element.
+//! 1. The commands of a key are contiguous, and only a string's SET may be split into two pieces.
+//! 2. A part ends when it has about as many bytes as requested, at an element.
 //!
 //! Tests: at the foot of `value`; the server's `tests/append_only.rs` (replayed);
 //! `compat/clients/commands_base.py` (loaded by other servers).
@@ -41,15 +42,15 @@ use crate::snapshot::Queue;
 
 pub use value::{Style, Writing};
 
-/// For whoever walks the keyspace.
+/// Writes keys as commands, for a walk of the keyspace.
 pub struct CommandTarget {
     queue: Arc<Queue>,
     style: Style,
 }
 
 impl CommandTarget {
-    /// One that puts its pieces into this queue, without the elements that have expired at `now`;
-    /// without what other servers do not know if it `is_portable`.
+    /// A target that puts its pieces into `queue`, without the elements that have expired at `now`;
+    /// `is_portable`: without commands that other servers do not know.
     pub fn new(queue: Arc<Queue>, now: UnixMs, is_portable: bool) -> CommandTarget {
         CommandTarget { queue, style: Style { now, is_portable } }
     }

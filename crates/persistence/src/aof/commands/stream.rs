@@ -1,4 +1,4 @@
-//! A stream as commands: its entries, its counters, its groups with what is pending.
+//! Writes a stream as commands: entries, counters, groups with their pending entries.
 
 use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, fmt_u64};
 use pantala_journal::resp::{push_array, push_bulk, push_command};
@@ -6,30 +6,30 @@ use pantala_table::IntText;
 use pantala_values::Stream;
 use pantala_values::stream::{Consumer, Entry, Group, ID_TEXT_MAX_BYTES, StreamId};
 
-/// A stream that is written in parts.
+/// A stream that is being written in parts.
 #[derive(Debug, Default)]
 pub struct Writing {
     stage: Stage,
 }
 
-/// What comes next.
+/// What is written next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// The entries from this id on.
     Entries(StreamId),
-    /// All that is no entry and no group's.
+    /// Everything beside entries and groups.
     Counters,
     Groups(Place),
     End,
 }
 
-/// A place among the groups.
+/// A position among the groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     group: usize,
-    /// `None`: the group itself comes first.
+    /// The consumer; `None`: the group itself is next.
     consumer: Option<usize>,
-    /// What is pending for it from here on; the smallest: the consumer itself comes first.
+    /// Its pending entries from this id on; the smallest id: the consumer itself is next.
     id: StreamId,
 }
 
@@ -46,7 +46,7 @@ impl Default for Stage {
 }
 
 impl Writing {
-    /// Appends commands until there are so many bytes; whether that was the last.
+    /// Appends commands until `out` has `end` bytes; returns whether the stream is finished.
     pub fn go_on(&mut self, key: &[u8], stream: &Stream, end: usize, out: &mut Vec<u8>) -> bool {
         loop {
             self.stage = match self.stage {
@@ -65,7 +65,7 @@ impl Writing {
     }
 }
 
-/// Some entries, until there are so many bytes; what comes next.
+/// Appends entries until `out` has enough bytes; returns the next stage.
 fn entries(
     key: &[u8],
     stream: &Stream,
@@ -73,7 +73,7 @@ fn entries(
     (end, out): (usize, &mut Vec<u8>),
 ) -> Stage {
     if stream.is_empty() {
-        // What makes a stream without an entry.
+        // This pair of commands creates a stream without entries.
         push_command(out, &[b"XADD", key, b"MAXLEN", b"0", b"0-1", b"x", b"y"]);
         return Stage::Counters;
     }
@@ -101,14 +101,14 @@ fn write_entry(key: &[u8], entry: &Entry<'_>, out: &mut Vec<u8>) {
 fn write_counters(key: &[u8], stream: &Stream, out: &mut Vec<u8>) {
     let (mut last, mut deleted) = ([0; ID_TEXT_MAX_BYTES], [0; ID_TEXT_MAX_BYTES]);
     let mut digits = [0; I64_TEXT_MAX_BYTES];
-    // More cannot be read.
+    // A larger number cannot be read back.
     let added = fmt_u64(stream.entries_added().min(i64::MAX as u64), &mut digits);
     let last = stream.last_id().write(&mut last);
     let deleted = stream.max_deleted_id().write(&mut deleted);
     push_command(out, &[b"XSETID", key, last, b"ENTRIESADDED", added, b"MAXDELETEDID", deleted]);
 }
 
-/// Groups with their consumers, until there are so many bytes; what comes next.
+/// Appends groups with their consumers until `out` has enough bytes; returns the next stage.
 fn groups(
     key: &[u8],
     stream: &Stream,
@@ -140,7 +140,7 @@ fn groups(
 }
 
 fn write_group(key: &[u8], name: &[u8], group: &Group, out: &mut Vec<u8>) {
-    /// How many were read is not known.
+    /// The number of read entries when it is unknown.
     const UNKNOWN: i64 = -1;
     let (mut last, mut digits) = ([0; ID_TEXT_MAX_BYTES], [0; I64_TEXT_MAX_BYTES]);
     let last = group.last_id.write(&mut last);
@@ -148,8 +148,8 @@ fn write_group(key: &[u8], name: &[u8], group: &Group, out: &mut Vec<u8>) {
     push_command(out, &[b"XGROUP", b"CREATE", key, name, last, b"ENTRIESREAD", read]);
 }
 
-/// A consumer, with what is pending for it from this id on, until there are so many bytes; where
-/// to go on.
+/// Appends a consumer and its pending entries from an id on, until `out` has enough bytes; returns
+/// where to continue.
 fn write_consumer(
     (key, name): (&[u8], &[u8]),
     (group, consumer): (&Group, &Consumer),

@@ -1,4 +1,4 @@
-//! A value as commands, in parts between which it does not change.
+//! Writes a value as commands, in parts between which it must not change.
 //!
 //! Tests: at the foot.
 
@@ -19,9 +19,9 @@ use super::stream;
 /// How values are written.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
-    /// Elements that have expired by then are left out.
+    /// Elements that have expired by this time are left out.
     pub now: UnixMs,
-    /// Deadlines of members, which other servers do not know, are left out.
+    /// Whether to leave out deadlines of members, which other servers do not know.
     pub is_portable: bool,
 }
 
@@ -37,13 +37,13 @@ pub struct Writing {
     stream: stream::Writing,
 }
 
-/// A part of a value to be written.
+/// The part of a value to be written now.
 #[derive(Clone, Copy)]
 struct Part<'p> {
     key: &'p [u8],
     from: usize,
     style: Style,
-    /// How many bytes there are to be in the end.
+    /// The size of `out` at which the part ends.
     end: usize,
 }
 
@@ -59,7 +59,7 @@ impl Writing {
         Writing { flags, ..self }
     }
 
-    /// Appends about this many bytes; whether that was the last of it.
+    /// Appends commands of about the requested size; returns whether the value is finished.
     pub fn go_on(
         &mut self,
         value: &ValueRef<'_, Object>,
@@ -103,7 +103,7 @@ impl SnapshotParts for Writing {
     }
 }
 
-/// Where to go on; `None` at the end. So for all of these.
+/// Returns where to continue, `None` at the end; so do all functions here.
 fn write_string(text: StrRef<'_>, flags: u32, part: Part<'_>, out: &mut Vec<u8>) -> Option<usize> {
     let mut scratch = IntText::new();
     let bytes = text.bytes(&mut scratch);
@@ -248,7 +248,7 @@ mod tests {
 
     const STYLE: Style = Style { now: UnixMs(100), is_portable: false };
 
-    /// A value as commands, in parts of this size: one a line.
+    /// A value as commands, in parts of this size, one per line.
     fn text(
         value: ValueRef<'_, Object>,
         deadline: Option<i64>,
@@ -272,7 +272,7 @@ mod tests {
         lines
     }
 
-    /// However it is cut, elements and their order are the same.
+    /// For every part size, elements and their order are the same.
     fn check(object: &Object, style: Style, expected: &str) {
         assert_eq!(text(ValueRef::Object(object), None, style, usize::MAX), expected);
         let elements = |text: &str| text.split_ascii_whitespace().count();
