@@ -1,11 +1,11 @@
 //! Inline commands: a line of words as typed by a person, with quotes.
 //!
 //! Words are separated by spaces, tabs and CR; VT and FF count as space only before a word. In
-//! double quotes `
-//!  \r \t \b \a \xHH` stand for bytes and `\` before anything else for that byte; in single quotes
-//!  only `\'` is special. A backslash before the last byte of the line stands for itself, so `"a\"`
-//!  is complete at the end of a line. A quote may begin and end inside a word: `a"b c"d` is one
-//!  argument. A NUL byte is a byte like any other (Valkey never finds the end of such a line).
+//! double quotes `\n \r \t \b \a \xHH` stand for bytes and `\` before anything else for that byte;
+//! in single quotes only `\'` is special. A backslash before the last byte of the line stands for
+//! itself, so `"a\"` is complete at the end of a line. A quote may begin and end inside a word:
+//! `a"b c"d` is one argument. A NUL byte is a byte like any other (Valkey never finds the end of
+//! such a line).
 
 use crate::arena::Arena;
 use crate::error::ProtocolError;

@@ -1,15 +1,10 @@
 //! Receives the snapshot from a primary: finds its start and its end.
 //!
 //! ```text
-//!
-//!
-//!  ...               the primary is alive
-//! $PARTS:<n>\r
-//!           its keys come over n connections beside this one
-//! $<bytes>\r
-//!             this many bytes, then the stream
-//! $EOF:<40 bytes>\r
-//!      up to a second copy of these bytes, then the stream
+//! \n \n ...               the primary is alive
+//! $PARTS:<n>\r\n          its keys come over n connections beside this one
+//! $<bytes>\r\n            this many bytes, then the stream
+//! $EOF:<40 bytes>\r\n     up to a second copy of these bytes, then the stream
 //! ```
 //!
 //! Tests: at the foot.
