@@ -1,14 +1,14 @@
-//! Very many keys that one command watches together.
+//! A crowd: very many keys that one command watches together.
 //!
-//! To put each down in its partition ([`Locked::watch`](crate::Locked::watch)) would take longer
-//! than to read it. So they are sorted once, with no partition held, and each partition is left one
+//! To register each in its partition ([`Locked::watch`](crate::Locked::watch)) would take longer
+//! than to read it. So they are sorted once, with no partition held, and each partition gets one
 //! reference. A change looks its key up among those of its partition.
 //!
 //! Invariants
-//! 1. Keys are told apart by their hash, so a change of another may count in rare cases; never the
-//!    other way.
+//! 1. Keys are told apart by their hash, so in rare cases a change of another key counts; a change
+//!    of a watched key always does.
 //! 2. A change of a key that was not looked at yet ([`Crowd::has_seen`]) does not count.
-//! 3. What is left in partitions of a crowd that nobody has any more goes with their next change.
+//! 3. References to a crowd that was dropped are removed at the partition's next change.
 //!
 //! Tests: at the foot, and in `commands::incremental`.
 
@@ -22,17 +22,17 @@ use crate::partition::Watch;
 /// concerned.
 pub struct Crowd {
     db: DbIndex,
-    /// Hashes and places in the command, by partition and ascending in each.
+    /// Hash and position in the command of each key, sorted by partition, then hash.
     keys: Vec<(u64, u32)>,
-    /// Where those of each partition begin, and the end.
+    /// The start of each partition's keys, and the end.
     starts: Vec<u32>,
-    /// Keys before this one have been looked at.
+    /// Keys at positions before this one have been looked at.
     seen: AtomicUsize,
     watch: Watch,
 }
 
 impl Crowd {
-    /// Of the keys with these hashes; nobody has looked at one.
+    /// A crowd of the keys with these hashes, none of them looked at yet.
     pub fn of(db: DbIndex, hashes: impl Iterator<Item = u64>) -> Crowd {
         let mut keys: Vec<(u64, u32)> = hashes.zip(0..).collect();
         keys.sort_unstable_by_key(|(hash, nth)| (PartitionId::of(*hash), *hash, *nth));
@@ -46,22 +46,23 @@ impl Crowd {
         Crowd { db, keys, starts, seen: AtomicUsize::new(0), watch: Watch::default() }
     }
 
-    /// The first of its keys, so many, have been looked at. Their partitions are held.
+    /// Notes that the first `count` keys have been looked at. Their partitions are held.
     pub fn has_seen(&self, count: usize) {
         self.seen.store(count, Ordering::Relaxed);
     }
 
-    /// Whether a key that was looked at has changed since. Certain with their partitions held.
+    /// Whether a key that was looked at has changed since. Reliable while their partitions are
+    /// held.
     pub fn is_touched(&self) -> bool {
         self.watch.is_touched()
     }
 
-    /// Whether it has keys in a partition.
+    /// Whether it has keys in this partition.
     pub(crate) fn concerns(&self, id: PartitionId) -> bool {
         self.starts[id.index()] < self.starts[id.index() + 1]
     }
 
-    /// A key has changed, whose partition is held.
+    /// A key has changed; its partition is held.
     fn changed(&self, db: DbIndex, hash: u64) {
         let at = PartitionId::of(hash).index();
         let there = &self.keys[self.starts[at] as usize..self.starts[at + 1] as usize];

@@ -1,9 +1,9 @@
-//! What names a place in the keyspace: a hashed key, a partition, a logical database.
+//! Coordinates in the keyspace: a hashed key, a partition, a logical database.
 
-/// How many lock stripes there are; a power of two, fixed for the life of the process.
+/// The number of partitions (lock stripes): a power of two, fixed for the life of the process.
 pub const PARTITION_COUNT: usize = 1024;
 
-/// One lock stripe, below [`PARTITION_COUNT`].
+/// The number of a partition, below [`PARTITION_COUNT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionId(pub u16);
 

@@ -4,20 +4,21 @@
 //! key --hash--> partition (low 10 bits) --lock--> Db (one a logical database) --> Dash table
 //! ```
 //!
-//! A command names its keys, [`LockPlan`] says which partitions that is, [`Keyspace::lock`] takes
-//! all of them or none. Everything inside is single-threaded code. What must be done with nobody
-//! else inside at all (FLUSHALL, SWAPDB) goes through the [`Gate`].
+//! A command names its keys, [`LockPlan`] says which partitions these are, and [`Keyspace::lock`]
+//! takes all of them or none. Everything inside is single-threaded code. Operations that need
+//! everyone else outside (FLUSHALL, SWAPDB) go through the [`Gate`].
 //!
 //! Invariants
 //! 1. A key is found only in the partition its hash names, in every database (debug builds check
 //!    that a key comes with its own hash).
-//! 2. Locks are taken all or none. Only who holds the [`Token`] waits for one partition while
-//!    holding others: see `access/token`. No worker ever waits (debug builds check): see
+//! 2. Locks are taken all or none. Only the holder of the [`Token`] waits for one partition while
+//!    holding others: see `access/token`. No worker ever waits (checked in debug builds): see
 //!    `access/may_wait`.
-//! 3. A thread holds partitions for one command at a time (debug builds check): `access/held`.
-//! 4. Every change of data is told before it is made and published after: `changes/change`.
+//! 3. A thread holds partitions for one command at a time (checked in debug builds): `access/held`.
+//! 4. Every change of data is announced before it is made and published after: `changes/change`.
 //!
-//! Not here: commands, replies, connections; reading clocks (time is an argument); threads.
+//! Not here: commands, replies, connections; threads; the time of day, which is an argument
+//! (waiting and the sweep measure durations with clocks of their own).
 //! Tests: at the foot of each file, and `tests/` (the debug checks of 1 and 4: `funnel`; strict
 //! serialisability is checked from outside, in compat).
 
@@ -77,15 +78,15 @@ use partition::AllSizes;
 use pins::{AllPins, Asking};
 use snapshot::Current;
 
-/// How often a thread that may wait lets go of everything when one partition is busy. After that it
-/// takes the token, keeps what it has and waits for the next: it holds up others, but it comes to
-/// its end.
+/// How often a thread that may wait lets go of everything because one partition is busy. After that
+/// it takes the token, keeps what it has and waits for the next: it holds up others, but it comes
+/// to its end.
 pub const ALL_OR_NONE_TRIES: u32 = 16;
 
-/// A value larger than this is freed in the background: above it the allocator returns pages.
+/// A larger value is freed in the background: above this the allocator returns pages.
 const BACKGROUND_FREE_BYTES: usize = 64 << 10;
 
-/// What nobody needs any more, on its way to be freed.
+/// Data that is not needed any more and waits to be freed.
 pub enum Garbage {
     /// A removed key.
     Record(OwnedRecord<Object>),
@@ -97,11 +98,11 @@ pub enum Garbage {
     Bytes(Vec<u8>),
 }
 
-/// Tables of flushed databases that are freed in one piece.
+/// How many tables of flushed databases are freed as one piece.
 const TABLES_PER_PIECE: usize = 32;
 
 impl Garbage {
-    /// Allocated bytes, of whole tables about.
+    /// Allocated bytes; for tables approximately.
     fn bytes(&self) -> usize {
         match self {
             Garbage::Record(record) => record.bytes(),
@@ -112,21 +113,21 @@ impl Garbage {
     }
 }
 
-/// Somebody who frees garbage on a thread that may take its time.
+/// Frees garbage on a thread that may take its time.
 pub trait Reclaimer: Send + Sync {
     /// Takes the garbage, to drop it; must not block.
     fn reclaim(&self, garbage: Pending);
 }
 
-/// How a new keyspace is made.
+/// The parameters of a new keyspace.
 pub struct Config {
-    /// The secret of the hash.
+    /// The secret seed of the hash.
     pub seed: HashSeed,
-    /// How many logical databases there are.
+    /// The number of logical databases.
     pub databases: u32,
-    /// Seats at the gate for workers.
+    /// Slots of the gate for workers.
     pub worker_slots: usize,
-    /// Seats at the gate for threads of the slow lane.
+    /// Slots of the gate for threads of the slow lane.
     pub lane_slots: usize,
 }
 
@@ -139,19 +140,20 @@ pub struct Keyspace {
     reclaimer: OnceLock<Box<dyn Reclaimer>>,
     observer: OnceLock<Box<dyn LongWaitObserver>>,
     change_sink: OnceLock<Box<dyn ChangeSink>>,
-    /// What it wants to hear; read with every change, so it lies beside what does not change.
+    /// What the change sink wants to hear. Read at every change, so it is beside fields that do not
+    /// change.
     wanted: AtomicU32,
-    /// Why expired keys are hidden, if they are.
+    /// The reasons to hide expired keys, if any.
     pub(crate) hidden: HideReasons,
     tracked: Arc<TrackedCounts>,
     pub(crate) sweep: Sweep,
     pub(crate) eviction: Eviction,
     pub(crate) pending: Arc<PendingGarbage>,
-    /// The snapshot that runs.
+    /// The running snapshot, if any.
     pub(crate) snapshot: Current,
-    /// Why writers ask first.
+    /// The reasons for which writers ask first.
     pub(crate) asking: Asking,
-    /// Keys that do not change for now.
+    /// Pinned keys.
     pub(crate) pins: Arc<AllPins>,
     draws: AtomicU64,
     /// The right to wait for a partition while holding others.
@@ -206,8 +208,8 @@ impl Keyspace {
         Key { bytes, hash: self.hash(bytes) }
     }
 
-    /// A generator for one command that leaves something to chance. Unlike any before it, and the
-    /// same again when a run is repeated with the same secret.
+    /// A random generator for one command: each call returns another one, and the sequence is the
+    /// same when a run is repeated with the same seed.
     pub fn chance(&self) -> Rng {
         let draw = self.draws.fetch_add(1, Ordering::Relaxed);
         Rng::from_seed(self.seed.hash(&draw.to_le_bytes()))
@@ -223,7 +225,8 @@ impl Keyspace {
         &self.gate
     }
 
-    /// Waits until those that stayed inside the gate were outside, with the gate open for others.
+    /// Waits until the threads that stayed inside the gate have left it once, with the gate open
+    /// for others.
     pub(crate) fn await_leaving(&self, occupied: &Occupied) -> Result<(), Aborted> {
         let observer = self.observer.get();
         let is_aborted = || self.is_aborted(Awaited::Gate);
@@ -233,22 +236,22 @@ impl Keyspace {
         if have_left { Ok(()) } else { Err(Aborted(Awaited::Gate)) }
     }
 
-    /// Whether nobody should wait for this.
+    /// Whether this has been held for too long to be waited for.
     pub(crate) fn is_aborted(&self, awaited: Awaited) -> bool {
         self.observer.get().is_some_and(|observer| observer.is_aborted(awaited))
     }
 
-    /// Sets who is told of long waits; once, at the start.
+    /// Sets the observer of long waits; once, at the start.
     pub fn set_long_wait_observer(&self, observer: Box<dyn LongWaitObserver>) {
         let _already = self.observer.set(observer);
     }
 
-    /// Sets who frees large values; once, at the start.
+    /// Sets what frees large values; once, at the start.
     pub fn set_reclaimer(&self, reclaimer: Box<dyn Reclaimer>) {
         let _already = self.reclaimer.set(reclaimer);
     }
 
-    /// Sets who hears of changes; once. It hears nothing until [`Keyspace::want`].
+    /// Sets the sink of changes; once. It is told of none until [`Keyspace::want`].
     pub fn set_change_sink(&self, change_sink: Box<dyn ChangeSink>) {
         let _already = self.change_sink.set(change_sink);
     }
@@ -257,12 +260,12 @@ impl Keyspace {
         self.change_sink.get().map(Box::as_ref)
     }
 
-    /// What the change_sink wants to hear from now on.
+    /// Sets what the change sink wants to hear.
     pub fn want(&self, wanted: Wanted) {
         self.wanted.store(wanted.0, Ordering::SeqCst);
     }
 
-    /// What the change_sink wants to hear.
+    /// What the change sink wants to hear.
     #[inline]
     pub fn wanted(&self) -> Wanted {
         Wanted(self.wanted.load(Ordering::Relaxed))
@@ -273,7 +276,7 @@ impl Keyspace {
         &self.tracked
     }
 
-    /// The counts of one database, if it was ever used.
+    /// The key counts of one database, if it was ever used.
     pub fn sizes(&self, db: DbIndex) -> Option<&Sizes> {
         self.sizes.if_used(db)
     }
@@ -282,7 +285,7 @@ impl Keyspace {
         &self.partitions[id.index()]
     }
 
-    /// Takes one partition, looking a few times. `Err`: it is busy; park there.
+    /// Takes one partition, after a few attempts. `Err`: it is busy; park there.
     #[inline]
     pub fn lock_one<'k>(&'k self, id: PartitionId, scope: Scope<'k>) -> Result<Locked<'k>, Busy> {
         let held = self.partition(id).spin_lock().ok_or(Busy(id))?;
@@ -290,7 +293,7 @@ impl Keyspace {
         Ok(Locked::new(AllHeld::of(held), scope))
     }
 
-    /// Brings the bucket of a key near, if its partition is free at this moment.
+    /// Prefetches the bucket of a key, if its partition is free now.
     #[inline]
     pub fn prefetch_bucket(&self, db: DbIndex, hash: u64) {
         if let Some(held) = self.partition(PartitionId::of(hash)).try_lock()
@@ -300,7 +303,7 @@ impl Keyspace {
         }
     }
 
-    /// Brings the record of a key near; its bucket should be near by then.
+    /// Prefetches the record of a key; its bucket should have been prefetched before.
     #[inline]
     pub fn prefetch_record(&self, db: DbIndex, hash: u64) {
         if let Some(held) = self.partition(PartitionId::of(hash)).try_lock()
@@ -324,7 +327,7 @@ impl Keyspace {
     }
 
     /// Takes all partitions of the plan, waiting for them, however long. Only for threads that may
-    /// block, and where no command waits for it.
+    /// block, and where no client waits for the result.
     pub fn lock_waiting<'k>(&'k self, plan: &LockPlan, scope: Scope<'k>) -> Locked<'k> {
         loop {
             if let Ok(locked) = self.lock_or_abort(plan, scope) {
@@ -358,7 +361,7 @@ impl Keyspace {
         self.hold_each(plan)
     }
 
-    /// Takes the partitions one after the other, keeping what it has. Only with the token.
+    /// Takes the partitions one after the other, keeping those it has. Only with the token.
     pub(crate) fn hold_each(&self, plan: &LockPlan) -> Result<AllHeld<'_>, Aborted> {
         let each = plan.partitions().iter().map(|&id| Ok((id, self.hold(id)?)));
         each.collect::<Result<_, _>>().map(AllHeld::of)
@@ -383,7 +386,7 @@ impl Keyspace {
         }
     }
 
-    /// Takes one partition, waiting for it however long. Only for threads that may block.
+    /// Takes one partition, waiting for it, however long. Only for threads that may block.
     pub(crate) fn hold_at_last(&self, id: PartitionId) -> locked::Held<'_> {
         may_wait::check();
         loop {
@@ -397,7 +400,7 @@ impl Keyspace {
     /// Sleeps until a busy partition was freed once. Only on threads that may block.
     ///
     /// # Errors
-    /// It has been held for too long, or others need the thread.
+    /// It has been held for too long, or other work needs the thread.
     pub fn wait_for(&self, busy: Busy) -> Result<(), Aborted> {
         let is_aborted = || self.is_aborted(Awaited::Partition(busy.0));
         let is_crowded = || self.observer.get().is_some_and(|observer| observer.is_crowded());
@@ -434,7 +437,7 @@ impl Keyspace {
         if has_waited { Ok(()) } else { Err(Aborted(Awaited::Partition(id))) }
     }
 
-    /// Sleeps until the waker is called; false: it gave up, at the start because of
+    /// Sleeps until the waker is called; false if it gave up: before sleeping because of
     /// `should_give_up`, or later because of `has_lasted`.
     pub(crate) fn wait_at(
         &self,
@@ -467,31 +470,32 @@ impl Keyspace {
         self.partition(busy.0).park(ticket)
     }
 
-    /// Frees a removed record: here if that is quick, in the background if not.
+    /// Frees a removed record: here if that is quick, otherwise in the background.
     pub(crate) fn discard(&self, record: OwnedRecord<Object>, tally: &Tally) {
         if record.bytes() > BACKGROUND_FREE_BYTES {
             self.reclaim(Garbage::Record(record), tally);
         }
     }
 
-    /// The table hands out only what is costly to free.
+    /// Frees a replaced value in the background: the table hands out only those that are costly to
+    /// free.
     pub(crate) fn discard_value(&self, value: Discarded<Object>, tally: &Tally) {
         self.reclaim(Garbage::Value(value), tally);
     }
 
-    /// The number of one who begins to wait for keys, whose partitions are held: in each queue they
-    /// ascend.
+    /// The arrival number for a command that begins to block, while the partitions of its keys are
+    /// held: so they ascend in each queue.
     pub fn next_arrival(&self) -> u64 {
         self.arrivals.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// How many keys commands wait for.
+    /// How many keys have blocked clients.
     pub fn waited_keys(&self) -> usize {
         self.waited_keys.load(Ordering::Relaxed)
     }
 
-    /// How many keys are waited for by a request of which `is_meant` says that it counts. Never
-    /// waits: what is busy is left out.
+    /// How many keys have a blocked client whose request `is_meant` accepts. Never waits: busy
+    /// partitions are left out.
     pub fn waited_keys_where(&self, is_meant: &dyn Fn(&dyn Any) -> bool) -> usize {
         if self.waited_keys() == 0 {
             return 0;
@@ -500,12 +504,12 @@ impl Keyspace {
         held.map(|held| held.rest.waiters.waited_keys_where(is_meant)).sum()
     }
 
-    /// How many clients watch keys; whoever watches counts itself.
+    /// The number of clients that watch keys; each counts itself.
     pub fn watching_clients(&self) -> &Arc<AtomicUsize> {
         &self.watching_clients
     }
 
-    /// How many keys are watched. Never waits: what is busy is left out.
+    /// How many keys are watched. Never waits: busy partitions are left out.
     pub fn watched_keys(&self) -> usize {
         if self.watching_clients.load(Ordering::Relaxed) == 0 {
             return 0;
@@ -514,7 +518,7 @@ impl Keyspace {
         held.map(|held| held.rest.waiters.watched_keys()).sum()
     }
 
-    /// Takes a waiter that has ended out of a key's queue.
+    /// Removes an ended waiter from a key's queue.
     ///
     /// # Errors
     /// The partition is busy.
@@ -530,12 +534,12 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Hands garbage to the background; without one it is freed here.
+    /// Hands garbage to the background reclaimer; without one it is freed here.
     pub(crate) fn reclaim(&self, garbage: Garbage, tally: &Tally) {
         tally.reclaimed.add(1);
         let Some(reclaimer) = self.reclaimer.get() else { return };
         match garbage {
-            // In parts, so that what is pending is known while they are freed.
+            // In pieces, so that the pending amount stays current while they are freed.
             Garbage::Tables(mut tables) => {
                 while !tables.is_empty() {
                     let part = tables.split_off(tables.len().saturating_sub(TABLES_PER_PIECE));

@@ -1,8 +1,8 @@
-//! One lock stripe: its tables, and who waits for its keys.
+//! A partition, that is one lock stripe: its tables, and the clients that wait for its keys.
 //!
-//! Everything here is touched only with the partition's lock held, so it is plain single-threaded
-//! code. What must be readable without the lock (how many keys there are) is copied to
-//! [`Sizes`] after each change.
+//! Everything here is accessed only with the partition's lock held, so it is plain single-threaded
+//! code. Values that are read without the lock (the numbers of keys) are copied to [`Sizes`] after
+//! each change.
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -28,21 +28,21 @@ pub struct Partition {
     pub(crate) last_step: Stamp,
 }
 
-/// What belongs to no database.
+/// What belongs to no single database.
 #[derive(Default)]
 pub(crate) struct Rest {
-    /// Connections that wait for something to appear under a key.
+    /// Clients blocked on keys, watches, and tracked keys.
     pub(crate) waiters: Waiters,
-    /// A snapshot that is not done with this partition.
+    /// The snapshot, if it is not done with this partition.
     pub(crate) saving: Option<Box<Saving>>,
-    /// The last cas number that was given to one of its keys.
+    /// The last cas number assigned to one of its keys.
     pub(crate) last_cas: u64,
-    /// The hash of a key that is not a visitor's, while the partition is open to visitors.
+    /// The hash of the barred key, while the partition is open to visitors.
     pub(crate) barred: Option<u64>,
 }
 
 impl Partition {
-    /// An empty one. The keys that are waited for and those that are tracked are counted there.
+    /// An empty partition, counted in these totals of blocked-on and tracked keys.
     pub(crate) fn new(waited_keys: Arc<AtomicUsize>, tracked: Arc<TrackedCounts>) -> Partition {
         let tracked = TrackedKeys::counted_in(tracked);
         let waiters = Waiters { waited_keys, tracked, ..Waiters::default() };
@@ -50,20 +50,20 @@ impl Partition {
         Partition { rest, ..Partition::default() }
     }
 
-    /// The part of database `index`, if anything ever used it.
+    /// The part of database `index` in this partition, if it was ever used.
     #[inline]
     pub fn db_if_used(&self, index: DbIndex) -> Option<&Db> {
         self.databases.if_used(index)
     }
 }
 
-/// Below this length a queue is not looked through for waiters that have ended.
+/// Shorter queues are not scanned for waiters that have ended.
 const SHORT_QUEUE: usize = 16;
 
-/// Waiters in the order they came.
+/// Waiters in the order of their arrival.
 type Queue = VecDeque<Arc<Waiter>>;
 
-/// Who has to know that a key changed: WATCH, and a value that is read in steps. One for a
+/// Notices that a key has changed: for WATCH, and for values that are read in steps. One for a
 /// transaction and all its keys.
 #[derive(Debug, Default)]
 pub struct Watch {
@@ -71,7 +71,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Whether one of its keys has changed. Certain while their partitions are held.
+    /// Whether one of its keys has changed. Reliable while their partitions are held.
     pub fn is_touched(&self) -> bool {
         self.is_touched.load(Ordering::Acquire)
     }
@@ -81,21 +81,21 @@ impl Watch {
     }
 }
 
-/// A key by name, present or not.
+/// A key by database and name, present or not.
 type KeyName = (DbIndex, Box<[u8]>);
 
-/// Keys that are watched. A client that watches no more has dropped its [`Watch`]; what is left of
-/// it here goes when the map has doubled.
+/// The watched keys. A client that stops watching drops its [`Watch`]; what is left of it here is
+/// removed when the map has doubled.
 #[derive(Default)]
 struct Watches {
     by_key: HashMap<KeyName, Vec<Watcher>>,
     clean_at: usize,
 }
 
-/// Who watches a key.
+/// One watch of a key.
 struct Watcher {
     watch: Weak<Watch>,
-    /// The key had expired and was hidden when that began: that it goes is no change.
+    /// The key was expired and hidden when watching began: its removal is then no change.
     began_hidden: bool,
 }
 
@@ -115,7 +115,7 @@ impl Watcher {
     }
 }
 
-/// Below this many watched keys nobody looks for those that nobody watches any more.
+/// With fewer watched keys than this, dropped watches are not searched for.
 const FEW_WATCHES: usize = 32;
 
 impl Watches {
@@ -144,14 +144,14 @@ impl Watches {
         }
     }
 
-    /// The key has changed; if it is gone that is nothing to whom it was hidden.
+    /// Touches the watches of a changed key; if it is gone, not those to which it was hidden.
     fn touch(&mut self, db: DbIndex, key: &[u8], is_gone: bool) {
         let name = (db, key.into());
         let mut watchers = self.by_key.remove(&name).unwrap_or_default();
         let changed = watchers.extract_if(.., |watcher| !(is_gone && watcher.began_hidden));
         changed.for_each(|watcher| watcher.touch());
         if !watchers.is_empty() {
-            // From now on it is absent to them, too.
+            // From now on it is absent for these watches, too.
             watchers.iter_mut().for_each(|watcher| watcher.began_hidden = false);
             self.by_key.insert(name, watchers);
         }
@@ -163,20 +163,21 @@ impl Watches {
     }
 }
 
-/// Commands that wait for something under a key (BLPOP and its kin), first come first served.
+/// Clients blocked on keys (BLPOP and its kin), in the order of their arrival; watches; tracked
+/// keys.
 #[derive(Default)]
 pub struct Waiters {
     queues: HashMap<KeyName, Queue>,
     watches: Watches,
     crowds: Crowds,
-    /// Looked at only while somebody wants to hear of changes at all.
+    /// Used only while tracking is on.
     pub(crate) tracked: TrackedKeys,
-    /// How many keys are waited for in all partitions together.
+    /// The number of keys with blocked clients, over all partitions.
     waited_keys: Arc<AtomicUsize>,
 }
 
 impl Waiters {
-    /// The end of whatever adds or removes queues, which were `before`.
+    /// Updates the total after queues were added or removed; `before` is their number before.
     fn count(&self, before: usize) {
         let more = self.queues.len().wrapping_sub(before);
         if more != 0 {
@@ -184,73 +185,72 @@ impl Waiters {
         }
     }
 
-    /// True while nobody waits or watches: the one look a change pays for.
+    /// Whether no client is blocked, and none watches: the only check that a change pays for.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        // Together: one branch.
+        // One branch for all three.
         self.queues.len() | self.watches.by_key.len() | self.crowds.len() == 0
     }
 
-    /// From now on a change of the key touches the watch. `began_hidden`: it has expired, and is
-    /// hidden.
+    /// Makes changes of the key touch the watch. `began_hidden`: the key has expired and is hidden.
     pub fn watch(&mut self, db: DbIndex, key: &[u8], watch: &Arc<Watch>, began_hidden: bool) {
         let watch = Arc::downgrade(watch);
         self.watches.add(db, key, Watcher { watch, began_hidden });
     }
 
-    /// Whether the key had expired and was hidden when it began to be watched.
+    /// Whether the key was expired and hidden when it began to be watched.
     pub fn began_hidden(&self, db: DbIndex, key: &[u8], watch: &Arc<Watch>) -> bool {
         self.watches.began_hidden(db, key, watch)
     }
 
-    /// A change of the key is nothing to the watch any more.
+    /// Ends the watching of a key.
     pub fn unwatch(&mut self, db: DbIndex, key: &[u8], watch: &Arc<Watch>) {
         self.watches.remove(db, key, watch);
     }
 
-    /// From now on a change of one of its keys that was looked at touches the crowd.
+    /// Makes changes of the keys that the crowd has looked at touch it.
     pub(crate) fn watch_crowd(&mut self, crowd: &Arc<Crowd>) {
         self.crowds.add(Arc::downgrade(crowd));
     }
 
-    /// The end of that.
+    /// Ends [`Waiters::watch_crowd`].
     pub(crate) fn unwatch_crowd(&mut self, crowd: &Arc<Crowd>) {
         self.crowds.remove(&Arc::downgrade(crowd));
     }
 
-    /// The key, which has this hash, has changed, or is gone.
+    /// Touches the watches of a key that has changed or is gone, and the crowds.
     pub fn touch(&mut self, db: DbIndex, key: &[u8], hash: impl Fn() -> u64, is_gone: bool) {
         self.watches.touch(db, key, is_gone);
         self.crowds.touch(db, hash);
     }
 
-    /// Touches every watched key that `exists` says was there, and every crowd; for changes of
-    /// whole databases.
+    /// Touches the watches of all keys that `exists` says were there, and all crowds: for changes
+    /// of whole databases.
     pub fn touch_where(&mut self, exists: &mut dyn FnMut(DbIndex, &[u8]) -> bool) {
         self.crowds.touch_all();
         let gone = self.watches.by_key.extract_if(|(db, key), _| exists(*db, key));
         gone.flat_map(|(_, watchers)| watchers).for_each(|watcher| watcher.touch());
     }
 
-    /// Whether somebody waits for this key.
+    /// Whether a client is blocked on this key.
     pub fn has(&self, db: DbIndex, key: &[u8]) -> bool {
         self.queues.contains_key(&(db, key.into()))
     }
 
-    /// How many keys are waited for by such a request.
+    /// How many keys have a blocked client whose request `is_meant` accepts.
     pub(crate) fn waited_keys_where(&self, is_meant: &dyn Fn(&dyn Any) -> bool) -> usize {
         let counts = |waiter: &Arc<Waiter>| waiter.is_waiting() && is_meant(&*waiter.request);
         self.queues.values().filter(|queue| queue.iter().any(counts)).count()
     }
 
-    /// How many keys are watched by somebody who still lives.
+    /// How many keys are watched.
     pub(crate) fn watched_keys(&self) -> usize {
         let watched = self.watches.by_key.values();
         watched.filter(|watchers| watchers.iter().any(Watcher::is_alive)).count()
     }
 
-    /// Puts a waiter into the key's queue: at its end, or where one that has waited before belongs.
-    /// Those that have ended meanwhile are dropped when they may be half of it.
+    /// Adds a waiter to the key's queue: at the end, or at its earlier place if it was blocked
+    /// before. Ended waiters are removed when they may be half of the queue.
     pub fn wait(&mut self, db: DbIndex, key: &[u8], waiter: Arc<Waiter>) {
         let before = self.queues.len();
         let queue = self.queues.entry((db, key.into())).or_default();
@@ -266,7 +266,7 @@ impl Waiters {
         self.count(before);
     }
 
-    /// Forgets a waiter that has ended.
+    /// Removes a waiter that has ended.
     pub fn forget(&mut self, db: DbIndex, key: &[u8], waiter: &Arc<Waiter>) {
         let name = (db, Box::from(key));
         let before = self.queues.len();
@@ -283,7 +283,7 @@ impl Waiters {
         self.count(before);
     }
 
-    /// Takes everybody who waits for a key of which `exists` says that it is there.
+    /// Removes and returns the waiters of all keys that `exists` says are there.
     pub(crate) fn take_where(
         &mut self,
         exists: &mut dyn FnMut(DbIndex, &[u8]) -> bool,
@@ -295,7 +295,7 @@ impl Waiters {
         waiters
     }
 
-    /// Takes everybody who waits for the key, in the order they came.
+    /// Removes and returns the waiters of a key, in the order of their arrival.
     pub fn take(&mut self, db: DbIndex, key: &[u8]) -> Queue {
         let before = self.queues.len();
         let queue = self.queues.remove(&(db, key.into())).unwrap_or_default();
@@ -303,7 +303,7 @@ impl Waiters {
         queue
     }
 
-    /// Puts those back that [`Waiters::take`] gave and that still wait, before all others.
+    /// Puts back waiters that [`Waiters::take`] returned and that still wait, before all others.
     pub fn put_back(&mut self, db: DbIndex, key: &[u8], mut waiters: Queue) {
         if !waiters.is_empty() {
             let before = self.queues.len();
@@ -315,7 +315,7 @@ impl Waiters {
     }
 }
 
-/// How many keys one database has in each partition, readable by everybody at any time.
+/// The numbers of keys of one database in each partition, readable without locks.
 pub struct Sizes {
     cells: Box<[SizeCell]>,
 }
@@ -334,7 +334,7 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// Copies the counts; called with the partition locked, after a change of any of them.
+    /// Copies the counts, with the partition locked, after any of them has changed.
     #[inline]
     pub(crate) fn publish(&self, partition: PartitionId, db: &Db) {
         let cell = &self.cells[partition.index()];
@@ -353,12 +353,12 @@ impl Sizes {
         self.cells.iter().map(|cell| u64::from(cell.with_deadline.load(Ordering::Relaxed))).sum()
     }
 
-    /// Keys with elements that have deadlines of their own, in the whole database.
+    /// Keys whose elements have deadlines of their own, in the whole database.
     pub fn with_timed_elements(&self) -> u64 {
         self.cells.iter().map(|cell| u64::from(cell.timed.load(Ordering::Relaxed))).sum()
     }
 
-    /// Those in one partition.
+    /// Keys whose elements have deadlines, in one partition.
     pub(crate) fn timed_in(&self, partition: PartitionId) -> u32 {
         self.cells[partition.index()].timed.load(Ordering::Relaxed)
     }
@@ -378,7 +378,7 @@ fn saturate(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// The sizes of all databases; one is made when it is first written.
+/// The sizes of all databases; those of a database are allocated when it is first written.
 pub(crate) struct AllSizes {
     by_db: Box<[OnceLock<Sizes>]>,
 }

@@ -1,24 +1,25 @@
-//! Pinned keys: what is being sent to another server (MIGRATE) changes for nobody meanwhile.
+//! Pinned keys: keys that do not change while they are sent to another server (MIGRATE).
 //!
 //! ```text
 //! begin   gate closed for a moment: every turn from now on asks before it writes
 //! pin     these keys, all or none; a command that would write to one parks
-//! drop    whoever parked there runs again
+//! drop    the commands parked there run again
 //! ```
 //!
-//! A pin holds no partition: other keys are not concerned, and those that read the key go on. It is
-//! asked where a snapshot is asked, and by the same commands (`engine::execute::saving`).
+//! A pin holds no partition: other keys are not affected, and commands that only read the key go
+//! on. Commands that write ask about pins where they ask about the snapshot
+//! (`engine::execute::saving`).
 //!
 //! Invariants
-//! 1. Once [`Keyspace::pins`] has returned, every turn sees that writers ask ([`Asking`]): it was
-//!    said with the gate closed, and is taken back when nobody pins.
-//! 2. A command asks with the partitions of its keys held, and writes in the same hold. So whoever
-//!    takes a partition after the pin was made sees all that was not asked.
+//! 1. Once [`Keyspace::pins`] has returned, every turn sees that writers have to ask ([`Asking`]):
+//!    the flag is set with the gate closed, and cleared when nothing is pinned any more.
+//! 2. A command asks with the partitions of its keys held, and writes in the same hold. So a thread
+//!    that takes a partition after the pin was made sees all changes that did not ask.
 //! 3. A key is pinned for one owner at a time, whose own commands are not held up.
 //!
-//! What is not asked (FLUSHALL, SWAPDB, expiry, eviction, a script that cannot be undone any more,
-//! a command that was asked before the pin and gives way in its midst) changes the key all the
-//! same: whoever pins a key also watches it.
+//! Changes that do not ask (FLUSHALL, SWAPDB, expiry, eviction, a script that cannot be undone any
+//! more, a command that asked before the pin and gave way in between) happen to pinned keys too:
+//! therefore the owner of a pin also watches its keys.
 //!
 //! Tests: at the foot; crates/server/tests/migrate.rs.
 
@@ -33,8 +34,8 @@ use crate::access::may_wait::Aborted;
 use crate::access::ticket::Ticket;
 use crate::key::{DbIndex, Key};
 
-/// Why commands that write ask first whether they have to wait, as bits of one byte: a turn looks
-/// once.
+/// The reasons for which commands that write ask first whether to wait, as the bits of one byte: a
+/// turn reads it once.
 #[derive(Debug, Default)]
 pub(crate) struct Asking(AtomicU8);
 
@@ -44,25 +45,25 @@ impl Asking {
     /// Keys may be pinned.
     pub const PINS: u8 = 1 << 1;
 
-    /// From now on, for this reason. With the gate closed.
+    /// Sets a reason. With the gate closed.
     pub fn begin(&self, reason: u8) {
         self.0.fetch_or(reason, Ordering::Relaxed);
     }
 
-    /// No longer for this reason.
+    /// Clears a reason.
     pub fn end(&self, reason: u8) {
         self.0.fetch_and(!reason, Ordering::Relaxed);
     }
 }
 
-/// What a command waits for: that a key is no longer pinned.
+/// A parked command's wait for a pin to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PinWait(u64);
 
 /// All pinned keys of the keyspace, and the commands that are parked until one is unpinned.
 #[derive(Debug, Default)]
 pub(crate) struct AllPins {
-    /// Keys that are pinned: to look at it costs the others little.
+    /// The number of pinned keys, so that a cheap look suffices while there are none.
     count: AtomicUsize,
     state: Mutex<State>,
 }
@@ -72,9 +73,9 @@ struct State {
     by_key: HashMap<Box<[u8]>, Vec<(DbIndex, u64)>>,
     by_number: HashMap<u64, Pin>,
     last: u64,
-    /// How many may pin.
+    /// How many owners may pin.
     users: usize,
-    /// Writers ask.
+    /// Writers have to ask.
     is_open: bool,
 }
 
@@ -98,7 +99,7 @@ impl AllPins {
 }
 
 impl State {
-    /// The pin of one of these keys that belongs to somebody else.
+    /// The pin of another owner on one of these keys, if any.
     fn of_another<'k>(
         &self,
         mut keys: impl Iterator<Item = &'k [u8]>,
@@ -114,7 +115,7 @@ impl State {
     }
 }
 
-/// The right to pin, and what is pinned with it; it ends when it is dropped.
+/// The right to pin keys, and the keys pinned with it. Dropping it unpins them.
 #[derive(Debug)]
 pub struct Pins {
     all: Arc<AllPins>,
@@ -126,7 +127,7 @@ impl Pins {
     /// Pins these keys of a database, all or none, present or not.
     ///
     /// # Errors
-    /// One of them is pinned for somebody else.
+    /// One of them is pinned for another owner.
     pub fn pin(&mut self, db: DbIndex, keys: &[&[u8]], owner: u64) -> Result<(), PinWait> {
         let mut state = self.all.state();
         if let Some(number) = state.of_another(keys.iter().copied(), Some(db), owner) {
@@ -165,8 +166,8 @@ impl Drop for Pins {
 }
 
 impl Keyspace {
-    /// Whether commands that write ask first whether they have to wait. Constant within a turn, but
-    /// that it may end.
+    /// Whether commands that write ask first whether to wait. Within a turn this may end, but not
+    /// begin.
     #[inline]
     pub fn writes_ask(&self) -> bool {
         self.asking.0.load(Ordering::Relaxed) != 0
@@ -175,7 +176,7 @@ impl Keyspace {
     /// The right to pin keys. Only from outside the gate, on a thread that may wait.
     ///
     /// # Errors
-    /// Somebody is inside the gate and does not end.
+    /// A thread inside the gate does not leave it.
     pub fn pins(&self) -> Result<Pins, Aborted> {
         let (number, is_open) = {
             let mut state = self.pins.state();
@@ -191,8 +192,8 @@ impl Keyspace {
         Ok(pins)
     }
 
-    /// If nobody pins, writers need not ask any more; whether it is so. To begin anew costs a
-    /// moment with the gate closed, so this is called when nobody has pinned for a while.
+    /// Ends the asking of writers if nothing is pinned; whether it has ended. To begin it again
+    /// costs a moment with the gate closed, so this is called only some time after the last pin.
     pub fn close_pins(&self) -> bool {
         let mut state = self.pins.state();
         if state.users == 0 {
@@ -202,8 +203,8 @@ impl Keyspace {
         state.users == 0
     }
 
-    /// Before a command of `owner` writes to these keys, which are held: whether it has to wait.
-    /// `everywhere`: they may mean those of any database.
+    /// Whether a command of `owner` has to wait before it writes to these keys, which are held.
+    /// `everywhere`: their database is not known in advance.
     pub fn awaits_pins(
         &self,
         db: DbIndex,

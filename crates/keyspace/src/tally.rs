@@ -1,17 +1,17 @@
-//! Counters that one thread writes and everybody may read.
+//! Counters that one thread writes and any thread may read.
 //!
-//! A [`Tally`] belongs to one worker (or lane thread): it bumps with a plain load and store, on
-//! cache lines nobody else writes. INFO adds up the tallies of all threads.
+//! A [`Tally`] belongs to one worker or lane thread, which increments with a plain load and store,
+//! on cache lines that no other thread writes. INFO adds up the tallies of all threads.
 //!
 //! Invariants
 //! 1. A count is declared in one place, by [`counts!`](crate::counts), with its [`CountClass`]:
-//!    what CONFIG RESETSTAT begins anew and what an undone script takes back follow from it.
+//!    what CONFIG RESETSTAT resets and what an undone script takes back follow from it.
 //!
 //! Tests: at the foot.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number with a single writer.
+/// A counter with a single writer.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
@@ -28,7 +28,7 @@ impl Count {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// The present value, and zero from now on; only the owner calls this.
+    /// Returns the value and sets it to zero; only the owner calls this.
     #[inline]
     pub fn take(&self) -> u64 {
         let value = self.get();
@@ -36,34 +36,34 @@ impl Count {
         value
     }
 
-    /// The present value, possibly a moment old.
+    /// The value, possibly a moment old.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What becomes of a count at CONFIG RESETSTAT, and when a script ends that counted apart.
+/// How a count behaves at CONFIG RESETSTAT, and when a script is undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountClass {
     /// Scripts do not count it.
     Thread,
-    /// A script that is undone has not counted it.
+    /// What a script that is undone has counted is taken back.
     Script,
-    /// A script that is undone has counted it all the same: it stays done.
+    /// What a script that is undone has counted stays: it did happen.
     Kept,
-    /// What is there now, not what has happened: CONFIG RESETSTAT leaves it alone.
+    /// A present quantity, not a count of events: CONFIG RESETSTAT leaves it alone.
     Level,
 }
 
 impl CountClass {
-    /// Whether CONFIG RESETSTAT begins it anew.
+    /// Whether CONFIG RESETSTAT resets it.
     #[inline(always)]
     pub const fn is_reset(self) -> bool {
         !matches!(self, CountClass::Level)
     }
 
-    /// Moves what a script counted `inside` to where it counts, if it counts.
+    /// Adds to `mine` what a script has counted `inside`, if it counts.
     #[inline(always)]
     pub fn settle(self, mine: &Count, inside: &Count, has_happened: bool) {
         match self {
@@ -77,7 +77,7 @@ impl CountClass {
     }
 }
 
-/// Declares a struct of counts, each with its class; `beside` them may stand other fields.
+/// Declares a struct of counts, each with its class; other fields may follow `beside`.
 #[macro_export]
 macro_rules! counts {
     (
@@ -104,7 +104,7 @@ macro_rules! counts {
                 }
             }
 
-            /// Shows each count that CONFIG RESETSTAT begins anew, beside the other's.
+            /// Visits each count that CONFIG RESETSTAT resets, together with the other struct's.
             pub fn each_count_with(
                 &self,
                 other: &Self,
@@ -115,7 +115,7 @@ macro_rules! counts {
                 })+
             }
 
-            /// Takes over what a script counted inside; of one that was undone what stays done.
+            /// Adds what a script counted inside; of one that was undone, what stays.
             #[inline]
             pub fn settle_counts(&self, inside: &Self, has_happened: bool) {
                 $($crate::CountClass::$class.settle(&self.$count, &inside.$count, has_happened);)+
@@ -132,7 +132,7 @@ macro_rules! counts {
 }
 
 counts! {
-    /// What lookups and changes count.
+    /// The counters of lookups and changes.
     #[derive(Debug)]
     struct Tally() {
         /// Reads that found their key.
@@ -141,14 +141,14 @@ counts! {
         misses: Script,
         /// Keys removed because their deadline had passed.
         expired: Kept,
-        /// Keys removed because there was no room.
+        /// Keys removed for want of memory.
         evicted: Kept,
         /// Elements of collections removed because their own deadline had passed.
         expired_elements: Kept,
         /// Changes published.
         changes: Script,
-        /// What changes count for beyond one each, for `rdb_changes_since_last_save`; it wraps
-        /// around where they count for nothing.
+        /// The weight of changes beyond one each, for `rdb_changes_since_last_save`; it wraps
+        /// around where changes weigh nothing.
         more_changes: Script,
         /// Values handed to the background to be freed.
         reclaimed: Kept,

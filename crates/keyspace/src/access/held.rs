@@ -1,9 +1,9 @@
 //! The partitions that one command holds.
 //!
 //! Invariant
-//! 1. A thread holds partitions for one command at a time. Whoever took more for a second one would
-//!    wait while holding, or find busy what it has itself. Debug builds, which all tests are, panic
-//!    there.
+//! 1. A thread holds partitions for one command at a time. If it took more for a second command, it
+//!    would wait while holding, or find partitions busy that it holds itself. Debug builds, in
+//!    which all tests run, panic then.
 
 use std::ops::{Deref, DerefMut};
 
@@ -14,10 +14,10 @@ use crate::key::PartitionId;
 
 type List<'k> = SmallVec<[(PartitionId, Held<'k>); FEW]>;
 
-/// Partitions held, in ascending order where they are more than [`FEW`].
+/// The partitions that a command holds, in ascending order if they are more than [`FEW`].
 #[derive(Default)]
 pub(crate) struct AllHeld<'k> {
-    /// Before the list, so that whoever is called when a partition is freed may hold some.
+    /// Dropped before the list, so that code called when a partition is freed may hold partitions.
     #[cfg(debug_assertions)]
     mark: only::Mark,
     list: List<'k>,
@@ -31,33 +31,33 @@ impl<'k> AllHeld<'k> {
         all
     }
 
-    /// One more, after all others.
+    /// Adds a partition after all others.
     #[inline]
     pub fn push(&mut self, id: PartitionId, held: Held<'k>) {
         self.list.push((id, held));
         self.check();
     }
 
-    /// One more, where it belongs.
+    /// Adds a partition at its place in the order.
     pub fn insert(&mut self, at: usize, id: PartitionId, held: Held<'k>) {
         self.list.insert(at, (id, held));
     }
 
-    /// Takes one out; the others stay in their order.
+    /// Removes a partition; the others keep their order.
     pub fn remove(&mut self, at: usize) -> Held<'k> {
         let (_, held) = self.list.remove(at);
         self.check();
         held
     }
 
-    /// Takes the only one out.
+    /// Removes the only partition.
     pub fn take_only(&mut self) -> (PartitionId, Held<'k>) {
         let only = self.list.pop().expect("one is held");
         self.check();
         only
     }
 
-    /// Frees all.
+    /// Frees all partitions.
     pub fn clear(&mut self) {
         #[cfg(debug_assertions)]
         self.mark.set(false);
@@ -95,7 +95,7 @@ mod only {
         static HOLDS: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Whether it is these that the thread holds.
+    /// Whether this list is the one that the thread holds.
     #[derive(Default)]
     pub struct Mark(bool);
 

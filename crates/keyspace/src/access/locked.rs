@@ -1,17 +1,17 @@
 //! Partitions held by one command, and the keys in them.
 //!
-//! [`Locked`] is the only way to a partition ([`crate::Keyspace::lock`] makes it). From it a
-//! command opens keys one at a time, four ways:
+//! [`Locked`] is the only way to a partition ([`crate::Keyspace::lock`] makes it). With it a
+//! command opens keys one at a time, in four ways:
 //!
-//! | way | counts a hit or miss | touches hotness | for |
+//! | way | counts a hit or miss | updates hotness | for |
 //! |---|---|---|---|
 //! | `read` | yes | yes | GET and its kin |
 //! | `open` | no | yes | commands that change the value |
-//! | `look` | yes | no | TTL, TYPE, EXISTS, OBJECT: asking for a key does not make it used |
+//! | `look` | yes | no | TTL, TYPE, EXISTS, OBJECT: asking about a key does not use it |
 //! | `peek` | no | no | removing, and looking a second time |
 //!
 //! All four remove a key whose deadline has passed, or hide it (`lifetime/expiry`), so that no
-//! command ever sees one.
+//! command ever sees one, unless its scope says so.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,34 +35,34 @@ use pantala_table::is_expired;
 use pantala_values::Collection;
 use smallvec::SmallVec;
 
-/// Up to this many partitions may be held in any order, and are looked through one by one.
+/// Up to this many partitions may be held in any order; they are searched linearly.
 pub(crate) const FEW: usize = 16;
 
-/// Keys brought near at a time: enough misses under way to fill the core's line buffers.
+/// Keys prefetched at a time: enough cache misses in flight to fill the core's line buffers.
 pub const PREFETCHED: usize = 12;
 
-/// How long a thread that gives way stays away: a worker that was called has come by then.
+/// How long a thread that gives way waits: long enough for a woken worker to come.
 const GIVEN_WAY: Duration = Duration::from_micros(200);
 
 pub(crate) type Held<'k> = Guard<'k, Partition, Ticket>;
 
-/// What every lookup of a command needs beside the key.
+/// The context of a command's lookups.
 #[derive(Clone, Copy)]
 pub struct Scope<'k> {
     /// The keyspace itself.
     pub space: &'k Keyspace,
     /// The logical database the command works in.
     pub db: DbIndex,
-    /// The time at which the command runs.
+    /// The time at which the command runs (Unix, milliseconds).
     pub now: UnixMs,
     /// The counters of the thread that runs it.
     pub tally: &'k Tally,
     /// False under CLIENT NO-TOUCH.
     pub touch: bool,
-    /// True for those who are told by others when a key is gone, and see it until then: see
+    /// Expired keys stay visible: for replicas and loaders, which are told when a key is gone. See
     /// `lifetime/expiry`.
     pub sees_expired: bool,
-    /// Where changes are recorded, if they are.
+    /// Records changes, if they are recorded.
     pub recorder: Option<&'k Recorder>,
 }
 
@@ -71,13 +71,13 @@ pub struct Scope<'k> {
 pub struct Locked<'k> {
     pub(crate) held: AllHeld<'k>,
     pub(crate) scope: Scope<'k>,
-    /// The partition the command at hand most likely means.
+    /// The index of the partition that the current command most likely means.
     pub(crate) at: usize,
     /// The set of partitions held by a group; empty otherwise.
     pub(crate) members: [u64; PARTITION_COUNT / 64],
-    /// After `held`, so that it is let go after the locks.
+    /// Declared after `held`, so that it is released after the locks.
     pub(crate) token: Option<Token<'k>>,
-    /// After `held`, so that it is dropped, and wakes, after the locks are free.
+    /// Declared after `held`, so that it is dropped, and wakes waiters, after the locks are free.
     pub(crate) woken: Woken,
 }
 
@@ -88,13 +88,13 @@ impl<'k> Locked<'k> {
         Locked { held, scope, at: 0, members, token: None, woken: Woken::default() }
     }
 
-    /// What the command runs in.
+    /// The scope of the current command.
     #[inline]
     pub fn scope(&self) -> &Scope<'k> {
         &self.scope
     }
 
-    /// Turns to another command of a group, whose key lies in the partition at `at`.
+    /// Turns to another command of a group, whose key is in the partition at index `at`.
     #[inline]
     pub fn turn_to(&mut self, at: usize, scope: Scope<'k>) {
         self.scope = scope;
@@ -107,8 +107,8 @@ impl<'k> Locked<'k> {
         matches!(&*self.held, [(held, _)] if *held == partition)
     }
 
-    /// Takes all partitions of the plan or none, where nothing is held yet. `Err`: this one is
-    /// busy; park there. So what is held lies where it is used: it is too large to be moved about.
+    /// Takes all partitions of the plan or none; nothing is held yet. `Err`: this one is busy; park
+    /// there. `self` is filled in place because it is too large to be moved.
     #[inline]
     pub fn take(&mut self, plan: &LockPlan) -> Result<(), Busy> {
         debug_assert!(self.held.is_empty(), "a plan is taken at once");
@@ -122,9 +122,9 @@ impl<'k> Locked<'k> {
         Ok(())
     }
 
-    /// Takes one more partition if it is free at this moment; where it stands among those held.
-    /// Only for groups of commands with one key each: such a set of locks is in no order, so it
-    /// never waits. At most [`FEW`] partitions. Always inline, as what calls it is.
+    /// Takes one more partition if it is free now; returns its index among those held. Only for
+    /// groups of commands with one key each: such a set of locks is in no order, so it never waits.
+    /// At most [`FEW`] partitions. Always inline, like its callers.
     #[inline(always)]
     pub fn try_add(&mut self, id: PartitionId) -> Option<usize> {
         let word = &mut self.members[id.index() / 64];
@@ -138,7 +138,7 @@ impl<'k> Locked<'k> {
         Some(self.held.len() - 1)
     }
 
-    /// Brings the bucket of a key of the present database near. `at` is what `try_add` answered.
+    /// Prefetches the bucket of a key in the current database. `at` is what `try_add` returned.
     #[inline]
     pub fn prefetch_bucket(&self, at: usize, hash: u64) {
         if let Some(db) = self.held[at].1.db_if_used(self.scope.db) {
@@ -146,7 +146,7 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// Brings the record of a key near; its bucket should be near by then.
+    /// Prefetches the record of a key; its bucket should have been prefetched before.
     #[inline]
     pub fn prefetch_record(&self, at: usize, hash: u64) {
         if let Some(db) = self.held[at].1.db_if_used(self.scope.db) {
@@ -154,8 +154,8 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// Takes one more partition if it is free at this moment or held already: for serving waiters,
-    /// whose commands may have a second key.
+    /// Takes one more partition if it is free now or already held: for serving blocked commands,
+    /// which may have a second key.
     pub fn try_hold(&mut self, hash: u64) -> bool {
         let id = PartitionId::of(hash);
         if let Some(place) = self.place_of(id) {
@@ -165,7 +165,7 @@ impl<'k> Locked<'k> {
             return false;
         }
         let Some(held) = self.scope.space.partition(id).try_lock() else { return false };
-        // A step that has its stamp takes nothing that has a later one.
+        // A step that already has its stamp must not take a partition with a later one.
         let is_late =
             |recorder: &Recorder| recorder.has_stamp() && held.last_step > recorder.last();
         if self.scope.recorder.is_some_and(is_late) {
@@ -175,8 +175,8 @@ impl<'k> Locked<'k> {
         true
     }
 
-    /// Takes one more partition if it is free at this moment or held already, however many are
-    /// held: for commands that learn of keys while they run. It never waits.
+    /// Takes one more partition if it is free now or already held, however many are held: for
+    /// commands that learn of keys while they run. It never waits.
     pub fn reach(&mut self, hash: u64) -> bool {
         let id = PartitionId::of(hash);
         if let Some(place) = self.place_of(id) {
@@ -187,7 +187,7 @@ impl<'k> Locked<'k> {
             self.held.push(id, held);
             return true;
         }
-        // From here on they are searched, so they stand in order.
+        // From here on they are searched by bisection, so they must be in order.
         if self.held.len() == FEW {
             self.held.sort_unstable_by_key(|(id, _)| *id);
         }
@@ -196,59 +196,59 @@ impl<'k> Locked<'k> {
         true
     }
 
-    /// What others are told when the partitions are about to be free.
+    /// The effects so far, which others are told before the partitions are free.
     pub fn effects(&mut self) -> &mut Effects {
         self.woken.effects()
     }
 
-    /// One more thing that others are told.
+    /// Adds an effect.
     pub fn tell_later(&mut self, effect: Effect) {
         self.woken.effects().push(effect);
     }
 
-    /// How many such things there are.
+    /// The number of effects so far.
     pub fn effect_count(&self) -> usize {
         self.woken.effects.as_ref().map_or(0, |effects| effects.len())
     }
 
-    /// Throws away what was to be told from number `from` on ([`Locked::effect_count`]), because
-    /// it was undone.
+    /// Discards the effects from number `from` on ([`Locked::effect_count`]), because their cause
+    /// was undone.
     pub fn discard_effects(&mut self, from: usize) {
         if let Some(effects) = &mut self.woken.effects {
             effects.discard(from);
         }
     }
 
-    /// From now on nothing is told before the end, because it may be undone; or it may be told.
+    /// Holds all effects back until the end, because they may be undone; or no longer.
     pub fn hold_back_effects(&mut self, may_be_undone: bool) {
         self.woken.holds_back = may_be_undone;
     }
 
-    /// Whether there is so much to tell that it should not be held back any longer.
+    /// Whether there are so many effects that they should not be held back any longer.
     pub fn has_many_effects(&self) -> bool {
         self.woken.effects.as_ref().is_some_and(|effects| effects.is_too_long())
     }
 
-    /// Takes what was to be told, to be put into another `Locked`.
+    /// Takes the effects, to put them into another `Locked`.
     pub fn take_effects(&mut self) -> Option<Box<Effects>> {
         self.woken.effects.take()
     }
 
-    /// Puts back what was taken; what has come meanwhile is lost.
+    /// Puts effects back that were taken; newer ones are lost.
     pub fn put_effects(&mut self, effects: Option<Box<Effects>>) {
         self.woken.effects = effects;
     }
 
-    /// The client has read the key, which is held, and is told when it changes.
+    /// Notes that a client has read the key, which is held: it is told when the key changes.
     pub fn track(&mut self, key: Key<'_>, reader: ClientId) {
         self.waiters(key.hash).tracked.add(key.bytes, reader);
     }
 
     /// Frees everything, then takes what was held and the partitions of more keys, waiting for
-    /// them. What was read before may have changed. Only on threads that may block.
+    /// them. Values read before may have changed. Only on threads that may block.
     ///
     /// # Errors
-    /// One of them has been held for too long; nothing is held, and the command can only end.
+    /// One of them has been held for too long; nothing is held, and the command must end.
     pub fn widen(&mut self, hashes: impl IntoIterator<Item = u64>) -> Result<(), Aborted> {
         let held = self.held.iter().map(|(id, _)| u64::from(id.0));
         let plan = LockPlan::of(held.chain(hashes));
@@ -258,7 +258,7 @@ impl<'k> Locked<'k> {
         Ok(())
     }
 
-    /// The end of a step: what was recorded since the last one is to be seen together.
+    /// Ends a step of the journal: the changes recorded since the last one become visible together.
     #[inline]
     pub fn end_step(&mut self) {
         if let Some(recorder) = self.scope.recorder
@@ -281,7 +281,7 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// The last of the steps that were recorded with these partitions held.
+    /// The last of the steps recorded with any of the held partitions.
     fn last_step(&self) -> Stamp {
         self.held.iter().map(|(_, held)| held.last_step).max().unwrap_or_default()
     }
@@ -292,7 +292,7 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// Takes back what was recorded since the last step ended, because it was undone.
+    /// Discards what was recorded since the last step, because it was undone.
     pub fn discard_step(&mut self) {
         if let Some(recorder) = self.scope.recorder {
             recorder.discard_step();
@@ -307,8 +307,8 @@ impl<'k> Locked<'k> {
         self.woken.wake();
     }
 
-    /// Before the first [`Locked::free_early`]: what is recorded of this command has its place in
-    /// the journal's order from now on.
+    /// Gives the records of this command their place in the journal's order. To be called before
+    /// the first [`Locked::free_early`].
     pub fn stamp_early(&mut self) -> Stamp {
         let Some(recorder) = self.scope.recorder else { return Stamp::default() };
         let stamp = recorder.stamp_step(self.last_step());
@@ -316,9 +316,9 @@ impl<'k> Locked<'k> {
         stamp
     }
 
-    /// Frees one partition before the others: for a command that is through with all its keys
-    /// there. What it has changed is told first. It may take no partition any more: all were held
-    /// at one moment, which is when the command happens for everybody else.
+    /// Frees one partition before the others, for a command that is done with all its keys there.
+    /// The effects so far are published first. No partition may be taken afterwards: the command
+    /// takes effect at the moment when it held all of them.
     pub fn free_early(&mut self, id: PartitionId) {
         let Some(at) = self.place_of(id) else { return };
         if self.woken.effects.is_some() {
@@ -327,18 +327,18 @@ impl<'k> Locked<'k> {
         drop(self.held.remove(at));
     }
 
-    /// The partitions held that somebody waits for.
+    /// The held partitions that others wait for.
     pub fn wanted(&self) -> impl Iterator<Item = PartitionId> + '_ {
         let space = self.scope.space;
         self.held.iter().map(|(id, _)| *id).filter(|id| space.partition(*id).is_wanted())
     }
 
-    /// Frees everything, lets those have it who wait for it, and takes it again. What was read
-    /// before may have changed. `meanwhile` runs while it is free. Only on threads that may block.
+    /// Frees everything, lets waiters go first, and takes it again. Values read before may have
+    /// changed. `meanwhile` runs while it is free. Only on threads that may block.
     ///
     /// # Errors
-    /// It has been held by somebody else for too long; nothing is held, and the command can only
-    /// end.
+    /// A partition has been held by another command for too long; nothing is held, and the command
+    /// must end.
     pub fn give_way<R>(&mut self, meanwhile: impl FnOnce() -> R) -> Result<R, Aborted> {
         let (plan, is_wanted) = self.free_all();
         let result = meanwhile();
@@ -346,8 +346,8 @@ impl<'k> Locked<'k> {
         Ok(result)
     }
 
-    /// What is to be taken again, and whether somebody waits for it. Code of its own, not one for
-    /// each `meanwhile`; as [`Locked::take_again`].
+    /// Frees everything; returns what is to be taken again and whether others wait for it. Not
+    /// generic, like [`Locked::take_again`], so that there is one copy of its code.
     #[inline(never)]
     fn free_all(&mut self) -> (LockPlan, bool) {
         may_wait::check();
@@ -371,7 +371,7 @@ impl<'k> Locked<'k> {
         Ok(())
     }
 
-    /// Whether the partition of `hash` is held already.
+    /// Whether the partition of `hash` is held.
     pub fn is_held(&self, hash: u64) -> bool {
         self.holds(PartitionId::of(hash))
     }
@@ -380,7 +380,7 @@ impl<'k> Locked<'k> {
         self.place_of(id).is_some()
     }
 
-    /// Where a partition stands among those held.
+    /// The index of a partition among those held.
     pub(crate) fn place_of(&self, id: PartitionId) -> Option<usize> {
         let held = &*self.held;
         if held.len() <= FEW {
@@ -389,25 +389,25 @@ impl<'k> Locked<'k> {
         held.binary_search_by_key(&id, |(other, _)| *other).ok()
     }
 
-    /// Whether keys changed that somebody waits for: they are served before the partitions are
-    /// free.
+    /// Whether keys have changed that clients are blocked on: these are served before the
+    /// partitions are free.
     #[inline]
     pub fn has_ready(&self) -> bool {
         self.woken.has_ready()
     }
 
-    /// One such key.
+    /// The next such key.
     pub fn next_ready(&mut self) -> Option<Ready> {
         self.woken.next_ready()
     }
 
-    /// Who waits for keys that changed goes on waiting: nobody is to hear of it.
+    /// Leaves the clients blocked that wait for changed keys: the changes are not to be seen.
     pub fn leave_ready(&mut self) {
         while self.next_ready().is_some() {}
     }
 
-    /// Nobody has served those who wait for keys that changed, because the command panicked after
-    /// the change: they run again by themselves.
+    /// Wakes clients that wait for changed keys and were not served, because the command panicked
+    /// after the change: their commands run again.
     #[cold]
     fn call_ready(&mut self) {
         while let Some(Ready { db, key }) = self.next_ready() {
@@ -418,33 +418,33 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// From now on a change of the key, which may be absent, touches the watch.
+    /// Makes any change of the key, which may be absent, touch the watch.
     pub fn watch(&mut self, key: Key<'_>, watch: &Arc<Watch>) {
         self.watch_in(self.scope.db, key, watch);
     }
 
     /// Like [`Locked::watch`], for a key of any database.
     pub fn watch_in(&mut self, db: DbIndex, key: Key<'_>, watch: &Arc<Watch>) {
-        // What has expired is gone now, and no change later.
+        // An expired key is removed now, so that this is no change later.
         let is_hidden = self.peek_in(db, key).is_hidden();
         self.waiters(key.hash).watch(db, key.bytes, watch, is_hidden);
     }
 
-    /// Whether a watched key has expired since, and is hidden. One that is not is gone now: that
-    /// has touched the watch.
+    /// Whether a watched key has expired since and is hidden. An expired key that is not hidden was
+    /// removed, which has touched the watch.
     pub fn has_expired_since(&mut self, db: DbIndex, key: Key<'_>, watch: &Arc<Watch>) -> bool {
         let is_hidden = self.peek_in(db, key).is_hidden();
         is_hidden && !self.waiters(key.hash).began_hidden(db, key.bytes, watch)
     }
 
-    /// The end of [`Locked::watch`], if the watch was not touched.
+    /// Ends [`Locked::watch`], if the watch was not touched.
     pub fn unwatch(&mut self, key: Key<'_>, watch: &Arc<Watch>) {
         let db = self.scope.db;
         self.waiters(key.hash).unwatch(db, key.bytes, watch);
     }
 
-    /// From now on a change of one of its keys that was looked at touches the crowd. All its
-    /// partitions are held.
+    /// Makes a change of a key that the crowd has already read touch the crowd. All its partitions
+    /// are held.
     pub fn watch_crowd(&mut self, crowd: &Arc<Crowd>) {
         for (id, held) in self.held.iter_mut() {
             if crowd.concerns(*id) {
@@ -453,7 +453,7 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// The end of [`Locked::watch_crowd`].
+    /// Ends [`Locked::watch_crowd`].
     pub fn unwatch_crowd(&mut self, crowd: &Arc<Crowd>) {
         for (id, held) in self.held.iter_mut() {
             if crowd.concerns(*id) {
@@ -462,7 +462,7 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// Wakes somebody once the partitions are free.
+    /// Redeems a ticket once the partitions are free.
     pub fn wake_later(&mut self, ticket: Ticket) {
         self.woken.add([ticket]);
     }
@@ -511,7 +511,7 @@ impl<'k> Locked<'k> {
         opened
     }
 
-    /// Opens a key to ask about it; counted, but not used.
+    /// Opens a key to ask about it: it counts as a hit or miss, but not as a use.
     #[inline]
     pub fn look<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
         let mut opened = self.peek(key);
@@ -519,20 +519,20 @@ impl<'k> Locked<'k> {
         opened
     }
 
-    /// Opens a key to ask about it; counted, but nobody is told that it is missing.
+    /// Opens a key to ask about it, as [`Locked::look`] does, without an event if it is missing.
     pub fn look_unheard<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
         let opened = self.peek(key);
         opened.tally_read();
         opened
     }
 
-    /// Opens a key without using it.
+    /// Opens a key without counting or using it.
     #[inline]
     pub fn peek<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
         self.peek_in(self.scope.db, key)
     }
 
-    /// Opens a key of another database, without using it (COPY, MOVE).
+    /// Opens a key of another database, without counting or using it (COPY, MOVE).
     #[inline]
     pub fn peek_in<'l>(&'l mut self, db: DbIndex, key: Key<'l>) -> Opened<'l, 'k> {
         let partition = PartitionId::of(key.hash);
@@ -542,14 +542,14 @@ impl<'k> Locked<'k> {
         Opened::find(held, &mut self.woken, partition, Scope { db, ..scope }, key)
     }
 
-    /// Opens the key of a suspended change again, to publish it.
+    /// Opens the key of a suspended change again, to publish the change.
     pub fn resume<'l>(&'l mut self, suspended: Suspended, key: Key<'l>) -> Opened<'l, 'k> {
         let db = suspended.resume(key);
         self.peek_in(db, key).resumed()
     }
 
-    /// The collection at a key, for commands that look at several at the same time. They open each
-    /// key first ([`Locked::read`]), which removes what has expired, counts and touches.
+    /// The collection at a key, for commands that look at several at once. They open each key first
+    /// ([`Locked::read`]), which removes what has expired, counts, and updates hotness.
     #[inline]
     pub fn collection<C: Collection>(&self, key: Key<'_>) -> Result<Option<&C>, WrongType> {
         let held = self.partition(PartitionId::of(key.hash));
@@ -562,8 +562,8 @@ impl<'k> Locked<'k> {
         db.table().object(place).and_then(C::of).map(Some).ok_or(WrongType)
     }
 
-    /// Where a partition stands among those held. A key outside the plan is a mistake of ours: the
-    /// table of commands names every key of a command.
+    /// The index of a partition among those held. A key outside the plan is a bug: the command
+    /// table names every key of a command.
     #[inline]
     fn partition(&self, partition: PartitionId) -> usize {
         let held = &*self.held;
@@ -575,7 +575,8 @@ impl<'k> Locked<'k> {
 }
 
 impl Drop for Locked<'_> {
-    /// Before the partitions are free: others are told of changes in their order.
+    /// Publishes the remaining effects before the partitions are free, so that they are in the
+    /// order of the changes.
     #[inline]
     fn drop(&mut self) {
         if self.woken.effects.is_some() {

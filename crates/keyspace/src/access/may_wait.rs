@@ -1,12 +1,12 @@
 //! Which threads may wait for a partition, the token, or the gate, and for how long.
 //!
 //! A worker never does: all its clients would wait with it. So a worker marks its thread
-//! ([`NeverWaits`]), and whatever waits looks for the mark ([`check`]); debug builds, which all
-//! tests are, panic there.
+//! ([`NeverWaits`]), and whatever waits checks for the mark ([`check`]); debug builds, in which all
+//! tests run, panic then.
 //!
 //! Other threads wait, but not for something that has been held for too long: then they give up
 //! ([`Aborted`]), and their command is answered instead of being run. A thread that holds nothing
-//! also gives up when others need it; its command runs again later. A waiting thread looks at both
+//! also gives up when others need it; its command runs again later. A waiting thread checks both
 //! every [`LONG_WAIT`].
 
 use std::cell::Cell;
@@ -16,39 +16,39 @@ use crate::key::PartitionId;
 use crate::pins::PinWait;
 use crate::snapshot::SnapshotWait;
 
-/// Waiting longer than this is told.
+/// Longer waits are reported to the [`LongWaitObserver`].
 pub const LONG_WAIT: Duration = Duration::from_millis(100);
 
-/// What somebody waits for.
+/// What a thread or command waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
-    /// A partition.
+    /// A partition that is held.
     Partition(PartitionId),
-    /// The token.
+    /// The token that is taken.
     Token,
-    /// That all others are outside the gate.
+    /// All others leaving the gate.
     Gate,
-    /// That a snapshot has a key.
+    /// A snapshot writing a key.
     Snapshot(SnapshotWait),
-    /// That a key is pinned no longer.
+    /// A pin ending.
     Pin(PinWait),
 }
 
-/// Waiting was given up: somebody has this, and has had it for too long.
+/// Waiting was given up: this has been held for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aborted(pub Awaited);
 
-/// Is told when a thread waits for long, and knows when it should give up.
+/// Is told when a thread waits for long, and decides when it should give up.
 pub trait LongWaitObserver: Send + Sync {
-    /// It has waited for [`LONG_WAIT`] or about so long, and goes on waiting.
+    /// A thread has waited for about [`LONG_WAIT`], and goes on waiting.
     fn wait_started(&self);
-    /// It has what it waited for, or has given up.
+    /// The thread has what it waited for, or has given up.
     fn wait_ended(&self);
-    /// Whether somebody has had this for so long that nobody should wait for it.
+    /// Whether this has been held for so long that nothing should wait for it.
     fn is_aborted(&self, awaited: Awaited) -> bool;
-    /// A command that takes long is between two steps, with nothing in hand. May sleep.
+    /// A long command is between two steps and holds nothing. May sleep.
     fn is_between_steps(&self) {}
-    /// Whether others need the threads of those that have waited for long with nothing in hand.
+    /// Whether others need the threads that have waited for long while holding nothing.
     fn is_crowded(&self) -> bool;
 }
 
@@ -56,14 +56,14 @@ thread_local! {
     static NEVER_WAITS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While it lives this thread is a worker.
+/// Marks this thread as a worker while it lives.
 #[must_use]
 pub struct NeverWaits {
     before: bool,
 }
 
 impl NeverWaits {
-    /// From now on.
+    /// Marks the calling thread.
     #[expect(clippy::new_without_default, reason = "it acts on the thread, it is no value")]
     pub fn new() -> Self {
         NeverWaits { before: NEVER_WAITS.replace(true) }
@@ -76,7 +76,7 @@ impl Drop for NeverWaits {
     }
 }
 
-/// Something is about to wait.
+/// Asserts that this thread may wait.
 #[inline]
 pub(crate) fn check() {
     debug_assert!(!NEVER_WAITS.get(), "a worker waits for a partition, the token or the gate");

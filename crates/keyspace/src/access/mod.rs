@@ -1,4 +1,4 @@
-//! The way to a key: which partitions a command needs, who takes them, and what it finds there.
+//! Access to keys: which partitions a command needs, how it gets them, and what it finds there.
 //!
 //! ```text
 //! keys --plan--> partitions --held, locked--> Locked --opened--> one key
@@ -7,14 +7,14 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `plan` | the partitions of a command's keys, in their order |
-//! | `held`, `locked` | partitions in a command's hands, and the ways to open a key in them |
-//! | `opened` | one key: its value as it is, and the ways to change it |
-//! | `ticket`, `may_wait` | who waits for a partition or a key; which threads may |
-//! | `token` | a command that learns its keys while it runs |
-//! | `visit` | others in a partition in the midst of one command |
+//! | `plan` | the partitions of a command's keys, in lock order |
+//! | `held`, `locked` | the partitions a command holds, and the ways to open a key in them |
+//! | `opened` | one key: its value, and the ways to change it |
+//! | `ticket`, `may_wait` | waiting for a partition or a key; which threads may wait |
+//! | `token` | commands that learn their keys while they run |
+//! | `visit` | admitting other commands into a partition in the middle of a long one |
 //!
-//! Not here: the partition itself (`partition`); what a change has to tell (`changes`).
+//! Not here: the partition itself (`partition`); what a change publishes (`changes`).
 
 pub(crate) mod held;
 pub(crate) mod locked;

@@ -1,12 +1,12 @@
-//! One key, opened: the value as it is, and the ways to change it.
+//! One opened key: its value, and the ways to change it.
 //!
-//! A handler opens a key, looks, acts, and then either publishes the change or says that nothing
-//! changed. Whatever changes something goes through `changes/change`, which tells those concerned
-//! before and after; debug builds panic where a change was not published.
+//! A handler opens a key, looks, acts, and then either publishes the change or declares that
+//! nothing changed. Every change goes through `changes/change`, which tells those concerned before
+//! and after it; debug builds panic if a change was not published.
 //!
 //! Invariant
 //! 1. `place` is `Some` exactly when the key is present and its deadline has not passed, or the
-//!    scope sees what has expired.
+//!    scope sees expired keys.
 
 use pantala_base::UnixMs;
 use pantala_table::{
@@ -31,7 +31,7 @@ pub struct WrongType;
 /// What becomes of a key's deadline when its value is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// It stays what it was.
+    /// It stays as it was.
     Keep,
     /// The key lives until it is removed.
     Never,
@@ -40,7 +40,7 @@ pub enum Expiry {
 }
 
 impl Expiry {
-    /// The deadline of a key that was not there.
+    /// The deadline of a key that was absent before.
     fn of_new(self) -> Option<UnixMs> {
         match self {
             Expiry::At(deadline) => Some(deadline),
@@ -49,8 +49,8 @@ impl Expiry {
     }
 }
 
-/// A change that is published by whoever opens the key again ([`crate::Locked::resume`]): for
-/// commands that change several keys and tell of them in another order.
+/// A change that is published when the key is opened again ([`crate::Locked::resume`]): for
+/// commands that change several keys and publish the changes in another order.
 #[must_use = "a change is published"]
 pub struct Suspended {
     pub(crate) db: DbIndex,
@@ -58,7 +58,7 @@ pub struct Suspended {
 }
 
 impl Suspended {
-    /// It is resumed: which database it is in.
+    /// Resumes the change; returns the database of the key.
     pub(crate) fn resume(self, key: Key<'_>) -> DbIndex {
         debug_assert!(self.hash == key.hash, "another key was suspended");
         let db = self.db;
@@ -103,7 +103,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         opened
     }
 
-    /// The deadline of the key has passed.
+    /// Removes or hides the key, whose deadline has passed.
     #[cold]
     fn meet_expired(&mut self, place: Place, deadline: UnixMs) {
         if is_expired(deadline, self.scope().seen_at()) {
@@ -114,13 +114,13 @@ impl<'l, 'k> Opened<'l, 'k> {
         }
     }
 
-    /// Whether the key has expired, is still there, and is not seen.
+    /// Whether the key has expired, is still there, and is hidden.
     pub fn is_hidden(&self) -> bool {
         let found = || self.changes.table().find(self.key.hash, self.key.bytes);
         self.place.is_none() && found().is_some()
     }
 
-    /// The key is opened to be changed or as if it were: what is hidden here goes if it gives way.
+    /// Removes a hidden key before a command changes it, where hidden keys give way to writers.
     #[inline]
     pub fn make_way_for_writer(&mut self) {
         if self.place.is_none() && self.scope().space.gives_way_to_writers() {
@@ -128,14 +128,15 @@ impl<'l, 'k> Opened<'l, 'k> {
         }
     }
 
-    /// What is hidden here is seen from now on, if it would give way: it can be removed by name.
+    /// Makes a hidden key visible, where it would give way to writers, so that it can be removed by
+    /// name.
     pub fn uncover(&mut self) {
         if self.place.is_none() && self.scope().space.gives_way_to_writers() {
             self.place = self.changes.table().find(self.key.hash, self.key.bytes);
         }
     }
 
-    /// A record is put here: what is hidden here goes.
+    /// Removes a hidden key, because a new record takes its place.
     #[inline]
     fn make_way(&mut self) {
         if self.scope().space.hides_expired() {
@@ -150,9 +151,9 @@ impl<'l, 'k> Opened<'l, 'k> {
         }
     }
 
-    /// Removes elements of a collection whose own deadline has passed, about `limit` at most, and
-    /// tells of it; the key goes with its last element. How many were removed. What is due and was
-    /// not removed, readers do not see.
+    /// Removes and announces elements of a collection whose own deadline has passed, about `limit`
+    /// at most; the key goes with its last element. Returns how many were removed. Readers do not
+    /// see expired elements that are left.
     pub fn expire_elements(&mut self, limit: usize) -> usize {
         let (now, key) = (self.scope().removed_at(), self.key);
         let is_recorded = self.scope().recorder.is_some();
@@ -186,7 +187,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         removed
     }
 
-    /// Records that elements are gone by themselves.
+    /// Records that elements have expired.
     fn record_gone_elements(&self, kind: Type, names: &[Box<[u8]>]) {
         let Some(recorder) = self.scope().recorder else { return };
         let command: &[u8] = match kind {
@@ -199,18 +200,18 @@ impl<'l, 'k> Opened<'l, 'k> {
         recorder.record_lasting(self.scope().db.0, &args);
     }
 
-    /// Whether elements that have expired stay for now, because a snapshot writes the value.
+    /// Whether expired elements stay for now, because a snapshot writes the value.
     pub(crate) fn keeps_elements(&mut self) -> bool {
         self.place.is_some_and(|place| self.changes.keeps_elements(place))
     }
 
-    /// Whether [`Opened::expire_elements`] has more to do.
+    /// Whether [`Opened::expire_elements`] has more to remove.
     #[inline]
     pub fn has_due_elements(&self) -> bool {
         self.changes.timed().is_due(self.key.bytes, self.scope().removed_at())
     }
 
-    /// Notes when the sweep must look into the collection.
+    /// Notes the earliest deadline of the collection's elements for the sweep.
     #[inline]
     fn note_elements(&mut self, deadline: Option<UnixMs>) {
         if let Some(deadline) = deadline {
@@ -234,7 +235,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         }
     }
 
-    /// It counts as used: for who opened it without saying so.
+    /// Counts a use of the key, for a caller that has opened it without one.
     #[inline]
     pub fn touch(&mut self) {
         if let Some(place) = self.place
@@ -244,14 +245,14 @@ impl<'l, 'k> Opened<'l, 'k> {
         }
     }
 
-    /// How hot a key that is there counts from now on: no change of its value.
+    /// Sets the hotness of a key, if it is there. This is no change of its value.
     pub fn set_hotness(&mut self, hotness: u8) {
         if let Some(place) = self.place {
             self.changes.set_hotness(place, hotness);
         }
     }
 
-    /// The key itself.
+    /// The key's name and hash.
     pub fn key(&self) -> Key<'l> {
         self.key
     }
@@ -262,7 +263,8 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.place.is_some()
     }
 
-    /// The table and the place in it, for what only the table knows (encoding, sizes, hotness).
+    /// The table and the place in it, for properties that only the table knows (encoding, sizes,
+    /// hotness).
     pub fn record(&self) -> Option<(&Table<Object>, Place)> {
         self.place.map(|place| (self.changes.table(), place))
     }
@@ -285,7 +287,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         }
     }
 
-    /// For whom, when and where the key was opened.
+    /// The scope in which the key was opened.
     #[inline]
     pub fn scope(&self) -> &Scope<'k> {
         self.changes.scope()
@@ -301,16 +303,16 @@ impl<'l, 'k> Opened<'l, 'k> {
         }
     }
 
-    /// The collection, to be changed, if there is one. Ends in [`Opened::publish_collection`],
-    /// [`Opened::publish`] or [`Opened::unchanged`].
+    /// The collection, to be changed, if there is one. To be followed by
+    /// [`Opened::publish_collection`], [`Opened::publish`] or [`Opened::unchanged`].
     #[inline]
     pub fn collection_mut<C: Collection>(&mut self) -> Result<Option<&mut C>, WrongType> {
         let Some(place) = self.place else { return Ok(None) };
         self.changes.collection_mut(self.key, place).map(Some).ok_or(WrongType)
     }
 
-    /// The collection, to be changed; an empty one where there is nothing. The caller puts
-    /// something into it, or removes the key again.
+    /// The collection, to be changed; a new empty one if there is no key. The caller adds something
+    /// to it, or removes the key again.
     #[inline]
     pub fn collection_or_new<C: Collection>(&mut self) -> Result<&mut C, WrongType> {
         if self.place.is_none() {
@@ -319,7 +321,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.collection_mut::<C>().map(|found| found.expect("it was inserted"))
     }
 
-    /// Sets the key to a collection, whatever it was.
+    /// Sets the key to a collection, whatever it held.
     pub fn set_collection<C: Collection>(&mut self, value: C, expiry: Expiry) {
         let Some(place) = self.place else {
             return self.insert_object(value.into_object(), expiry.of_new());
@@ -335,8 +337,8 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.put(OwnedRecord::new_object(self.key.bytes, object, deadline));
     }
 
-    /// The end of a change of a collection: publishes it, notes its elements' deadlines, and
-    /// removes the key if nothing is left, which is an event of its own. Whether it was removed.
+    /// Publishes a change of a collection, notes its elements' deadlines, and removes the key if it
+    /// is empty, with an event of its own. Returns whether it was removed.
     #[inline]
     pub fn publish_collection<C: Collection>(&mut self, event: Event) -> bool {
         self.publish(event);
@@ -351,19 +353,20 @@ impl<'l, 'k> Opened<'l, 'k> {
         is_empty
     }
 
-    /// When the key will be gone; `None` for a key without deadline and for no key.
+    /// The deadline of the key; `None` without a deadline or key.
     #[inline]
     pub fn deadline(&self) -> Option<UnixMs> {
         self.place.and_then(|place| self.changes.table().deadline(place))
     }
 
-    /// The table, to change this key.
+    /// The table, to change this key in this manner.
     #[inline]
     fn change(&mut self, manner: Manner) -> &mut Table<Object> {
         self.changes.change(self.key, self.place, manner)
     }
 
-    /// Frees what was replaced in the background. The table hands out only what is costly to free.
+    /// Frees a replaced value in the background. The table hands out only values that are costly to
+    /// free.
     #[inline]
     fn discard(&mut self, replaced: Option<Discarded<Object>>) {
         if let Some(garbage) = replaced {
@@ -372,7 +375,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         }
     }
 
-    /// Sets the key to a string, whatever it was, with nothing beside it.
+    /// Sets the key to a string, whatever it held, with an empty tail.
     #[inline]
     pub fn set_string(&mut self, value: &[u8], expiry: Expiry) {
         let Some(place) = self.place else {
@@ -383,7 +386,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.set_expiry(place, expiry);
     }
 
-    /// Sets the key to a string, whatever it was, with this beside it.
+    /// Sets the key to a string, whatever it held, with this tail.
     pub fn set_string_with_tail(&mut self, value: &[u8], expiry: Expiry, tail: Tail) {
         if tail == Tail::default() {
             return self.set_string(value, expiry);
@@ -398,21 +401,21 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.set_expiry(place, expiry);
     }
 
-    /// Another text for the string that is there, or is to be there: its deadline and its flags
-    /// stay, as they do where a part of it changes.
+    /// Sets a string, present or new, to another text. Deadline and flags stay, as they do when
+    /// part of it changes.
     pub fn rewrite_string(&mut self, value: &[u8]) {
         let flags = self.tail().flags;
         self.set_string_with_tail(value, Expiry::Keep, Tail::of_flags(flags));
     }
 
-    /// What memcached keeps beside the string: flags, the cas number if somebody has asked for it
-    /// since the last change, and its state. Nothing beside a collection or where there is no key.
+    /// The tail of the string: memcached's flags, its cas number if one was requested since the
+    /// last change, and its state. Empty for a collection or an absent key.
     pub fn tail(&self) -> Tail {
         self.place.map_or_else(Tail::default, |place| self.changes.table().tail(place))
     }
 
-    /// The number that names this state of the key, taken now if nobody has asked for it since the
-    /// last change. 0 where there is no string. No change for anybody else.
+    /// The cas number of the string's present state, assigned now if there is none since the last
+    /// change; 0 without a string. This is no change that others see.
     pub fn cas_number(&mut self) -> u64 {
         let tail = self.tail();
         if tail.cas != 0 || !matches!(self.string(), Ok(Some(_))) {
@@ -423,24 +426,23 @@ impl<'l, 'k> Opened<'l, 'k> {
         cas
     }
 
-    /// When the number that names this state of the key was given, or somewhat before; `None` where
-    /// there is none.
+    /// The time at which the cas number was assigned, or slightly earlier; `None` if there is none.
     pub fn cas_given_at(&self) -> Option<UnixMs> {
         let cas = self.tail().cas;
         (cas != 0).then(|| Changes::time_of_cas(cas))
     }
 
-    /// Gives this state of a string that is there a number of the client's own.
+    /// Sets the cas number of a string to one of the client's own.
     pub fn set_cas_number(&mut self, cas: u64) {
         self.keep_beside(Tail { cas: cas & CAS_MAX, ..self.tail() });
     }
 
-    /// Sets the bits of state of a string that is there, until it is another text.
+    /// Sets the state bits of a string; they last until its text changes.
     pub fn set_item_state(&mut self, state: u8) {
         self.keep_beside(Tail { state, ..self.tail() });
     }
 
-    /// Gives a string that is there other flags; whether there is one.
+    /// Sets the flags of a string; false if there is none.
     pub fn set_item_flags(&mut self, flags: u32) -> bool {
         let (Some(place), Ok(Some(_))) = (self.place, self.string()) else { return false };
         let tail = Tail { flags, ..self.tail() };
@@ -454,7 +456,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         }
     }
 
-    /// Sets the key to a number's text, keeping its deadline and its flags.
+    /// Sets the key to the text of a number, keeping deadline and flags.
     #[inline]
     pub fn set_int(&mut self, value: i64) {
         match self.place {
@@ -484,7 +486,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.announce(NEW);
     }
 
-    /// Puts a record taken elsewhere under this key, which must be free.
+    /// Puts a record that was taken elsewhere under this key, which must be absent.
     pub fn put(&mut self, record: OwnedRecord<Object>) {
         self.put_unheard(record);
         self.announce(NEW);
@@ -517,7 +519,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.changes.publish_sizes();
     }
 
-    /// Sets or clears the deadline of a key that is there.
+    /// Sets or clears the deadline of a key, if it is there.
     pub fn set_deadline(&mut self, deadline: Option<UnixMs>) {
         if let Some(place) = self.place {
             self.change_deadline(place, deadline);
@@ -545,8 +547,8 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.changes.publish_sizes();
     }
 
-    /// Marks a key that is there as one that eviction passes over, or takes the mark away; whether
-    /// it was the other way before.
+    /// Marks a key as one that eviction passes over (STICK), or removes the mark; whether that
+    /// changed it.
     pub fn set_sticky(&mut self, sticky: bool) -> bool {
         let Some(place) = self.place else { return false };
         let changes = self.changes.table().sticky(place) != sticky;
@@ -556,32 +558,33 @@ impl<'l, 'k> Opened<'l, 'k> {
         changes
     }
 
-    /// Appends to a string that is there; the new length in bytes.
+    /// Appends to a string; returns its new length in bytes.
     pub fn append(&mut self, tail: &[u8]) -> usize {
         self.place.map_or(0, |place| self.change(Manner::InPlace).append(place, tail))
     }
 
-    /// Makes a string that is there shorter, or longer with zero bytes.
+    /// Shortens a string, or extends it with zero bytes.
     pub fn resize(&mut self, length: usize) {
         if let Some(place) = self.place {
             self.change(Manner::InPlace).resize(place, length);
         }
     }
 
-    /// Overwrites part of a string that is there, filling a gap with zero bytes.
+    /// Overwrites part of a string, filling a gap with zero bytes.
     pub fn set_range(&mut self, offset: usize, bytes: &[u8]) {
         if let Some(place) = self.place {
             self.change(Manner::InPlace).set_range(place, offset, bytes);
         }
     }
 
-    /// The bytes of a string that is there, to be changed in place. A number becomes text.
+    /// The bytes of a string, to be changed in place. A number is converted to text.
     pub fn string_mut(&mut self) -> Result<Option<&mut [u8]>, WrongType> {
         let Some(place) = self.place else { return Ok(None) };
         self.changes.string_mut(self.key, place).map(Some).ok_or(WrongType)
     }
 
-    /// Removes the key; what it held is freed in the background if that takes long.
+    /// Removes the key; its value is freed in the background if that takes long. Whether it was
+    /// there.
     pub fn remove(&mut self) -> bool {
         let place = self.place.take();
         if let Some(place) = place {
@@ -590,20 +593,20 @@ impl<'l, 'k> Opened<'l, 'k> {
         place.is_some()
     }
 
-    /// Removes the key, because it was given a deadline that has passed: it counts as expired.
+    /// Removes the key because it was given a deadline that has passed: it counts as expired.
     pub fn remove_expired(&mut self) -> bool {
         let found = self.remove();
         self.scope().tally.expired.add(u64::from(found));
         found
     }
 
-    /// Removes the key and hands out its record, to be put elsewhere.
+    /// Removes the key and returns its record, to be put elsewhere.
     pub fn take(&mut self) -> Option<OwnedRecord<Object>> {
         let place = self.place.take()?;
         Some(self.changes.take(self.key, place))
     }
 
-    /// Removes the key because there is no room, and tells of it; whether it was there.
+    /// Removes the key for want of memory, and announces that; whether it was there.
     pub fn evict(&mut self) -> bool {
         let place = self.place.take();
         if let Some(place) = place {
@@ -612,18 +615,19 @@ impl<'l, 'k> Opened<'l, 'k> {
         place.is_some()
     }
 
-    /// A copy of value, deadline, flags and stickiness under another key, to be put elsewhere.
+    /// A copy of value, deadline, flags and stickiness, under another key.
     pub fn copy(&self, key: &[u8]) -> Option<OwnedRecord<Object>> {
         self.place.map(|place| undo::copy(self.changes.table(), place, key))
     }
 
-    /// The end of every change: see `changes/change`.
+    /// Publishes the change: ends every change, see `changes/change`.
     #[inline]
     pub fn publish(&mut self, event: Event) {
         self.changes.publish(self.key.bytes, event);
     }
 
-    /// The change at hand counts as this many for save points, as in Valkey; without this as one.
+    /// Counts the current change as this many for save points, as Valkey does; by default it counts
+    /// as one.
     #[inline]
     pub fn counts_as(&self, changes: usize) {
         if changes != 1 {
@@ -631,47 +635,47 @@ impl<'l, 'k> Opened<'l, 'k> {
         }
     }
 
-    /// The end of a change that nobody waits for and no client is told of: what consumers of a
-    /// stream have read. It counts, and belongs in a journal.
+    /// Publishes a change that no client is told of and none waits for: what consumers of a stream
+    /// have read. It counts as a change and is recorded.
     pub fn publish_silently(&mut self) {
         self.changes.publish_to(self.key.bytes, UNNAMED, Heard::Silently);
     }
 
-    /// The end of a change of what is kept beside the value, such as the groups of a stream: an
-    /// event, and those who wait for the key are served, but those who watch or remember it hear
-    /// nothing. What a command that reads the whole value shows is never changed this way, because
-    /// such a command watches the key, too.
+    /// Publishes a change of data beside the value, such as the groups of a stream: with an event,
+    /// and serving blocked clients, but without touching watches or invalidating caches. What a
+    /// command that reads the whole value shows must not be changed this way, because such a
+    /// command watches the key, too.
     pub fn publish_unwatched(&mut self, event: Event) {
         self.changes.publish_to(self.key.bytes, event, Heard::Unwatched);
     }
 
-    /// Tells listeners of an event that is no change by itself: the second event of one that is
-    /// published already, or none.
+    /// Announces an event that is no change by itself: the second event of a published change, or
+    /// one without a change.
     #[inline]
     pub fn announce(&mut self, event: Event) {
         self.changes.announce(self.key.bytes, event);
     }
 
-    /// The change turned out to be none that anybody needs to hear of.
+    /// Declares that nothing has changed that others need to hear of.
     #[inline]
     pub fn unchanged(&mut self) {
         self.changes.unchanged();
     }
 
-    /// The change is published later, by [`crate::Locked::resume`].
+    /// Leaves the change to be published later, by [`crate::Locked::resume`].
     pub fn suspend(mut self) -> Suspended {
         self.changes.unchanged();
         Suspended { db: self.scope().db, hash: self.key.hash }
     }
 
-    /// This is where a suspended change ends: it must be published.
+    /// Takes a suspended change over: it must be published now.
     pub(crate) fn resumed(mut self) -> Self {
         self.changes.resume();
         self
     }
 }
 
-/// What is told when elements of such a collection expire. Only a hash's is the reference's.
+/// The event when elements of such a collection expire. Only that of a hash is the reference's.
 fn gone(kind: Type) -> Event {
     match kind {
         Type::Set => SEXPIRED,

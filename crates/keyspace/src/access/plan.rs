@@ -1,10 +1,10 @@
-//! The locks a command needs, known before it starts.
+//! The lock plan of a command, known before it starts.
 
 use smallvec::SmallVec;
 
 use crate::key::PartitionId;
 
-/// Partitions in ascending order, each once: the order in which everybody takes locks.
+/// A set of partitions in ascending order: the order in which all commands take locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockPlan {
     partitions: SmallVec<[PartitionId; 12]>,
@@ -22,7 +22,7 @@ impl LockPlan {
         LockPlan { partitions: SmallVec::from_slice(&[PartitionId::of(hash)]) }
     }
 
-    /// The plan of a command with these hashes, most often one.
+    /// The plan of a command whose keys have these hashes; most often one.
     #[inline]
     pub fn of_command(hashes: &[u64]) -> Self {
         match *hashes {

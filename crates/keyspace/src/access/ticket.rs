@@ -1,9 +1,9 @@
-//! Those who wait: for a partition, a parked connection or a thread of the slow lane ([`Ticket`]);
-//! for a change of a key, a command ([`Waiter`]).
+//! Waiting: parked connections and threads of the slow lane that wait for a partition ([`Ticket`]),
+//! and blocked commands that wait for a change of a key ([`Waiter`]).
 //!
 //! Invariant
-//! 1. A waiter ends exactly once: served by whoever changed the key, or ended by its own worker
-//!    (timeout, CLIENT UNBLOCK, disconnect). [`Waiter::claim`] decides which.
+//! 1. A waiter ends exactly once: served by the command that changed the key, or ended by its own
+//!    worker (timeout, CLIENT UNBLOCK, disconnect). [`Waiter::claim`] decides which.
 
 use std::any::Any;
 use std::collections::{HashSet, VecDeque};
@@ -17,29 +17,29 @@ use crate::changes::effects::{ClientId, Effects};
 use crate::changes::undo::Undo;
 use crate::key::DbIndex;
 
-/// Where a parked connection is called: the inbox of its worker.
+/// The inbox of a worker, through which parked connections are woken.
 pub trait Inbox: Send + Sync {
-    /// The reason for which `connection` parked for the `parking`-th time may be gone.
+    /// The reason for the parking numbered `parking` of `connection` may be gone.
     fn unpark(&self, connection: u64, parking: u32);
 
-    /// There is something new in it.
+    /// Wakes the worker: something new is in the inbox.
     fn wake(&self);
 }
 
-/// What is left with a lock that was busy, or with a key that was not there.
+/// What is left at a busy lock or an absent key, to be redeemed later.
 pub enum Ticket {
-    /// A connection, with the number of its parking so that late calls are told apart.
+    /// A parked connection, with the number of its parking, so that late wake-ups are recognised.
     Connection {
-        /// Its worker's inbox.
+        /// The inbox of its worker.
         inbox: Arc<dyn Inbox>,
-        /// The connection, by its worker's own number.
+        /// The connection, as its worker numbers it.
         connection: u64,
-        /// Which parking of this connection.
+        /// The number of this parking.
         parking: u32,
     },
-    /// A thread that may block.
+    /// A sleeping thread that may block.
     Thread(Arc<Waker>),
-    /// A worker that was left something in its inbox.
+    /// A worker whose inbox has something new.
     Inbox(Arc<dyn Inbox>),
 }
 
@@ -53,7 +53,7 @@ impl pantala_sync::lock::Ticket for Ticket {
     }
 }
 
-/// Rings once for a thread that sleeps.
+/// Wakes one sleeping thread.
 pub struct Waker {
     thread: Thread,
     woken: AtomicBool,
@@ -71,15 +71,15 @@ impl Waker {
         self.thread.unpark();
     }
 
-    /// Sleeps until the waker was called. Only on the thread it was made for.
+    /// Sleeps until woken. Only on the thread it was made for.
     pub fn wait(&self) {
         while !self.woken.swap(false, Ordering::Acquire) {
             park();
         }
     }
 
-    /// Sleeps until the waker was called, `at_most` at most; whether it was. Only on the thread it
-    /// was made for.
+    /// Sleeps until woken, for `at_most` at most; whether it was woken. Only on the thread it was
+    /// made for.
     pub fn wait_at_most(&self, at_most: Duration) -> bool {
         let until = Instant::now() + at_most;
         loop {
@@ -94,7 +94,8 @@ impl Waker {
         }
     }
 
-    /// Sleeps until the waker was called or `at_most` is over. Only on the thread it was made for.
+    /// Sleeps until woken or `at_most` is over; may return early. Only on the thread it was made
+    /// for.
     pub fn wait_for(&self, at_most: Duration) {
         if !self.woken.swap(false, Ordering::Acquire) {
             park_timeout(at_most);
@@ -107,23 +108,23 @@ const WAITING: u8 = 0;
 const CLAIMED: u8 = 1;
 const ENDED: u8 = 2;
 
-/// A command that waits for something to appear under one of its keys, in the queue of each.
+/// A blocked command that waits for one of its keys, in the queue of each.
 pub struct Waiter {
     state: AtomicU8,
-    /// What is to be run when there is something; only the server knows what that is.
+    /// The command to run then; only the engine knows its type.
     pub request: Box<dyn Any + Send + Sync>,
     /// The inbox of its worker.
     pub inbox: Arc<dyn Inbox>,
-    /// The connection, by its worker's own number.
+    /// The connection, as its worker numbers it.
     pub connection: u64,
-    /// Which parking of this connection.
+    /// The number of the connection's parking.
     pub parking: u32,
-    /// When it came, as a number that grows ([`Keyspace::next_arrival`]): its place in the queues.
+    /// An ascending number that gives its place in the queues ([`Keyspace::next_arrival`]).
     pub arrival: u64,
 }
 
 impl Waiter {
-    /// A waiter that waits, and came when `arrival` says.
+    /// A waiter that has not ended, with this place in the queues.
     pub fn new(
         request: Box<dyn Any + Send + Sync>,
         inbox: Arc<dyn Inbox>,
@@ -139,8 +140,8 @@ impl Waiter {
         self.state.load(Ordering::Acquire) != ENDED
     }
 
-    /// Takes the right to serve it. False when it has ended. Followed at once by [`Waiter::end`]
-    /// or [`Waiter::let_go`]; whoever else wants to claim it spins for so long.
+    /// Takes the right to serve it; false if it has ended. To be followed at once by
+    /// [`Waiter::end`] or [`Waiter::let_go`]: other claimants spin meanwhile.
     pub fn claim(&self) -> bool {
         loop {
             match self.state.compare_exchange_weak(
@@ -156,18 +157,18 @@ impl Waiter {
         }
     }
 
-    /// It was served, or waits no longer for another reason.
+    /// Ends a claimed waiter: it was served, or no longer waits for another reason.
     pub fn end(&self) {
         self.state.store(ENDED, Ordering::Release);
     }
 
-    /// It could not be served: it goes on waiting.
+    /// Releases a claimed waiter that could not be served: it goes on waiting.
     pub fn let_go(&self) {
         self.state.store(WAITING, Ordering::Release);
     }
 
-    /// Ends it, if it waits; whether it did. Its worker is to be told to run the command again from
-    /// its start ([`Waiter::ticket`]).
+    /// Ends it; false if it had ended before. Its worker is then to be told to run the command
+    /// again ([`Waiter::ticket`]).
     pub fn ends_now(&self) -> bool {
         let did = self.claim();
         if did {
@@ -176,21 +177,21 @@ impl Waiter {
         did
     }
 
-    /// [`Waiter::ends_now`], and tells its worker.
+    /// Ends it as [`Waiter::ends_now`] does, and tells its worker.
     pub fn call(&self) {
         if self.ends_now() {
             pantala_sync::lock::Ticket::wake(self.ticket());
         }
     }
 
-    /// Tells its worker to run the command again.
+    /// The ticket that tells its worker to run the command again.
     pub fn ticket(&self) -> Ticket {
         let inbox = Arc::clone(&self.inbox);
         Ticket::Connection { inbox, connection: self.connection, parking: self.parking }
     }
 }
 
-/// A key that changed while somebody waits for it.
+/// A changed key that a client is blocked on.
 pub struct Ready {
     /// Its database.
     pub db: DbIndex,
@@ -198,11 +199,11 @@ pub struct Ready {
     pub key: Box<[u8]>,
 }
 
-/// Keys that changed while somebody waits for them, each once, in the order they changed.
+/// Changed keys that clients are blocked on, each once, in the order of the changes.
 #[derive(Default)]
 pub(crate) struct ReadyKeys {
     queue: VecDeque<Ready>,
-    /// Those in the queue: they may be as many as a command has keys.
+    /// The keys in the queue, as a set: they may be as many as a command has keys.
     known: HashSet<(DbIndex, Box<[u8]>)>,
 }
 
@@ -220,17 +221,17 @@ impl ReadyKeys {
     }
 }
 
-/// What is to follow when a command has run: waiters to serve and others to tell while its
-/// partitions are held, and tickets to wake once they are free, because waking may be a system
-/// call.
+/// What follows a command: keys to serve and effects to publish while its partitions are held, and
+/// tickets to redeem once they are free, because waking may be a system call.
 #[derive(Default)]
 pub(crate) struct Woken {
     tickets: Vec<Ticket>,
     ready: Option<Box<ReadyKeys>>,
     pub(crate) effects: Option<Box<Effects>>,
-    /// The command may still be undone: nothing leaves before its end, however much there is.
+    /// The command may still be undone: no effect is published before its end, however many there
+    /// are.
     pub(crate) holds_back: bool,
-    /// What keys were before they changed, while that can be undone.
+    /// The keys as they were before they changed, while that can be undone.
     pub(crate) undo: Option<Undo>,
 }
 
@@ -239,23 +240,24 @@ impl Woken {
         self.tickets.extend(tickets);
     }
 
-    /// What others are told.
+    /// The effects so far.
     pub(crate) fn effects(&mut self) -> &mut Effects {
         self.effects.get_or_insert_default()
     }
 
-    /// Whether somebody keeps what a key was before it changes: the one look a change pays for.
+    /// Whether keys are copied for undo before they change: the only cost for a change that need
+    /// not.
     #[inline]
     pub(crate) fn keeps(&self) -> bool {
         self.undo.is_some()
     }
 
-    /// Who causes what is told.
+    /// The client that causes the effects.
     pub(crate) fn author(&self) -> ClientId {
         self.effects.as_ref().map_or(0, |effects| effects.author())
     }
 
-    /// Tells others what has happened so far. The partitions are still held.
+    /// Publishes the effects so far. The partitions are still held.
     #[cold]
     pub(crate) fn tell(&mut self, space: &Keyspace) {
         if let Some(effects) = &mut self.effects {
@@ -263,14 +265,14 @@ impl Woken {
         }
     }
 
-    /// Tells others what has happened so far if it is very much and cannot be undone.
+    /// Publishes the effects so far if they are very many and cannot be undone.
     pub(crate) fn tell_if_too_many(&mut self, space: &Keyspace) {
         if !self.holds_back && self.effects.as_ref().is_some_and(|all| all.is_too_long()) {
             self.tell(space);
         }
     }
 
-    /// Wakes who is to be woken. The partitions are free.
+    /// Redeems the tickets. The partitions are free.
     #[inline]
     pub(crate) fn wake(&mut self) {
         for ticket in self.tickets.drain(..) {
@@ -278,7 +280,7 @@ impl Woken {
         }
     }
 
-    /// A key changed that somebody waits for.
+    /// Notes that a key has changed which a client is blocked on.
     #[cold]
     pub(crate) fn is_ready(&mut self, db: DbIndex, key: &[u8]) {
         self.ready.get_or_insert_default().add(db, key);
@@ -290,7 +292,7 @@ impl Woken {
         self.ready.is_some()
     }
 
-    /// The first of them.
+    /// Removes and returns the first of them.
     pub(crate) fn next_ready(&mut self) -> Option<Ready> {
         let next = self.ready.as_mut()?.next();
         self.ready.take_if(|ready| ready.queue.is_empty());

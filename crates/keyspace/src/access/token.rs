@@ -1,8 +1,9 @@
-//! Commands that learn which keys they need only while they run: scripts, and transactions with
-//! scripts in them.
+//! The token: for commands that learn their keys only while they run, that is scripts, and
+//! transactions with scripts.
 //!
-//! Everybody else takes all locks or none, so nobody ever waits while holding something. A script
-//! cannot: it holds what it has met so far and finds that it needs one more. There are two ways:
+//! All other commands take all locks or none, so they never wait while holding something. A script
+//! cannot: it holds what it has met so far and finds that it needs one more partition. There are
+//! two ways:
 //!
 //! ```text
 //! try:    take it if it is free now (`Locked::reach`); if not, undo everything (see
@@ -11,10 +12,11 @@
 //! ```
 //!
 //! Invariants
-//! 1. Only the holder of the token waits for a partition while holding others. The others who hold
-//!    that partition wait for nothing, so they end, and there is no deadlock.
-//! 2. The token is never waited for with a partition held ([`Locked::try_take_token`] only tries).
-//! 3. The token is let go after the partitions.
+//! 1. Only the holder of the token waits for a partition while holding others. The holders of that
+//!    partition wait for nothing, so they finish, and there is no deadlock.
+//! 2. The token is never waited for while a partition is held ([`Locked::try_take_token`] only
+//!    tries).
+//! 3. The token is released after the partitions.
 //!
 //! Not here: who takes it when (the engine's `scripts`). Tests: `tests/token.rs`.
 
@@ -28,11 +30,11 @@ use crate::access::ticket::{Ticket, Waker};
 use crate::key::PartitionId;
 use crate::whole::walk::Busy;
 
-/// The right to wait while holding; see the module.
+/// The right to wait for a partition while holding others; one for each keyspace.
 pub struct Token<'k>(#[expect(dead_code, reason = "held, never looked at")] Guard<'k, (), Ticket>);
 
 impl Keyspace {
-    /// The token, if it is free. With no partition held.
+    /// The token, if it is free. To be called with no partition held.
     pub fn try_token(&self) -> Option<Token<'_>> {
         self.token.spin_lock().map(Token)
     }
@@ -40,7 +42,7 @@ impl Keyspace {
     /// Leaves a ticket with the token. `Err`: it is free by now, try again.
     ///
     /// # Errors
-    /// The ticket, as it was.
+    /// The ticket, unchanged.
     pub fn park_at_token(&self, ticket: Ticket) -> Result<(), Ticket> {
         self.token.park(ticket)
     }
@@ -48,7 +50,7 @@ impl Keyspace {
     /// The token, waiting for it. Only for threads that may block, with no partition held.
     ///
     /// # Errors
-    /// Somebody has had it for too long.
+    /// It has been held for too long.
     pub fn wait_for_token(&self) -> Result<Token<'_>, Aborted> {
         may_wait::check();
         loop {
@@ -68,7 +70,7 @@ impl Keyspace {
     /// Takes all partitions of the plan, waiting for one after the other.
     ///
     /// # Errors
-    /// One of them has been held for too long; nothing is held, nor is the token.
+    /// One of them has been held for too long; neither partitions nor the token are held.
     pub fn lock_incrementally<'k>(
         &'k self,
         token: Token<'k>,
@@ -96,7 +98,7 @@ impl<'k> Locked<'k> {
         self.token.is_some()
     }
 
-    /// Lets the token go: the command needs no partition beyond those that are held.
+    /// Releases the token: the command needs no further partition.
     pub fn drop_token(&mut self) {
         self.token = None;
     }

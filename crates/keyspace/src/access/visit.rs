@@ -1,4 +1,4 @@
-//! Letting others into a partition in the midst of a command that works on one value for long.
+//! Visitors: other commands in a partition while a long command works on one value of it.
 //!
 //! ```text
 //! lock, take the value out | open: work on the value | close, put it back, publish
@@ -6,21 +6,20 @@
 //! ```
 //!
 //! A command of very many arguments on a large value cannot copy it, and would hold its partition
-//! until it is done. Instead it takes the value into its own hands, *bars* the key and opens the
-//! partition to *visitors*: commands that name all their keys, none of which is barred. For
-//! everybody else (who names the key, transactions, scripts, walks, snapshots, what closes the
-//! gate) the partition is held as before, and they wait for its end. So the command is one step.
+//! until it is done. Instead it takes the value out, *bars* the key and opens the partition to
+//! *visitors*: commands that name all their keys, none of which is barred. For everything else
+//! (commands that name the key, transactions, scripts, walks, snapshots, closing the gate) the
+//! partition is held as before. So the command is still one step.
 //!
 //! Invariants
-//! 1. While a partition is open one of its keys is barred, by its hash. Who holds the partition
-//!    meanwhile is a visitor, and opens no key with that hash: plans are looked at when they are
-//!    taken ([`Locked::visit`]), what is named later in [`Locked::try_hold`] and
-//!    [`Locked::reach`].
-//! 2. In place of the value lies an empty one without a deadline that eviction passes over, so that
-//!    no visitor removes it for somebody else's sake. Nobody sees it: whoever looks at keys that it
-//!    does not name is no visitor.
-//! 3. Who opens holds this one partition and no token, and waits for nothing but visitors. So it
-//!    comes to its end, and nobody can be waiting for it in a circle.
+//! 1. While a partition is open one of its keys is barred, by its hash. A holder of the partition
+//!    is then a visitor, and opens no key with that hash: plans are checked when they are taken
+//!    ([`Locked::visit`]), keys named later in [`Locked::try_hold`] and [`Locked::reach`].
+//! 2. In the value's place is an empty one without a deadline that eviction passes over, so that no
+//!    visitor removes it. It is visible to none of them: a command that looks at keys which it does
+//!    not name is no visitor.
+//! 3. The command that opens holds this one partition and no token, and waits for nothing except
+//!    visitors. So it ends, and there can be no circle of waiting.
 //! 4. A panic of the work closes the partition, with what is left of the value in its place.
 //!
 //! Tests: at the foot; `commands/long_work/copy_and_swap.rs`; the lock's own in `sync`.
@@ -41,11 +40,11 @@ use crate::{Busy, Keyspace};
 pub enum Missed {
     /// It is not open, or a key of the plan is barred: wait until it is free.
     Barred(Busy),
-    /// It is open, and somebody is inside for a moment.
+    /// It is open, and a visitor is inside for a moment.
     Occupied(Busy),
 }
 
-/// A value in its command's hands, with what its record had beside it.
+/// A value that was taken out, with the deadline and mark of its record.
 struct Taken<C> {
     value: C,
     deadline: Option<UnixMs>,
@@ -53,11 +52,11 @@ struct Taken<C> {
 }
 
 impl<'k> Locked<'k> {
-    /// Takes all partitions of a plan or none, as [`Locked::take`] does, but also those that are
-    /// open and where none of the keys with these hashes is barred.
+    /// Takes all partitions of a plan or none, as [`Locked::take`] does, including open ones where
+    /// none of the keys with these hashes is barred.
     ///
     /// # Errors
-    /// One is not to be had; nothing is held.
+    /// One could not be taken; nothing is held.
     #[cold]
     pub fn visit(&mut self, plan: &LockPlan, hashes: &[u64]) -> Result<(), Missed> {
         debug_assert!(self.held.is_empty(), "a plan is taken at once");
@@ -78,20 +77,21 @@ impl<'k> Locked<'k> {
         Ok(())
     }
 
-    /// Whether this key, whose partition is held, is somebody's who has opened the partition.
+    /// Whether this key, whose partition is held by a visitor, is barred.
     pub(crate) fn is_barred(&self, place: usize, hash: u64) -> bool {
         self.held[place].1.rest.barred == Some(hash)
     }
 
-    /// Whether [`Locked::work_apart`] is possible: one partition is held, as no visitor.
+    /// Whether [`Locked::work_apart`] is possible: exactly one partition is held, and not as a
+    /// visitor.
     pub fn may_work_apart(&self) -> bool {
         let one = matches!(&*self.held, [(_, held)] if held.rest.barred.is_none());
         one && self.token.is_none() && !self.woken.keeps() && !self.has_ready()
     }
 
     /// Changes the collection at a key, which must be there and of this type, with its partition
-    /// open to others. The caller opens the key again and publishes the change, or calls it none.
-    /// Only on threads that may block, and where it [may](Locked::may_work_apart).
+    /// open to visitors. The caller opens the key again and publishes the change, or declares that
+    /// there is none. Only on threads that may block, and where it [may](Locked::may_work_apart).
     pub fn work_apart<C: Collection, R>(
         &mut self,
         key: Key<'_>,
@@ -127,8 +127,8 @@ impl<'k> Locked<'k> {
         opened.unchanged();
     }
 
-    /// Runs something with the partition that is held open to visitors, who do not touch the key
-    /// with this hash. What was told so far leaves before.
+    /// Runs something with the held partition open to visitors; the key with this hash is barred.
+    /// The effects so far are published before.
     fn while_open<R>(&mut self, hash: u64, run: impl FnOnce() -> R) -> R {
         self.end_step();
         self.woken.tell(self.scope.space);
@@ -156,7 +156,7 @@ impl Keyspace {
         self.partition(busy.0).is_open()
     }
 
-    /// Leaves a ticket with a partition that is open, for when nobody is inside. `Err`: that is so
+    /// Leaves a ticket with an open partition, for when no visitor is inside. `Err`: none is inside
     /// by now, try again.
     pub fn park_visitor(&self, busy: Busy, ticket: Ticket) -> Result<(), Ticket> {
         self.partition(busy.0).park_visitor(ticket)

@@ -1,32 +1,33 @@
 //! The one way in which data changes.
 //!
 //! ```text
-//! Databases --of--> Changes --change(key)--> told before: whoever must keep what was (undo)
+//! Databases --of--> Changes --change(key)--> before: undo and snapshot keep the old value
 //!                      |                         |
 //!                      |                         +--> the table, to be changed
-//!                      +--publish(key)-----> told after: counts, WATCH, who waits, observers
+//!                      +--publish(key)-----> after: counts, WATCH, blocked clients, observers
 //! ```
 //!
-//! The databases of a partition are private to this file, so nobody reaches a table to change it
-//! but through [`Changes::change`] and the few functions below that remove what has expired, empty
-//! a database, exchange two, or bring what was loaded beside. None of them can be called without
-//! what has to be told before and after. A `change` ends in `publish`, or in `unchanged` where it
-//! turned out to be none; debug builds panic where it does not.
+//! The databases of a partition are private to this file, so a table can be changed only through
+//! [`Changes::change`] and the few functions below that remove expired records, empty a database,
+//! exchange two, or take over what was loaded beside. All of them do what has to be done before and
+//! after. A `change` ends in `publish`, or in `unchanged` where nothing was changed; debug builds
+//! panic otherwise.
 //!
-//! **Before** costs one branch, on lines that the command has at hand. Two ask: a script that may
-//! be undone (`undo`), and a snapshot that is not done with the partition (`snapshot`), which hears
-//! in which [`Manner`] the record changes. A record that the table hands out because it has expired
-//! (`make_room`, `lifetime/sweep`) still has the saved bit in its word, and an emptied database is
-//! handed to the snapshot as a whole table.
+//! **Before** costs one branch, on cache lines that the command has at hand. Two may need the old
+//! value: a script that may be undone (`undo`), and a snapshot that is not done with the partition
+//! (`snapshot`), which is told in which [`Manner`] the record changes. A record that the table
+//! hands out because it has expired (`make_room`, `lifetime/sweep`) still has the saved bit in its
+//! word, and an emptied database is handed to the snapshot as a whole table.
 //!
 //! Invariants
 //! 1. Before a record changes or goes, [`Changes::change`] has been called; or `Around::gone` or
 //!    `Around::lost`, before it is freed.
-//! 2. Every change ends in `publish` or `unchanged`, before anybody else can take the partition.
+//! 2. Every change ends in `publish` or `unchanged`, before any other command can take the
+//!    partition.
 //! 3. Counts that are read without the lock ([`Sizes`]) are copied after each change of them.
 //!
-//! Tests: `tests/undo.rs`, `tests/snapshot.rs` (told before, by every way there is),
-//! `tests/funnel.rs` (told after).
+//! Tests: `tests/undo.rs`, `tests/snapshot.rs` (before, for every way of changing),
+//! `tests/funnel.rs` (after).
 
 use std::ops::ControlFlow;
 
@@ -46,27 +47,27 @@ use crate::lifetime::timed::Timed;
 use crate::partition::{Partition, Rest, Sizes};
 use crate::snapshot::Manner;
 
-/// A cas number is the time, a count and the partition: so no two keys have the same one. Of a
-/// partition so many, as a power of two, may be given in a millisecond before the last one is ahead
-/// of the time. With the years until 2109 they fit 56 bits.
+/// A cas number consists of time, count and partition, so no two keys share one. This many bits of
+/// count: a partition may assign 2 to that power in a millisecond before its numbers run ahead of
+/// the time. With the years until 2109 they fit 56 bits.
 const CAS_BITS_PER_MS: u32 = 4;
-/// The step from one number of a partition to the next.
+/// The distance between consecutive numbers of a partition.
 const CAS_STEP: u64 = PARTITION_COUNT as u64;
-/// Bits of a number that are below the time.
+/// The bits of a number below the time.
 const BELOW_TIME_BITS: u32 = CAS_BITS_PER_MS + CAS_STEP.trailing_zeros();
 
-/// The part of one logical database that lies in one partition.
+/// The part of one logical database in one partition.
 #[derive(Default)]
 pub struct Db {
     table: Table<Object>,
-    /// Which records hold elements with deadlines of their own.
+    /// Which keys have elements with deadlines.
     timed: Timed,
-    /// Its number at the cut of the last snapshot, if there was something in it.
+    /// Its number at the cut of the last snapshot, if it had keys then.
     cut: Option<DbIndex>,
 }
 
 impl Db {
-    /// Its records, to be read.
+    /// The records, read-only.
     #[inline]
     pub fn table(&self) -> &Table<Object> {
         &self.table
@@ -77,19 +78,19 @@ impl Db {
         &self.timed
     }
 
-    /// Its number at the cut of the snapshot that runs, if there was something in it.
+    /// Its number at the cut of the running snapshot, if it had keys then.
     pub(crate) fn cut(&self) -> Option<DbIndex> {
         self.cut
     }
 
-    /// No record is saved any more; whether there are any.
+    /// Marks all records as not saved; whether there are any.
     pub(crate) fn begin_epoch(&mut self, number: DbIndex) -> bool {
         self.table.begin_epoch();
         self.cut = (!self.table.is_empty()).then_some(number);
         self.cut.is_some()
     }
 
-    /// Its records, to be marked as saved or allocated anew, and for nothing else.
+    /// The records, only to be marked as saved or reallocated.
     pub(crate) fn table_to_mark(&mut self) -> &mut Table<Object> {
         &mut self.table
     }
@@ -99,12 +100,12 @@ impl Db {
 #[derive(Default)]
 pub(crate) struct Databases {
     first: Db,
-    /// Apart, so that what nobody uses takes no more than a pointer in each partition.
+    /// Boxed, so that an unused database takes no more than a pointer in each partition.
     others: Vec<Option<Box<Db>>>,
 }
 
 impl Databases {
-    /// One of them, if anything ever used it.
+    /// A database, if it was ever used.
     #[inline]
     pub fn if_used(&self, index: DbIndex) -> Option<&Db> {
         match index.index() {
@@ -113,7 +114,7 @@ impl Databases {
         }
     }
 
-    /// One of them, if anything ever used it.
+    /// A database, if it was ever used.
     pub fn if_used_mut(&mut self, index: DbIndex) -> Option<&mut Db> {
         match index.index() {
             0 => Some(&mut self.first),
@@ -121,7 +122,7 @@ impl Databases {
         }
     }
 
-    /// One of them; made on first use.
+    /// A database; created on first use.
     #[inline]
     fn at(&mut self, index: DbIndex) -> &mut Db {
         match index.index() {
@@ -135,7 +136,7 @@ impl Databases {
         }
     }
 
-    /// One of them takes no memory any more, if it is empty and no snapshot knows it.
+    /// Frees the memory of a database if it is empty and no snapshot refers to it.
     pub fn forget_if_empty(&mut self, index: DbIndex) {
         let Some(number) = index.index().checked_sub(1) else { return };
         let Some(Some(db)) = self.others.get(number) else { return };
@@ -148,26 +149,26 @@ impl Databases {
         }
     }
 
-    /// All of them with their numbers.
+    /// All used databases with their numbers.
     pub fn all_mut(&mut self) -> impl Iterator<Item = (DbIndex, &mut Db)> {
         let others = self.others.iter_mut().map(Option::as_deref_mut);
         let all = std::iter::once(Some(&mut self.first)).chain(others);
         (0..).map(DbIndex).zip(all).filter_map(|(index, db)| Some((index, db?)))
     }
 
-    /// The first number from this one on that one of them had at the cut.
+    /// The first number from `from` on that a database had at the cut.
     pub fn next_cut(&self, from: DbIndex) -> Option<DbIndex> {
         let others = self.others.iter().filter_map(Option::as_deref);
         let all = std::iter::once(&self.first).chain(others);
         all.filter_map(|db| db.cut).filter(|cut| *cut >= from).min()
     }
 
-    /// The one that had this number at the cut of the snapshot that runs.
+    /// The database that had this number at the cut of the running snapshot.
     pub fn cut_as(&mut self, cut: DbIndex) -> Option<&mut Db> {
         self.all_mut().find(|(_, db)| db.cut == Some(cut)).map(|(_, db)| db)
     }
 
-    /// Exchanges two. The end of this, for all partitions, is [`ChangeObserver::swapped`].
+    /// Exchanges two databases. To be followed, for all partitions, by [`ChangeObserver::swapped`].
     pub fn swap(&mut self, left: DbIndex, right: DbIndex, id: PartitionId, space: &Keyspace) {
         let taken = std::mem::take(self.at(left));
         let other = std::mem::replace(self.at(right), taken);
@@ -177,7 +178,7 @@ impl Databases {
         }
     }
 
-    /// Takes those of `other`, where these are empty. The end of this, for all partitions, is
+    /// Takes over the databases of `other`; these are empty. To be followed, for all partitions, by
     /// [`ChangeObserver::flushed`].
     pub fn take_all(&mut self, other: &mut Databases, id: PartitionId, space: &Keyspace) {
         for (index, db) in other.all_mut().filter(|(_, db)| !db.table.is_empty()) {
@@ -190,8 +191,8 @@ impl Databases {
 }
 
 impl Partition {
-    /// Empties one database; its records, unless a snapshot has them now, and who is to be woken.
-    /// The end of this, for all partitions, is [`ChangeObserver::flushed`].
+    /// Empties one database. Returns its records, unless a snapshot has taken them, and the tickets
+    /// to redeem. To be followed, for all partitions, by [`ChangeObserver::flushed`].
     pub(crate) fn flush(
         &mut self,
         index: DbIndex,
@@ -213,18 +214,18 @@ impl Partition {
     }
 }
 
-/// Who hears of a change of one key.
+/// The audience of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// Who waits for the key, who watches or remembers it, who listens.
+    /// Blocked clients, watches, caches, and listeners of events.
     ByAll,
-    /// As before, but not who watches or remembers it: what it has seen is the same.
+    /// All but watches and caches: what these have seen of the key is unchanged.
     Unwatched,
-    /// Only who records all changes.
+    /// Only the journal and the counts.
     Silently,
 }
 
-/// One key has changed.
+/// A change of one key.
 #[derive(Clone, Copy, Debug)]
 pub struct Changed<'c> {
     /// Its database.
@@ -233,32 +234,32 @@ pub struct Changed<'c> {
     pub key: &'c [u8],
     /// What happened.
     pub event: Event,
-    /// Who hears of it.
+    /// The audience.
     pub heard: Heard,
-    /// Whose command it was; 0 if nobody asks.
+    /// The client whose command it was; 0 if that does not matter.
     pub author: ClientId,
 }
 
-/// Somebody who is told of every change once it was made, in order, with the partition of the key
-/// (for a whole database: with all of them) still held. Asked only while something is
+/// Is told of every change after it was made, in order, with the partition of the key (for a whole
+/// database: with all of them) still held. Called only while something is
 /// [`Wanted`](crate::Wanted).
 pub trait ChangeObserver {
     /// A command has changed a key.
     fn changed(&mut self, changed: Changed<'_>);
-    /// A key is gone because its deadline has passed.
+    /// A key was removed because its deadline has passed.
     fn expired(&mut self, db: DbIndex, key: &[u8]);
-    /// Elements of a key are gone because their own deadline has passed; the last of them with the
-    /// key.
+    /// Elements of a key were removed because their own deadline has passed; `was_last`: the key
+    /// with them.
     fn elements_expired(&mut self, db: DbIndex, key: &[u8], event: Event, was_last: bool);
-    /// A key is gone because there was no room.
+    /// A key was removed for want of memory.
     fn evicted(&mut self, db: DbIndex, key: &[u8]);
-    /// All keys of one database, or of all, are gone.
+    /// All keys of one database, or of all databases, were removed.
     fn flushed(&mut self, only: Option<DbIndex>);
-    /// Two databases have changed places.
+    /// Two databases were exchanged.
     fn swapped(&mut self, left: DbIndex, right: DbIndex);
 }
 
-/// One database in one partition, to be changed; see the module.
+/// One database in one partition, to be changed.
 pub(crate) struct Changes<'l, 'k> {
     db: &'l mut Db,
     around: Around<'l, 'k>,
@@ -276,8 +277,7 @@ enum What {
 }
 
 impl What {
-    /// Whether the key is gone. It may be one whose deadline had passed: of a replica's it is the
-    /// primary that says so.
+    /// Whether the key is gone. On a replica an expired key is removed as its primary says so.
     fn is_removal(self) -> bool {
         match self {
             What::Expired | What::Evicted => true,
@@ -287,7 +287,7 @@ impl What {
     }
 }
 
-/// Who is told.
+/// The surroundings of a change: the rest of the partition, scope and effects.
 struct Around<'l, 'k> {
     rest: &'l mut Rest,
     woken: &'l mut Woken,
@@ -318,7 +318,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         &self.around.scope
     }
 
-    /// The records, to be read.
+    /// The records, read-only.
     #[inline]
     pub fn table(&self) -> &Table<Object> {
         &self.db.table
@@ -329,20 +329,20 @@ impl<'l, 'k> Changes<'l, 'k> {
         &self.db.timed
     }
 
-    /// One step hotter: no change.
+    /// Increases a record's hotness; no change.
     #[inline]
     pub fn touch(&mut self, place: Place) {
         self.db.table.touch(place);
     }
 
-    /// Keeps this beside the string at a place, with the flags it has: no change.
+    /// Sets the tail of a string to one with the same flags; no change.
     pub fn keep_beside(&mut self, place: Place, tail: Tail) {
         debug_assert_eq!(self.db.table.tail(place).flags, tail.flags, "flags are part of a value");
         self.db.table.set_tail(place, tail);
     }
 
-    /// A number that no key has had, also before the last start of the process: it is at least the
-    /// time.
+    /// A cas number that no key has had, even before the last start of the process: it is at least
+    /// the current time.
     pub fn next_cas(&mut self) -> u64 {
         let Around { rest, scope, partition, .. } = &mut self.around;
         let UnixMs(ms) = scope.now;
@@ -351,17 +351,18 @@ impl<'l, 'k> Changes<'l, 'k> {
         rest.last_cas
     }
 
-    /// When such a number was given; some milliseconds later where many were.
+    /// The time at which such a number was assigned, or some milliseconds later if many were
+    /// assigned then.
     pub fn time_of_cas(cas: u64) -> UnixMs {
         UnixMs((cas >> BELOW_TIME_BITS).cast_signed())
     }
 
-    /// As hot as this: no change.
+    /// Sets a record's hotness; no change.
     pub fn set_hotness(&mut self, place: Place, hotness: u8) {
         self.db.table.set_hotness(place, hotness);
     }
 
-    /// The table, to change this one key, which is at `place` or not there. Ends in
+    /// The table, to change this one key, which is at `place` or absent. To be followed by
     /// [`Changes::publish`] or [`Changes::unchanged`].
     #[inline]
     pub fn change(
@@ -375,7 +376,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         &mut self.db.table
     }
 
-    /// Whoever must keep what a key is, before it changes.
+    /// Lets undo and the snapshot keep the key as it is, before it changes.
     #[inline]
     fn tell_before(&mut self, key: Key<'_>, place: Option<Place>, manner: Manner) {
         if self.around.woken.keeps() | self.around.rest.saving.is_some() {
@@ -383,7 +384,8 @@ impl<'l, 'k> Changes<'l, 'k> {
         }
     }
 
-    /// The collection at a place, to be changed, if it is one of this type. As [`Changes::change`].
+    /// The collection at a place, to be changed, if it is of this type. Otherwise like
+    /// [`Changes::change`].
     #[inline]
     pub fn collection_mut<C: Collection>(&mut self, key: Key<'_>, place: Place) -> Option<&mut C> {
         self.tell_before(key, Some(place), Manner::InPlace);
@@ -395,7 +397,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         found
     }
 
-    /// The bytes of a string at a place, to be changed in place, if it is one. As
+    /// The bytes of a string at a place, to be changed in place, if it is one. Otherwise like
     /// [`Changes::change`].
     pub fn string_mut(&mut self, key: Key<'_>, place: Place) -> Option<&mut [u8]> {
         self.tell_before(key, Some(place), Manner::InPlace);
@@ -407,8 +409,8 @@ impl<'l, 'k> Changes<'l, 'k> {
         found
     }
 
-    /// The object at a place, from which elements are removed because their deadline has passed:
-    /// that is not undone. Ends as [`Changes::change`] does.
+    /// The object at a place, to remove expired elements: that is not undone. To be followed by
+    /// [`Changes::publish_expired_elements`] or [`Changes::unchanged`].
     pub fn object_to_expire(&mut self, place: Place) -> Option<&mut Object> {
         self.set_unpublished(true);
         if self.around.rest.saving.is_some() {
@@ -417,7 +419,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         self.db.table.object_mut(place)
     }
 
-    /// Whether elements stay that have expired, because a snapshot is about to write the value.
+    /// Whether expired elements stay for now, because a snapshot is about to write the value.
     pub fn keeps_elements(&mut self, place: Place) -> bool {
         let Db { table, cut, .. } = &*self.db;
         let saving = self.around.rest.saving.as_mut();
@@ -426,7 +428,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         })
     }
 
-    /// Debug builds: whether the change at hand has been published.
+    /// Debug builds: notes whether the current change is still to be published.
     #[inline]
     fn set_unpublished(&mut self, _is_unpublished: bool) {
         #[cfg(debug_assertions)]
@@ -441,13 +443,13 @@ impl<'l, 'k> Changes<'l, 'k> {
         self.set_unpublished(true);
     }
 
-    /// The change turned out to be none, or was put back.
+    /// Ends a change: nothing has changed, or it was put back.
     #[inline]
     pub fn unchanged(&mut self) {
         self.set_unpublished(false);
     }
 
-    /// The end of a change: see the module.
+    /// Publishes a change to all.
     #[inline]
     pub fn publish(&mut self, key: &[u8], event: Event) {
         self.set_unpublished(false);
@@ -457,7 +459,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         self.around.follow_up(key, What::Changed(event, Heard::ByAll));
     }
 
-    /// The end of a change of which not all are told that hear of others.
+    /// Publishes a change to this audience.
     pub fn publish_to(&mut self, key: &[u8], event: Event, heard: Heard) {
         self.set_unpublished(false);
         let Around { rest, woken, scope, .. } = &mut self.around;
@@ -474,7 +476,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         }
     }
 
-    /// The end of [`Changes::object_to_expire`]; the key goes if nothing is left.
+    /// Publishes the removal of expired elements; removes the key if it is empty.
     pub fn publish_expired_elements(
         &mut self,
         key: Key<'_>,
@@ -492,7 +494,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         self.around.follow_up(key.bytes, What::ElementsExpired(event, is_empty));
     }
 
-    /// An event that is no change by itself.
+    /// Announces an event that is no change by itself.
     #[inline]
     pub fn announce(&mut self, key: &[u8], event: Event) {
         if self.around.scope.space.wanted() != Wanted::NOTHING {
@@ -500,7 +502,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         }
     }
 
-    /// Notes that elements of the key have this deadline; whether the sweep did not know yet.
+    /// Notes a deadline of the key's elements; whether it is earlier than what the sweep knew.
     pub fn note_elements(&mut self, key: &[u8], deadline: UnixMs) {
         if self.db.timed.lower(key, deadline) {
             self.publish_sizes();
@@ -508,27 +510,27 @@ impl<'l, 'k> Changes<'l, 'k> {
         }
     }
 
-    /// What is known of the elements' deadlines after a look at them.
+    /// Sets the earliest deadline of the key's elements, after they were looked at.
     pub fn set_elements(&mut self, key: &[u8], deadline: Option<UnixMs>) {
         self.db.timed.set(key, deadline);
         self.publish_sizes();
     }
 
-    /// Tells the sweep of a deadline.
+    /// Notes a deadline for the sweep.
     pub fn note_deadline(&mut self, deadline: UnixMs) {
         let Around { scope, partition, woken, .. } = &mut self.around;
         let sweeper = scope.space.sweep.lower(*partition, deadline);
         woken.add(sweeper);
     }
 
-    /// Copies the counts.
+    /// Copies the counts to [`Sizes`].
     #[inline]
     pub fn publish_sizes(&self) {
         let Around { scope, partition, .. } = &self.around;
         scope.space.sizes.of(scope.db).publish(*partition, self.db);
     }
 
-    /// Takes a record out, to be put elsewhere.
+    /// Removes and returns a record, to be put elsewhere.
     pub fn take(&mut self, key: Key<'_>, place: Place) -> OwnedRecord<Object> {
         let record = self.change(key, Some(place), Manner::InPlace).remove(place);
         self.db.timed.forget(key.bytes);
@@ -553,7 +555,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         self.tidy(key.hash);
     }
 
-    /// Removes a key because there is no room.
+    /// Removes a key for want of memory.
     pub fn evict(&mut self, key: Key<'_>, place: Place) {
         let record = self.db.table.remove(place);
         let source = Source::of(self.db);
@@ -561,7 +563,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         self.tidy(key.hash);
     }
 
-    /// Removes some keys because there is no room, until about so many bytes are free.
+    /// Removes some keys for want of memory, until about this many bytes are freed.
     pub fn evict_some(&mut self, choice: Choice, wanted_bytes: usize, rng: &mut Rng) -> Freed {
         let Changes { db, around, .. } = self;
         let source = Source::of(db);
@@ -577,14 +579,14 @@ impl<'l, 'k> Changes<'l, 'k> {
             if bytes < wanted_bytes { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         if let Some(hash) = last {
-            // All of them were in one segment.
+            // All of them were in one segment, which may have to be merged.
             self.tidy(hash);
         }
         let (keys, candidates) = (evicted.taken, evicted.candidates);
         Freed { bytes, keys, candidates, ..Freed::default() }
     }
 
-    /// The segment of a new key is full: expired records go first, then it grows.
+    /// Makes room for a new key in a full segment: removes expired records, or else grows it.
     #[cold]
     pub fn make_room(&mut self, hash: u64) {
         let Changes { db, around, .. } = self;
@@ -596,7 +598,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         });
     }
 
-    /// Removes the expired of about this many records.
+    /// Removes the expired ones of about `most` records.
     pub fn sweep(&mut self, from: SweepCursor, most: usize) -> Swept {
         let Changes { db, around, .. } = self;
         let source = Source::of(db);
@@ -631,7 +633,7 @@ impl Drop for Changes<'_, '_> {
     }
 }
 
-/// Which table a record comes from.
+/// The table that a record comes from.
 #[derive(Clone, Copy)]
 struct Source {
     cut: Option<DbIndex>,
@@ -645,7 +647,7 @@ impl Source {
 }
 
 impl Around<'_, '_> {
-    /// Before a key changes: keeps what it is.
+    /// Before a key changes: keeps a copy for undo, and lets the snapshot save it.
     #[cold]
     fn keep(&mut self, db: &mut Db, key: Key<'_>, place: Option<Place>, manner: Manner) {
         if let Some(undo) = &mut self.woken.undo {
@@ -656,7 +658,7 @@ impl Around<'_, '_> {
         }
     }
 
-    /// Before a record changes: a snapshot writes it, if it has to.
+    /// Before a record changes: lets the snapshot write it, if it has to.
     fn save(&mut self, db: &mut Db, place: Place, manner: Manner) {
         let Db { table, cut: Some(cut), .. } = db else { return };
         if let Some(saving) = &mut self.rest.saving
@@ -666,7 +668,7 @@ impl Around<'_, '_> {
         }
     }
 
-    /// The table has handed out a record whose deadline has passed.
+    /// Accounts for a record that the table has handed out because its deadline has passed.
     fn lost(&mut self, timed: &mut Timed, source: Source, record: OwnedRecord<Object>) {
         self.scope.tally.expired.add(1);
         timed.forget(record.key());
@@ -675,7 +677,7 @@ impl Around<'_, '_> {
         self.leave(source, record);
     }
 
-    /// The table has handed out a record because there is no room.
+    /// Accounts for a record that the table has handed out for want of memory.
     fn evicted(&mut self, timed: &mut Timed, source: Source, record: OwnedRecord<Object>) {
         self.scope.tally.evicted.add(1);
         timed.forget(record.key());
@@ -684,14 +686,14 @@ impl Around<'_, '_> {
         self.leave(source, record);
     }
 
-    /// Records that a key is gone by itself.
+    /// Records that a key has expired or was evicted.
     fn record_gone(&self, key: &[u8]) {
         if let Some(recorder) = self.scope.recorder {
             recorder.record_lasting(self.scope.db.0, &[b"UNLINK", key]);
         }
     }
 
-    /// A record has left its table and is freed, once a snapshot has it, too.
+    /// Frees a record that has left its table, once the snapshot has saved it.
     fn gone(&mut self, db: &Db, record: OwnedRecord<Object>) {
         self.leave(Source::of(db), record);
     }
@@ -711,7 +713,7 @@ impl Around<'_, '_> {
         }
     }
 
-    /// Everything that follows a change of one key.
+    /// Does everything that follows a change of one key.
     #[inline]
     fn follow_up(&mut self, key: &[u8], what: What) {
         self.scope.tally.changes.add(1);

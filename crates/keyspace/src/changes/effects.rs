@@ -1,28 +1,28 @@
-//! What a command tells other clients: events, messages, invalidated caches.
+//! Effects: what a command tells other clients, that is events, messages, cache invalidations.
 //!
 //! ```text
-//! a change --> somebody wants to hear?   (one relaxed load; no: nothing more)
+//! a change --> is it wanted?   (one relaxed load; no: nothing more)
 //!          --> Effect, in the `Locked` of the command, in order
 //! the end  --> the change sink leaves messages          partitions still held
 //!          --> partitions free --> sleepers are woken
 //! ```
 //!
-//! When a command has very many effects, some leave before its end, so that their memory is
-//! bounded; but none while it can still be undone ([`Locked::hold_back_effects`]). Whoever may undo
-//! asks before each step whether there are too many, and if so goes on only when it can no longer
-//! be undone.
+//! When a command has very many effects, some are published before its end, so that their memory is
+//! bounded; but none while it can still be undone ([`Locked::hold_back_effects`]). A command that
+//! may be undone checks before each step whether there are too many, and if so goes on only once it
+//! can no longer be undone.
 //!
 //! Invariants
-//! 1. Effects of one key are handed over in the order in which the key changed: before the key's
-//!    partition is free for anybody else.
-//! 2. With a partition held nothing is sent and nobody is woken: the `ChangeSink` says whom to
-//!    wake.
-//! 3. A client that is to hear of a key is remembered while the partition in which it read the key
-//!    is still held, and a change takes the readers out under the same lock: none is missed.
-//! 4. What is undone is not told. What happened by time alone (a key expired) is not undone.
+//! 1. Effects of one key are handed over in the order of its changes: before the key's partition is
+//!    free for other commands.
+//! 2. With a partition held nothing is sent and no thread is woken: the `ChangeSink` returns
+//!    tickets.
+//! 3. A client that tracks a key is registered while the partition in which it read the key is
+//!    still held, and a change takes the readers out under the same lock: none is missed.
+//! 4. Undone changes are not published. What happened by time alone (a key expired) is not undone.
 //!
-//! Not here: who listens where, and how they are told (the engine). Tests: at the foot, and the
-//! server's `tests/events.rs`; compat's `events` compares with Valkey.
+//! Not here: which client listens where, and how it is told (the engine). Tests: at the foot, and
+//! the server's `tests/events.rs`; compat's `events` compares with Valkey.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,25 +36,25 @@ use crate::changes::change::{ChangeObserver, Changed, Heard};
 use crate::changes::event::{DEL, EVICTED, EXPIRED, Event, EventClass};
 use crate::key::DbIndex;
 
-/// More effects than this are handed over before their command has ended, or end its being undone.
+/// More effects than this are published before their command has ended, or end its being undoable.
 pub const MOST_EFFECTS: usize = 1 << 16;
 
-/// The number of a client, as CLIENT ID tells it. 0 is nobody.
+/// The number of a client, as CLIENT ID returns it. 0: none.
 pub type ClientId = u64;
 
-/// Clients that have read a key, ascending.
+/// The clients that have read a key, ascending.
 pub type Readers = SmallVec<[ClientId; 2]>;
 
-/// One thing that others are told.
+/// One effect of a command on other clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Something has happened to a key that somebody wants to hear of by name.
+    /// An event of a key, which listeners want to hear of by name.
     Happened {
         /// The database.
         db: DbIndex,
         /// The key.
         key: Box<[u8]>,
-        /// What.
+        /// The event.
         event: Event,
     },
     /// A message for the subscribers of a channel.
@@ -63,32 +63,33 @@ pub enum Effect {
         channel: Box<[u8]>,
         /// The message.
         message: Box<[u8]>,
-        /// Whether it is a channel of a cluster's slot (SPUBLISH).
+        /// It is a shard channel (SPUBLISH).
         by_slot: bool,
     },
-    /// A key has another value than before, or none.
+    /// A tracked key has changed or is gone.
     Invalidate {
-        /// The key. In every database: clients that track keys do not tell databases apart.
+        /// The key, in whichever database: tracking does not tell databases apart.
         key: Box<[u8]>,
-        /// Who has read it since it last changed.
+        /// The clients that have read it since it last changed.
         readers: Readers,
-        /// Who changed it, where that matters; 0 if nobody that does.
+        /// The client that changed it, if that matters; otherwise 0.
         author: ClientId,
     },
 }
 
-/// Somebody who tells the other clients.
+/// Takes effects and tells the other clients.
 pub trait ChangeSink: Send + Sync {
-    /// Takes what has happened, in order, with the partitions still locked: leaves messages, waits
-    /// for nothing, makes no system call, takes no partition. Who is to be woken once the
-    /// partitions are free goes to `tickets`.
+    /// Takes effects, in order, with the partitions still locked: leaves messages, waits for
+    /// nothing, makes no system call, takes no partition. Sleepers to be woken once the partitions
+    /// are free go to `tickets`.
     fn hear(&self, happened: Vec<Effect>, tickets: &mut Vec<Ticket>);
 
-    /// As `hear`: all keys of a database are gone or others, and no client remembers any.
+    /// All keys of a database have changed or are gone: every tracking client is told to flush its
+    /// cache. Conditions as for `hear`.
     fn forget_all(&self, tickets: &mut Vec<Ticket>);
 }
 
-/// What somebody wants to hear of: classes of events, and two bits above them.
+/// What the sink wants to hear of: classes of events, and two bits above them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted(pub u32);
 
@@ -105,19 +106,19 @@ impl Wanted {
         Wanted(u32::from(classes.0))
     }
 
-    /// Both.
+    /// The union of both.
     #[must_use]
     pub fn and(self, other: Wanted) -> Wanted {
         Wanted(self.0 | other.0)
     }
 
-    /// Whether any of these is wanted.
+    /// Whether any of these bits is set.
     #[inline]
     pub fn has(self, other: Wanted) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Whether events of any class are wanted: they are told in the order of a command's keys.
+    /// Whether events of any class are wanted: they are published in the order of a command's keys.
     #[inline]
     pub fn has_events(self) -> bool {
         self.0 & !(Self::READ_KEYS.0 | Self::ALL_KEYS.0) != 0
@@ -133,18 +134,18 @@ impl Wanted {
 #[derive(Debug, Default)]
 pub struct Effects {
     list: Vec<Effect>,
-    /// The places of those that last although the command is undone, ascending.
+    /// The indexes of effects that stay although the command is undone, ascending.
     lasting: Vec<usize>,
     author: ClientId,
 }
 
 impl Effects {
-    /// One more.
+    /// Adds an effect.
     pub fn push(&mut self, effect: Effect) {
         self.list.push(effect);
     }
 
-    /// Who causes those that follow; 0: nobody in particular.
+    /// Sets the client that causes the effects that follow; 0: none.
     pub fn set_author(&mut self, author: ClientId) {
         self.author = author;
     }
@@ -163,9 +164,9 @@ impl Effects {
         self.list.is_empty()
     }
 
-    /// Throws away all from number `from` on, because what they tell of was undone. Two kinds are
-    /// told all the same: that a key has expired, and that a cache is to forget a key whose readers
-    /// nobody remembers any more; the latter perhaps in vain.
+    /// Discards all effects from number `from` on, because their cause was undone. Two kinds stay:
+    /// the expiry of a key, and the invalidation of a key whose readers are no longer registered;
+    /// the latter perhaps in vain.
     pub fn discard(&mut self, from: usize) {
         let mut lasting = std::mem::take(&mut self.lasting).into_iter().peekable();
         let (mut place, mut kept) = (0, 0);
@@ -181,13 +182,13 @@ impl Effects {
         });
     }
 
-    /// One more that is not undone with the command.
+    /// Adds an effect that stays when the command is undone.
     fn push_lasting(&mut self, effect: Effect) {
         self.lasting.push(self.list.len());
         self.list.push(effect);
     }
 
-    /// Hands over what has been gathered. The partitions are still held.
+    /// Hands the effects over to the sink. The partitions are still held.
     pub(crate) fn hand_over(&mut self, space: &Keyspace, tickets: &mut Vec<Ticket>) {
         if !self.list.is_empty()
             && let Some(change_sink) = space.change_sink()
@@ -197,14 +198,14 @@ impl Effects {
         }
     }
 
-    /// Whether there are so many that some are to leave before the end.
+    /// Whether there are so many that some are to be published before the end.
     pub fn is_too_long(&self) -> bool {
         self.list.len() >= MOST_EFFECTS
     }
 }
 
-/// Those that hear of changes by way of the [`ChangeSink`]: listeners of events, and clients that
-/// remember keys. What they are told is gathered in the `Locked` of the command.
+/// The listeners behind the [`ChangeSink`]: of events, and clients that track keys. Collects their
+/// effects in the `Locked` of the command.
 pub(crate) struct Listeners<'e> {
     space: &'e Keyspace,
     woken: &'e mut Woken,
@@ -218,7 +219,7 @@ impl<'e> Listeners<'e> {
         Listeners { space, woken, wanted: space.wanted(), readers }
     }
 
-    /// An event that is no change by itself.
+    /// Announces an event that is no change by itself.
     pub fn announce(&mut self, db: DbIndex, key: &[u8], event: Event) {
         if self.wanted.has_class(event.class) {
             self.woken.effects().push(Effect::Happened { db, key: key.into(), event });
@@ -226,7 +227,7 @@ impl<'e> Listeners<'e> {
         }
     }
 
-    /// Who remembers the key is told that it has changed, but for the author.
+    /// Invalidates the key for its readers, except the author.
     fn invalidate(&mut self, key: &[u8], author: ClientId) {
         if self.wanted.has(Wanted::ALL_KEYS) || !self.readers.is_empty() {
             let readers = std::mem::take(&mut self.readers);
@@ -234,7 +235,7 @@ impl<'e> Listeners<'e> {
         }
     }
 
-    /// Something has happened by itself: it is nobody's doing, and is not undone with a command.
+    /// Announces an event that no command has caused, and that is not undone with one.
     fn announce_lasting(&mut self, db: DbIndex, key: &[u8], event: Event) {
         if self.wanted.has_class(event.class) {
             self.woken.effects().push_lasting(Effect::Happened { db, key: key.into(), event });
@@ -242,7 +243,7 @@ impl<'e> Listeners<'e> {
         self.woken.tell_if_too_many(self.space);
     }
 
-    /// No client remembers a key any more: those that do are told, at once.
+    /// Tells all tracking clients at once to flush their caches.
     fn forget_all(&mut self) {
         if self.wanted.has(Wanted::READ_KEYS.and(Wanted::ALL_KEYS))
             && let Some(sink) = self.space.change_sink()
@@ -258,7 +259,7 @@ impl ChangeObserver for Listeners<'_> {
     fn changed(&mut self, changed: Changed<'_>) {
         let Changed { db, key, event, heard, author } = changed;
         if heard == Heard::ByAll {
-            // That a key expires is nobody's doing, also where a command finds it out.
+            // An expiry has no author, even where a command finds it out.
             let is_expiry = event.class == EventClass::EXPIRED;
             self.invalidate(key, if is_expiry { 0 } else { author });
         }
@@ -295,21 +296,21 @@ impl ChangeObserver for Listeners<'_> {
     }
 }
 
-/// The keys of one partition that clients have read and want to hear of.
+/// The tracked keys of one partition, with the clients that have read them.
 #[derive(Default)]
 pub(crate) struct TrackedKeys {
     by_key: HashMap<Box<[u8]>, Readers>,
     counts: Arc<TrackedCounts>,
 }
 
-/// How many there are in all partitions together.
+/// The totals of tracked keys, over all partitions.
 #[derive(Debug, Default)]
 pub struct TrackedCounts {
     /// Keys.
     pub keys: AtomicUsize,
     /// Keys times their readers.
     pub readers: AtomicUsize,
-    /// The partition in which the next key is forgotten, should there be too many.
+    /// The partition from which the next key is evicted, should there be too many.
     pub(crate) next: AtomicUsize,
 }
 
@@ -318,7 +319,7 @@ impl TrackedKeys {
         TrackedKeys { counts, ..TrackedKeys::default() }
     }
 
-    /// The client has read the key, in whatever database.
+    /// Notes that a client has read the key, in whichever database.
     pub(crate) fn add(&mut self, key: &[u8], reader: ClientId) {
         let readers = match self.by_key.get_mut(key) {
             Some(readers) => readers,
@@ -333,7 +334,7 @@ impl TrackedKeys {
         }
     }
 
-    /// Forgets a key; who had read it.
+    /// Removes a key; returns its readers.
     pub(crate) fn take(&mut self, key: &[u8]) -> Readers {
         if self.by_key.is_empty() {
             return Readers::new();
@@ -345,14 +346,14 @@ impl TrackedKeys {
         readers
     }
 
-    /// Forgets some key.
+    /// Removes some key.
     pub(crate) fn take_any(&mut self) -> Option<(Box<[u8]>, Readers)> {
         let key = self.by_key.keys().next()?.clone();
         let readers = self.take(&key);
         Some((key, readers))
     }
 
-    /// Forgets all.
+    /// Removes all keys.
     pub(crate) fn clear(&mut self) {
         if self.by_key.is_empty() {
             return;
@@ -365,7 +366,7 @@ impl TrackedKeys {
     fn count_gone(&mut self, keys: usize, readers: usize) {
         self.counts.keys.fetch_sub(keys, Ordering::Relaxed);
         self.counts.readers.fetch_sub(readers, Ordering::Relaxed);
-        // After a burst the room comes back.
+        // Memory shrinks again after a burst.
         if self.by_key.len() < self.by_key.capacity() / 8 {
             self.by_key.shrink_to(self.by_key.len() * 2);
         }

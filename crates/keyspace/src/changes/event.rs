@@ -1,11 +1,11 @@
-//! What happened to a key: the words of keyspace notifications, used for everything that listens.
+//! Events: what has happened to a key, in the words of keyspace notifications.
 
 /// The classes of `notify-keyspace-events`, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventClass(pub u16);
 
 impl EventClass {
-    /// No class: nobody is told by name, but the value changed all the same.
+    /// No class: no event is published, but the value has changed.
     pub const NONE: EventClass = EventClass(0);
     /// `g`: commands that are not specific to a type.
     pub const GENERIC: EventClass = EventClass(1 << 0);
@@ -27,12 +27,12 @@ impl EventClass {
     pub const ZSET: EventClass = EventClass(1 << 8);
     /// `t`: streams.
     pub const STREAM: EventClass = EventClass(1 << 9);
-    /// `m`: a key was asked for that is not there.
+    /// `m`: a missing key was looked up.
     pub const KEY_MISS: EventClass = EventClass(1 << 10);
 }
 
 impl EventClass {
-    /// The classes a letter of `notify-keyspace-events` stands for. `d` is a class of modules,
+    /// The classes that a letter of `notify-keyspace-events` selects. `d` is a class of modules,
     /// which do not exist here.
     pub fn of_letter(letter: char) -> EventClass {
         const ALL: &str = "g$lshzxet";
@@ -53,7 +53,7 @@ impl EventClass {
         }
     }
 
-    /// Both.
+    /// The union of both.
     #[must_use]
     pub const fn and(self, other: EventClass) -> EventClass {
         EventClass(self.0 | other.0)
@@ -63,9 +63,9 @@ impl EventClass {
 /// One kind of change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The class a listener can ask for.
+    /// The class by which listeners select it.
     pub class: EventClass,
-    /// The name a listener is told.
+    /// The name that listeners are told.
     pub name: &'static str,
 }
 

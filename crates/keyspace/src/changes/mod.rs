@@ -1,4 +1,4 @@
-//! What a change of data passes on its way, and what it tells.
+//! The course of a change of data, and what it publishes.
 //!
 //! ```text
 //! undo <--before-- change --after--> effects, in the words of `event`
@@ -6,12 +6,11 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `change` | the one way in which data changes, with what is told before and after |
+//! | `change` | the one way in which data changes, with what is done before and after |
 //! | `undo` | keys as they were, for a command that may have to run again |
-//! | `effects`, `event` | what others hear of it, and its words |
+//! | `effects`, `event` | what others are told of it, and the events' names |
 //!
-//! Not here: what a key that is opened can do (`access/opened`); what a snapshot keeps
-//! (`snapshot`).
+//! Not here: operations on an opened key (`access/opened`); what a snapshot keeps (`snapshot`).
 
 pub(crate) mod change;
 pub(crate) mod effects;

@@ -1,12 +1,12 @@
 //! Undoing what a script has done: the state of keys before it changed them.
 //!
 //! A script that meets a busy partition, or takes too long for a worker, must run again from its
-//! start as if it had not run. So when it first changes a key a copy is kept (`change` calls), and
-//! put back when that happens. What is large is not copied: whoever is to change it asks first
+//! start as if it had not run. So before it first changes a key a copy is kept (`change` calls),
+//! and put back in that case. Large values are not copied: a command that may change one asks first
 //! ([`Locked::can_undo`]) and takes the token, after which nothing can stop the script.
 //!
-//! What expired meanwhile stays expired, and is announced. Whoever waits for a key that was changed
-//! is served by what is there then: what time has done is not undone. A WATCH that was touched
+//! What expired meanwhile stays expired, and is announced: what time has done is not undone. A
+//! client blocked on a changed key is served by what is there afterwards. A WATCH that was touched
 //! stays touched: its transaction fails although nothing changed, which WATCH allows.
 //!
 //! Tests: `tests/undo.rs`, `tests/token.rs`.
@@ -17,7 +17,7 @@ use pantala_values::Object;
 use crate::access::locked::Locked;
 use crate::key::{DbIndex, Key};
 
-/// One key as it was: with its value and deadline, or absent.
+/// A key as it was: with its value and deadline, or absent.
 struct Kept {
     db: DbIndex,
     key: Box<[u8]>,
@@ -25,11 +25,11 @@ struct Kept {
     record: Option<OwnedRecord<Object>>,
 }
 
-/// What keys were before they changed.
+/// The copies of keys before they changed.
 #[derive(Default)]
 pub(crate) struct Undo {
     kept: Vec<Kept>,
-    /// What they take together.
+    /// Their total size.
     bytes: usize,
 }
 
@@ -57,12 +57,12 @@ pub(crate) fn copy(table: &Table<Object>, place: Place, key: &[u8]) -> OwnedReco
     copied.with_stickiness(table.sticky(place))
 }
 
-/// About what a copy of a record takes.
+/// The approximate size of a copy of a record.
 fn record_bytes(table: &Table<Object>, place: Place) -> usize {
     table.record_bytes(place) + table.object(place).map_or(0, Object::heap_bytes)
 }
 
-/// How much may be kept.
+/// How much may be copied for undo.
 #[derive(Clone, Copy, Debug)]
 pub struct UndoLimits {
     /// Keys.
@@ -72,8 +72,8 @@ pub struct UndoLimits {
 }
 
 impl Locked<'_> {
-    /// Before a command that may change these keys of the present database: whether that could be
-    /// undone after. If so, changes are kept from here on.
+    /// Whether a command that may change these keys of the current database could be undone. If so,
+    /// changed keys are copied from here on.
     pub fn can_undo(&mut self, keys: &[Key<'_>], limits: UndoLimits) -> bool {
         let db = self.scope.db;
         let undo = self.woken.undo.get_or_insert_default();
@@ -92,13 +92,13 @@ impl Locked<'_> {
         true
     }
 
-    /// From here on changes cannot be undone any more.
+    /// Makes all changes so far final: they cannot be undone any more.
     pub fn end_undo(&mut self) {
         self.woken.undo = None;
     }
 
-    /// Puts everything back as it was before the first [`Locked::can_undo`]. Nobody is told of
-    /// what there was to tell since, but of what time has done.
+    /// Restores everything as it was before the first [`Locked::can_undo`]. Effects since then are
+    /// discarded, except for what time has done.
     pub fn undo(&mut self) {
         let undo = self.woken.undo.take().unwrap_or_default();
         for Kept { db, key, hash, record } in undo.kept.into_iter().rev() {
