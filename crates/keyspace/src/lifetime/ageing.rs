@@ -1,33 +1,33 @@
-//! How long ago a key was used, as far as its hotness tells.
+//! The idle time of a key, as far as its hotness tells.
 //!
-//! No clock is kept with a key. But where eviction goes by recency (`pantala_table`, `evict`) a use
-//! puts a key to the top, and each ageing of its part of the table takes it down a step. All keys
-//! have aged once in a *round*; when the last two rounds ended is known. So a key that is two steps
-//! below the top was not used since the last round ended, and one three steps below not since the
-//! one before.
+//! No clock is kept with a key. But where eviction goes by recency (`pantala_table`, `evict`), a
+//! use sets the hotness to the top, and each ageing of the key's part of the table takes it down
+//! one step. When all keys have aged once a *round* has ended; the ends of the last two rounds are
+//! known. So a key two steps below the top was not used since the last round ended, and one three
+//! steps below not since the round before.
 //!
-//! Not here: who asks (OBJECT IDLETIME, RESTORE). Tests: at the foot of this file.
+//! Not here: the commands that ask (OBJECT IDLETIME, RESTORE). Tests: at the foot of this file.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use pantala_base::UnixMs;
 use pantala_table::HOTTEST;
 
-/// As long as no round has ended, what is idle for so long is a step colder.
+/// Before any round has ended, a key idle for at least this long is one step colder.
 const LATELY_MS: i64 = 60_000;
 
-/// When rounds ended.
+/// The ends of the last rounds.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
-    /// How many keys had aged when the last one ended.
+    /// How many keys had aged in all when the last round ended.
     aged: AtomicU64,
-    /// The last two, the later first; 0: there was none.
+    /// The ends of the last two rounds (Unix, milliseconds), the later first; 0: none.
     ended_ms: [AtomicI64; 2],
 }
 
 impl Rounds {
-    /// So many keys have aged until now, in all, of so many that there are. Called by one thread at
-    /// a time.
+    /// Notes that `aged` keys have aged so far, while there are `keys`. Called by one thread at a
+    /// time.
     pub(crate) fn note(&self, aged: u64, keys: u64, now: UnixMs) {
         let since = aged.saturating_sub(self.aged.load(Ordering::Relaxed));
         if since == 0 || since < keys {
@@ -38,7 +38,7 @@ impl Rounds {
         before.store(last.swap(now.0, Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Keys are used, and age, in another way from now on: what a step means is to be seen anew.
+    /// Forgets the rounds: use and ageing follow another policy from now on.
     pub(crate) fn forget(&self) {
         self.ended_ms.iter().for_each(|ended| ended.store(0, Ordering::Relaxed));
     }
@@ -48,7 +48,7 @@ impl Rounds {
         (ended_ms != 0).then(|| now.0.saturating_sub(ended_ms).max(0))
     }
 
-    /// For how long a key of this hotness was not used, at least.
+    /// The shortest time for which a key of this hotness has been idle, in milliseconds.
     pub(crate) fn idle_ms(&self, hotness: u8, now: UnixMs) -> i64 {
         let last = self.since_ms(0, now).unwrap_or(0);
         match HOTTEST.saturating_sub(hotness) {
@@ -58,7 +58,7 @@ impl Rounds {
         }
     }
 
-    /// How hot a key is that was not used for so long.
+    /// The hotness of a key that has been idle for this long.
     pub(crate) fn hotness_of_idle(&self, idle_ms: i64, now: UnixMs) -> u8 {
         let last = self.since_ms(0, now).unwrap_or(LATELY_MS);
         let before = self.since_ms(1, now).unwrap_or(last.saturating_mul(2));

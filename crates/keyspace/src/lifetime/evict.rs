@@ -1,23 +1,23 @@
-//! Removing keys because there is no room: the sweep's sibling, run by who wants the room.
+//! Eviction: removing keys for want of memory, on the threads that need it.
 //!
 //! ```text
 //! used > limit:  next partition, if it is free --> each database --> a few records of one segment
 //! ```
 //!
-//! The partitions have their turn one after the other, whoever asks and whatever it writes: so a
-//! large value takes a little from each and not all from its own. Which records go is the table's
-//! to choose (`pantala_table`, `evict`).
+//! The partitions take turns, whichever thread evicts and whatever it writes: so a large value
+//! costs each a little, and not its own all. The table chooses the records (`pantala_table`,
+//! `evict`).
 //!
 //! Bytes that were handed to the background are not free yet, but will be: they are counted
-//! ([`Keyspace::pending_bytes`]), so that nobody evicts for them again.
+//! ([`Keyspace::pending_bytes`]), so that nothing is evicted for them again.
 //!
 //! Invariants
-//! 1. Nobody waits for a partition: one that is busy is passed over, and has its turn again later.
+//! 1. It never waits for a partition: a busy one is skipped, and has its turn again later.
 //! 2. One call holds one partition at a time, and takes at most [`MOST_VICTIMS`] records of each
-//!    database with it held.
-//! 3. Nothing is evicted on behalf of a command that holds something, so nothing is undone.
-//! 4. Where nothing may go that is known without looking for it again: nobody pays for a search in
-//!    all partitions with each window of commands.
+//!    database while it holds it.
+//! 3. Nothing is evicted for a command that holds partitions, so evictions are never undone.
+//! 4. That no key may be evicted is remembered: windows of commands do not search all partitions
+//!    again.
 //!
 //! Not here: how much may be used, how long to go on (the engine). Tests: `tests/eviction.rs`.
 
@@ -37,42 +37,42 @@ use crate::{Garbage, Keyspace};
 
 const _: () = assert!(MOST_VICTIMS <= 32, "what one lock is held for");
 
-/// Partitions looked at by one call.
+/// The most partitions looked at by one call.
 const PARTITIONS_PER_CALL: usize = 64;
 
-/// After a lap of all partitions in which fewer keys went, few are left that may go.
+/// If fewer keys were evicted in a lap of all partitions, few are left that may be.
 const POOR_LAP: u64 = 32;
 
-/// Where eviction stands.
+/// The state of eviction, shared by all threads.
 #[derive(Default)]
 pub(crate) struct Eviction {
-    /// Counts the partitions that have had their turn.
+    /// The number of turns taken so far by partitions.
     turn: AtomicU64,
-    /// Keys removed in the present lap of all partitions.
+    /// Keys evicted in the current lap of all partitions.
     lap: AtomicU64,
-    /// Partitions one after the other in which nothing may go.
+    /// How many partitions in a row had no key that may be evicted.
     barren: AtomicU64,
-    /// How many records there were, at most, when nothing of them might go.
+    /// The largest number of records among which none might be evicted.
     barren_among: AtomicU64,
-    /// Hardly any were in the lap before.
+    /// The previous lap evicted fewer than `POOR_LAP` keys.
     was_poor: AtomicBool,
-    /// What the tables of all partitions have seen.
+    /// Statistics of what the tables of all partitions have seen lately.
     pub(crate) lately: Lately,
     pub(crate) rounds: Rounds,
 }
 
-/// What a call has done.
+/// The result of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Freed {
-    /// Bytes of what was removed.
+    /// Bytes of the evicted records.
     pub bytes: usize,
-    /// Keys removed.
+    /// Keys evicted.
     pub keys: usize,
-    /// Records that may go and were looked at.
+    /// Records looked at that might be evicted.
     pub candidates: usize,
-    /// Partitions that had their turn.
+    /// Partitions that took a turn.
     pub partitions: usize,
-    /// Those of them that somebody else held.
+    /// Of these, partitions that were busy.
     pub busy: usize,
 }
 
@@ -87,8 +87,8 @@ impl Freed {
 }
 
 impl Keyspace {
-    /// Removes a few keys of some partitions, until about so many bytes are free. Holds nothing
-    /// before and after.
+    /// Evicts a few keys of some partitions, until about `wanted_bytes` are freed. No partition may
+    /// be held.
     pub fn evict(&self, scope: Scope<'_>, choice: Choice, wanted_bytes: usize) -> Freed {
         let (mut freed, mut rng) = (Freed::default(), self.chance());
         let in_need = self.eviction.was_poor.load(Ordering::Relaxed);
@@ -116,13 +116,13 @@ impl Keyspace {
         freed
     }
 
-    /// At the end of a lap.
+    /// Notes ageing at the end of a lap.
     fn note_ageing(&self, choice: Choice, now: UnixMs) {
         let keys = self.most_that_may_go(choice);
         self.eviction.rounds.note(self.eviction.lately.aged(), keys, now);
     }
 
-    /// Records that may go, but for those that eviction passes over.
+    /// An upper bound of the records that may be evicted: sticky ones are counted in.
     fn most_that_may_go(&self, choice: Choice) -> u64 {
         let of = |sizes: &Sizes| match choice.only_deadlines {
             true => sizes.with_deadline(),
@@ -131,8 +131,8 @@ impl Keyspace {
         (0..self.database_count()).filter_map(|db| self.sizes(DbIndex(db))).map(of).sum()
     }
 
-    /// After partitions in which nothing may go: whether there is anything to look at. If there are
-    /// more records than then, or fewer, all partitions have a turn before that is given up again.
+    /// Whether a search is worthwhile after partitions without an evictable key. If the number of
+    /// records has changed since, every partition gets a turn again.
     #[cold]
     fn may_have_some(&self, choice: Choice) -> bool {
         let Eviction { barren, barren_among, .. } = &self.eviction;
@@ -146,22 +146,23 @@ impl Keyspace {
         among > 0
     }
 
-    /// For how long a key of this hotness was not used, at least, where eviction goes by recency.
+    /// The shortest time for which a key of this hotness has been idle, in milliseconds, where
+    /// eviction goes by recency.
     pub fn idle_ms(&self, hotness: u8, now: UnixMs) -> i64 {
         self.eviction.rounds.idle_ms(hotness, now)
     }
 
-    /// Another policy is in force: how long keys were not used is to be seen anew.
+    /// Another policy is in force: idle times are to be learned anew.
     pub fn policy_has_changed(&self) {
         self.eviction.rounds.forget();
     }
 
-    /// How hot a key is that was not used for so long.
+    /// The hotness of a key that has been idle for this long.
     pub fn hotness_of_idle(&self, idle_ms: i64, now: UnixMs) -> u8 {
         self.eviction.rounds.hotness_of_idle(idle_ms, now)
     }
 
-    /// The databases of one partition, beginning with another one each time.
+    /// Evicts from the databases of one partition, beginning with another one each time.
     fn evict_of(
         &self,
         id: PartitionId,
@@ -196,36 +197,36 @@ impl Keyspace {
         freed
     }
 
-    /// Whether nothing was found lately, anywhere, that may go; a call of [`Keyspace::evict`] then
-    /// looks at a few partitions only.
+    /// Whether no evictable key was found lately in any partition; [`Keyspace::evict`] then looks
+    /// at a few partitions only.
     pub fn has_nothing_to_evict(&self) -> bool {
         self.eviction.barren.load(Ordering::Relaxed) >= PARTITION_COUNT as u64
     }
 
-    /// Bytes that nobody uses any more and that are not free yet.
+    /// Bytes of garbage that is not freed yet.
     pub fn pending_bytes(&self) -> u64 {
         self.pending.bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that a snapshot has copied or been handed over, and has not written.
+    /// Bytes that a snapshot has copied or taken over, and not written yet.
     pub fn unwritten_bytes(&self) -> u64 {
         self.snapshot.unwritten.get()
     }
 
-    /// How many pieces of garbage wait to be freed.
+    /// The number of pieces of garbage not freed yet.
     pub fn pending_pieces(&self) -> usize {
         self.pending.pieces.load(Ordering::Relaxed)
     }
 }
 
-/// What waits to be freed.
+/// The amount of garbage not freed yet.
 #[derive(Debug, Default)]
 pub(crate) struct PendingGarbage {
     bytes: AtomicU64,
     pieces: AtomicUsize,
 }
 
-/// Garbage on its way: dropping it frees it, and counts that. Its fields are dropped in this order.
+/// A piece of garbage. Dropping it frees it, then counts it as freed: fields are dropped in order.
 pub struct Pending {
     _garbage: Garbage,
     _counted: Counted,

@@ -1,26 +1,27 @@
-//! What becomes of a key whose deadline has passed.
+//! Expiry: what happens to a key whose deadline has passed.
 //!
-//! | who asks | keys are removed | there is a reason to hide them |
+//! | who looks | by default | while there is a reason to hide |
 //! |---|---|---|
-//! | a command, a walk | removes the key on the way, sees none | sees none, leaves it |
-//! | one who sees the expired ([`Scope::sees_expired`]) | sees the key | sees the key |
-//! | the sweep, a segment that is full | remove it | leave it |
+//! | a command, a walk | removes the key, sees none | sees none, leaves the key |
+//! | a scope with [`Scope::sees_expired`] | sees the key | sees the key |
+//! | the sweep, a full segment | remove the key | leave the key |
 //!
-//! A replica hides: a key is there until its primary says that it is gone, so that both have the
-//! same data at the same place of the stream. The stream itself is applied by one who sees the
-//! expired. So does whoever loads a file, or fills a server from another one (`import-mode`), which
-//! hides too; but there who is no source may write, and what has expired gives way to a command
-//! that opens it to change it. CLIENT PAUSE hides, so that data stays as it is while it lasts.
+//! A replica hides: a key stays until its primary says that it is gone, so that both have the same
+//! data at the same position of the stream. The stream itself is applied in a scope that sees
+//! expired keys. So is a file that is loaded, and the input of a server that is filled from another
+//! one (`import-mode`), which hides too; but there other clients may write, and an expired key
+//! gives way to a command that opens it to change it. CLIENT PAUSE hides, so that data stay as they
+//! are while it lasts.
 //!
-//! A replica and a server that is filled are told when a key goes: a deadline that has passed
-//! already is kept like any other ([`Scope::has_passed`]); elsewhere such a key goes at once.
+//! A replica and a server in import mode are told when a key goes: a deadline that has passed
+//! already is kept like any other ([`Scope::has_passed`]); elsewhere such a key is removed at once.
 //!
-//! A command that makes a key in the place of a hidden one removes that first, and this is
-//! announced as always.
+//! A command that creates a key in the place of a hidden one removes the hidden one first, with the
+//! usual event.
 //!
 //! Invariant
-//! 1. Whether a deadline has passed is asked with [`Scope::seen_at`] by those who read, with
-//!    [`Scope::removed_at`] by those who remove, and nowhere else.
+//! 1. Whether a deadline has passed is decided with [`Scope::seen_at`] by readers and with
+//!    [`Scope::removed_at`] by code that removes, and nowhere else.
 //!
 //! Tests: `tests/expiry.rs`.
 
@@ -31,28 +32,28 @@ use pantala_base::UnixMs;
 use crate::Keyspace;
 use crate::access::locked::Scope;
 
-/// Why keys whose deadline has passed are hidden and not removed.
+/// A reason to hide expired keys instead of removing them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum HideReason {
     /// This is a replica.
     Replica = 1,
-    /// Clients are paused.
+    /// CLIENT PAUSE is in force.
     Paused = 2,
-    /// The server is filled from another one.
+    /// The server is filled from another one (`import-mode`).
     Import = 4,
-    /// A journal is loaded, which says itself what is gone.
+    /// A journal is loaded, which itself says which keys are gone.
     Loading = 8,
-    /// The server starts, and who has followed is to hear of what goes.
+    /// The server starts: removals are to reach the replicas that have followed before.
     Starting = 16,
 }
 
-/// The reasons there are, a bit each.
+/// The reasons in force, one bit each.
 #[derive(Debug, Default)]
 pub(crate) struct HideReasons(AtomicU8);
 
 impl Keyspace {
-    /// From now on there is this reason to hide keys that have expired, or there is not.
+    /// Sets or clears a reason to hide expired keys.
     pub fn hide_expired(&self, reason: HideReason, on: bool) {
         let bit = reason as u8;
         if on {
@@ -62,42 +63,42 @@ impl Keyspace {
         }
     }
 
-    /// Whether what is hidden goes when a command opens it to change it.
+    /// Whether a hidden key is removed when a command opens it to change it.
     #[inline]
     pub(crate) fn gives_way_to_writers(&self) -> bool {
         self.hidden.0.load(Ordering::Relaxed) == HideReason::Import as u8
     }
 
-    /// Whether keys that have expired are hidden and not removed.
+    /// Whether expired keys are hidden instead of removed.
     #[inline]
     pub fn hides_expired(&self) -> bool {
         self.hidden.0.load(Ordering::Relaxed) != 0
     }
 }
 
-/// No deadline has passed at this time.
+/// A time at which no deadline has passed.
 const BEFORE_ALL: UnixMs = UnixMs(i64::MIN);
 
 impl Scope<'_> {
-    /// Who reads sees no key whose deadline is before this.
+    /// Readers do not see keys whose deadline is before this.
     #[inline]
     pub(crate) fn seen_at(&self) -> UnixMs {
         if self.sees_expired { BEFORE_ALL } else { self.now }
     }
 
-    /// Whether a key may be given a deadline that has passed, instead of going at once.
+    /// Whether a key may be given a deadline that has passed, instead of being removed at once.
     pub(crate) fn keeps_passed(&self) -> bool {
         let told = HideReason::Replica as u8 | HideReason::Import as u8;
         self.sees_expired || self.space.hidden.0.load(Ordering::Relaxed) & told != 0
     }
 
-    /// Whether what is given this deadline is gone at once.
+    /// Whether a key that is given this deadline is removed at once.
     #[inline]
     pub fn has_passed(&self, deadline: UnixMs) -> bool {
         deadline <= self.now && !self.keeps_passed()
     }
 
-    /// A key whose deadline is before this is removed.
+    /// Keys whose deadline is before this are removed.
     pub fn removed_at(&self) -> UnixMs {
         if self.sees_expired || self.space.hides_expired() { BEFORE_ALL } else { self.now }
     }

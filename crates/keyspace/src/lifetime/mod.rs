@@ -1,13 +1,13 @@
-//! How long a key stays: its deadline, its last use, and who removes it.
+//! The lifetime of keys: deadlines, last use, and removal.
 //!
 //! | file | what |
 //! |---|---|
-//! | `expiry` | what becomes of a key whose deadline has passed: removed, hidden or seen |
-//! | `sweep`, `timed` | removing what nobody asks for; keys whose elements have deadlines |
-//! | `evict`, `ageing` | removing keys for room; how long ago a key was used |
+//! | `expiry` | what happens to a key whose deadline has passed: removed, hidden or seen |
+//! | `sweep`, `timed` | removing expired keys that no command meets; keys with timed elements |
+//! | `evict`, `ageing` | removing keys for want of memory; idle times |
 //!
-//! Not here: the order in which the table chooses victims (`pantala_table`, `evict`); DEL and its
-//! kin, which open a key like any other command.
+//! Not here: how the table chooses victims (`pantala_table`, `evict`); DEL and its kin, which open
+//! a key like any other command.
 
 pub(crate) mod ageing;
 pub(crate) mod evict;

@@ -1,27 +1,27 @@
-//! Removing what nobody asks for any more: the expiry sweep.
+//! The expiry sweep: removing expired keys that no command meets.
 //!
 //! A key whose deadline has passed is removed when a command meets it. The sweep finds the others.
 //! It runs on a thread of its own (the server starts it) and sleeps until something is due:
 //!
 //! ```text
 //! earliest[partition]   no deadline in the partition is before this
-//! sweeper:  sleep until the smallest of them ; sweep the partitions that are due, one segment a lock
+//! sweeper:  sleep until the smallest of them; sweep due partitions, one segment a lock
 //! ```
 //!
-//! Elements with deadlines of their own (fields of a hash) are found by the keys that `timed`
-//! knows, and count for the bound like keys.
+//! Elements with deadlines of their own (fields of a hash) are found through `timed`, and count for
+//! the bound like keys.
 //!
 //! Reading deadlines means touching records, and in a partition of many keys some deadline has
-//! nearly always passed. So those in which little was found rest together for a multiple of what
-//! looking through all of them cost ([`rest_factor`]): at most a twentieth of one core goes into
-//! looking for next to nothing, half of one where a few in a hundred keys are found, and a small
-//! keyspace is still swept within milliseconds.
+//! nearly always passed. So partitions in which little was found rest together for a multiple of
+//! the time that looking through all of them took ([`rest_factor`]): at most a twentieth of one
+//! core is spent on finding next to nothing, half of one where a few in a hundred keys are found,
+//! and a small keyspace is still swept within milliseconds.
 //!
 //! Invariants
 //! 1. `earliest` of a partition is written only with that partition locked.
-//! 2. While a partition is being looked through, segment by segment, its bound counts only what was
-//!    set meanwhile; at the end the smallest deadline seen joins in. So it is never too late.
-//! 3. Nothing is waited for long: a partition that a script holds is left, and tried again. One
+//! 2. While a partition is swept, segment by segment, its bound covers only deadlines set
+//!    meanwhile; at the end the smallest deadline seen is merged in. So it is never too late.
+//! 3. Nothing is waited for long: a partition that a script holds is skipped and tried again. One
 //!    that was left halfway is due again (`unfinished`).
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -41,25 +41,25 @@ use crate::changes::change::Changes;
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 use crate::tally::Tally;
 
-/// Records looked at with one lock held.
+/// The most records looked at under one lock.
 const RECORDS_PER_LOCK: usize = 512;
-/// Elements removed with one lock held.
+/// The most elements removed under one lock.
 const ELEMENTS_PER_LOCK: usize = 256;
-/// Keys looked into in one go, each with a lock of its own.
+/// The most keys with timed elements visited in one go, each under a lock of its own.
 const TIMED_KEYS_PER_GO: usize = 256;
-/// How long to wait for a partition that somebody has taken between two looks,
+/// How long to wait for a partition that was taken between two looks,
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
-/// and after so long one is tried again that somebody holds.
+/// and after how long a partition that was held is tried again.
 const HELD_REST_US: u64 = 10_000;
-/// The sweeper sleeps at least this long, so that many near deadlines share a wake-up.
+/// The sweeper's shortest sleep, so that near deadlines share a wake-up.
 const SHORTEST_NAP: Duration = Duration::from_millis(1);
 
 pub(crate) const NEVER: i64 = i64::MAX;
 
-/// The shared half: what is due when.
+/// The part of the sweep that all threads share: the earliest deadlines.
 pub struct Sweep {
     earliest: Box<[AtomicI64]>,
-    /// When the sweeper means to wake up.
+    /// When the sweeper means to wake up (Unix, milliseconds).
     alarm: AtomicI64,
     waker: OnceLock<Arc<Waker>>,
 }
@@ -75,12 +75,14 @@ impl Default for Sweep {
 }
 
 impl Sweep {
-    /// Notes a new deadline; with the partition locked. What it returns is to be woken after.
+    /// Notes a new deadline; with the partition locked. The returned ticket is to be redeemed
+    /// afterwards.
     #[inline]
     pub(crate) fn lower(&self, partition: PartitionId, deadline: UnixMs) -> Option<Ticket> {
         let bound = &self.earliest(partition);
         if deadline.0 < bound.load(Ordering::Relaxed) {
-            // Before the look at the alarm, for all to see: the sweeper does both the other way.
+            // Before the alarm is read, sequentially consistent: the sweeper does both in the
+            // reverse order.
             bound.store(deadline.0, Ordering::SeqCst);
         }
         if deadline.0 >= self.alarm.load(Ordering::SeqCst) {
@@ -90,12 +92,12 @@ impl Sweep {
         self.waker.get().cloned().map(Ticket::Thread)
     }
 
-    /// No deadline in the partition is before this.
+    /// The bound of a partition: no deadline in it is earlier.
     pub(crate) fn earliest(&self, partition: PartitionId) -> &AtomicI64 {
         &self.earliest[partition.index()]
     }
 
-    /// Wakes the sweeper: something may be due that was not.
+    /// Wakes the sweeper: something may have become due.
     pub(crate) fn wake(&self) {
         if let Some(waker) = self.waker.get() {
             waker.wake();
@@ -103,8 +105,8 @@ impl Sweep {
     }
 }
 
-/// How many times as long as it took to look for those that rest, by what was found: none after a
-/// tenth and more ([`Found::is_much`]).
+/// How long partitions rest, in multiples of the time that looking through them took, by what was
+/// found: not at all after a tenth and more ([`Found::is_much`]).
 fn rest_factor(vain: Found) -> u64 {
     match vain.removed * 1_000 / vain.seen.max(1) {
         0..5 => 19,
@@ -113,18 +115,18 @@ fn rest_factor(vain: Found) -> u64 {
     }
 }
 
-/// The sweeping thread's own half.
+/// The sweeping thread's own part.
 pub struct Sweeper {
     rest_until_us: Box<[u64]>,
-    /// See invariant 3.
+    /// Partitions that were left halfway; see invariant 3.
     unfinished: Box<[bool]>,
-    /// Those that the present round has looked through for little.
+    /// Partitions in which this round has found little.
     tired: Vec<PartitionId>,
     waker: Arc<Waker>,
 }
 
 impl Sweeper {
-    /// For the calling thread, which becomes the sweeper of `space`.
+    /// The sweeper of `space`, on the calling thread.
     pub fn new(space: &Keyspace) -> Self {
         let waker = Waker::for_this_thread();
         let _second_sweeper = space.sweep.waker.set(Arc::clone(&waker));
@@ -152,7 +154,7 @@ impl Sweeper {
         self.waker.wait_for(nap);
     }
 
-    /// How long until the first partition is due and has rested.
+    /// The time until the first partition is due and rested.
     fn nap(&self, sweep: &Sweep, now: UnixMs, now_us: u64) -> Duration {
         let wait_us = |id: PartitionId| {
             let due = match self.unfinished[id.index()] {
@@ -166,7 +168,8 @@ impl Sweeper {
         Duration::from_micros(PartitionId::all().map(wait_us).min().unwrap_or(u64::MAX))
     }
 
-    /// Looks through every partition that is due and rested; how many keys were removed.
+    /// Sweeps every partition that is due and rested; returns how many keys and elements were
+    /// removed.
     pub fn round(&mut self, space: &Keyspace, now: UnixMs, tally: &Tally) -> u64 {
         self.round_recorded(space, now, tally, None).removed
     }
@@ -217,19 +220,19 @@ impl Sweeper {
     }
 }
 
-/// What a round has found.
+/// The findings of a round.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Found {
     /// Keys and elements that were looked at.
     pub seen: u64,
-    /// Those of them whose deadline had passed.
+    /// Of these, those whose deadline had passed.
     pub removed: u64,
-    /// The longest time for which a partition was held.
+    /// The longest time for which a partition was held, in microseconds.
     pub longest_hold_us: u64,
 }
 
 impl Found {
-    /// Whether it is worth to look again at once.
+    /// Whether looking again at once is worthwhile.
     fn is_much(self) -> bool {
         self.removed * 10 >= self.seen
     }
@@ -244,15 +247,15 @@ impl Found {
 /// How far the sweep of a partition has come.
 #[derive(Clone, Copy)]
 enum Progress {
-    /// Somebody holds it.
+    /// The partition is held by another command.
     Held,
-    /// Somebody took it, and holds it.
+    /// It was taken by another command in between, which holds it.
     HalfDone,
     Done,
 }
 
 impl Keyspace {
-    /// Wakes the sweeping thread: there is something for it to do.
+    /// Wakes the sweeping thread.
     pub fn wake_sweeper(&self) {
         self.sweep.wake();
     }
@@ -273,7 +276,7 @@ impl Keyspace {
         }
     }
 
-    /// Takes a partition that was free a moment ago; `None`: somebody has it, and keeps it.
+    /// Takes a partition that was free a moment ago; `None`: another command has it and keeps it.
     pub(crate) fn hold_soon(&self, id: PartitionId) -> Option<Held<'_>> {
         if let Some(held) = self.partition(id).spin_lock() {
             return Some(held);
@@ -309,8 +312,8 @@ impl Keyspace {
         Some(())
     }
 
-    /// Records that a key is gone: one that had expired when the data was loaded and is not there.
-    /// Only on threads that may wait.
+    /// Records that a key which had expired when the data was loaded is gone. Only on threads that
+    /// may wait.
     pub fn record_gone(&self, db: DbIndex, name: &[u8], recorder: &Recorder) {
         let mut held = self.hold_at_last(PartitionId::of(self.hash(name)));
         recorder.record_lasting(db.0, &[b"UNLINK", name]);
@@ -318,8 +321,8 @@ impl Keyspace {
         recorder.hand_over();
     }
 
-    /// One step of a sweep, with the partition held for so long. Commands that waited for a key
-    /// that is gone run again by themselves.
+    /// Runs one step of a sweep with the partition held, and measures how long that took. Commands
+    /// that were blocked on a removed key run again by themselves.
     fn sweep_step<R>(
         &self,
         id: PartitionId,
@@ -359,7 +362,7 @@ impl Keyspace {
         result
     }
 
-    /// Removes keys whose deadline has passed; the earliest deadline of those that stay.
+    /// Removes expired keys; returns the earliest deadline of those that stay.
     fn sweep_keys(&self, id: PartitionId, scope: Scope<'_>, found: &mut Found) -> Option<i64> {
         let mut earliest = NEVER;
         let mut at = Some(SweepCursor::START);
@@ -377,14 +380,14 @@ impl Keyspace {
         Some(earliest)
     }
 
-    /// Some of the keys that hold elements whose deadline has passed.
+    /// Some of the keys with expired elements.
     fn due_keys(&self, id: PartitionId, scope: Scope<'_>) -> Option<Vec<Box<[u8]>>> {
         let held = self.hold_soon(id)?;
         let db = held.db_if_used(scope.db);
         Some(db.map_or_else(Vec::new, |db| db.timed().due(scope.now, TIMED_KEYS_PER_GO)))
     }
 
-    /// Removes elements with deadlines of their own; the earliest deadline of those that stay.
+    /// Removes expired elements; returns the earliest deadline of those that stay.
     fn sweep_elements(&self, id: PartitionId, scope: Scope<'_>, found: &mut Found) -> Option<i64> {
         for name in self.due_keys(id, scope)? {
             let mut has_more = true;

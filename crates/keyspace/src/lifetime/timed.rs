@@ -1,15 +1,15 @@
 //! Keys whose elements have deadlines of their own: the fields of a hash, the members of a set.
 //!
-//! The table finds records that expire, but does not look into values. This says, for one database
-//! in one partition, which keys the sweep has to look into, and when.
+//! The table finds records that expire, but does not look into values. This tells, for one database
+//! in one partition, into which keys the sweep has to look, and when.
 //!
 //! Invariants
-//! 1. No element of a key is gone before the moment noted for it: what is noted may be too early,
-//!    never too late.
-//! 2. A collection with such elements is noted; a noted key may have lost them, or be of another
-//!    type by now, until the moment has come. It is not noted any more once it was removed.
+//! 1. No element of a key expires before the time noted for it: the note may be too early, never
+//!    too late.
+//! 2. A collection with such elements is noted; a noted key may have lost them, or have another
+//!    type by now, until that time has come. A removed key is not noted any more.
 //!
-//! Not here: the partition's bound and the work itself (`sweep`). Tests: tests/elements.rs.
+//! Not here: the partition's bound and the sweep itself (`sweep`). Tests: tests/elements.rs.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ impl Timed {
         self.earliest.len()
     }
 
-    /// An element of this key has this deadline. Whether it is earlier than what was known.
+    /// Notes a deadline of an element of this key; whether it is earlier than the one noted before.
     pub(crate) fn lower(&mut self, key: &[u8], deadline: UnixMs) -> bool {
         match self.earliest.get_mut(key) {
             Some(known) if *known <= deadline => false,
@@ -43,7 +43,7 @@ impl Timed {
         }
     }
 
-    /// What is known about this key is this, after a look at it.
+    /// Sets the earliest deadline of this key's elements, after they were looked at.
     pub(crate) fn set(&mut self, key: &[u8], deadline: Option<UnixMs>) {
         match (deadline, self.earliest.get_mut(key)) {
             (Some(deadline), Some(known)) => *known = deadline,
@@ -54,7 +54,7 @@ impl Timed {
         }
     }
 
-    /// The key was removed.
+    /// Forgets a removed key.
     #[inline]
     pub(crate) fn forget(&mut self, key: &[u8]) {
         if !self.earliest.is_empty() {
@@ -65,18 +65,18 @@ impl Timed {
         }
     }
 
-    /// Up to `limit` keys with something to remove.
+    /// Up to `limit` keys with expired elements.
     pub(crate) fn due(&self, now: UnixMs, limit: usize) -> Vec<Box<[u8]>> {
         let due = self.earliest.iter().filter(|(_, moment)| is_expired(**moment, now));
         due.take(limit).map(|(key, _)| key.clone()).collect()
     }
 
-    /// Whether this key has something to remove.
+    /// Whether this key has expired elements.
     pub(crate) fn is_due(&self, key: &[u8], now: UnixMs) -> bool {
         self.earliest.get(key).is_some_and(|moment| is_expired(*moment, now))
     }
 
-    /// The earliest moment of all.
+    /// The earliest deadline of all.
     pub(crate) fn earliest(&self) -> Option<UnixMs> {
         self.earliest.values().min().copied()
     }

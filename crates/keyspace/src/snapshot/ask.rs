@@ -1,4 +1,4 @@
-//! Whether a command has to wait for the snapshot, asked before it does anything.
+//! Whether a command has to wait for the snapshot; asked before it does anything.
 
 use super::Room;
 use super::before::Saving;
@@ -7,11 +7,12 @@ use crate::access::locked::Locked;
 use crate::access::ticket::Ticket;
 use crate::key::{Key, PartitionId};
 
-/// What a command waits for: that one of its keys is written, or that there is room.
+/// A command's wait for one of its keys to be written, or for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotWait {
     id: PartitionId,
-    /// What it has seen: how often values of the partition were written, and room was made.
+    /// The counters it has seen: values of the partition that were written, and times that room was
+    /// made.
     seen: (u32, u32),
 }
 
@@ -35,12 +36,12 @@ impl SnapshotWait {
 pub struct Asked {
     /// It may change a value in place; otherwise values are only replaced or removed as a whole.
     pub in_place: bool,
-    /// Its keys may mean those of any database.
+    /// The database of its keys is not known in advance.
     pub everywhere: bool,
 }
 
 impl Keyspace {
-    /// Whether a snapshot runs. Constant within a turn, but that it may end.
+    /// Whether a snapshot runs. Within a turn this may end, but not begin.
     #[inline]
     pub fn has_snapshot(&self) -> bool {
         self.snapshot.is_running()
@@ -49,7 +50,7 @@ impl Keyspace {
     /// Leaves a ticket with the snapshot.
     ///
     /// # Errors
-    /// What was waited for has come: try again.
+    /// What was waited for has happened: try again.
     pub fn park_for_snapshot(&self, wait: SnapshotWait, ticket: Ticket) -> Result<(), Ticket> {
         match self.snapshot.get() {
             Some(shared) => shared.park(wait, ticket),
@@ -59,11 +60,10 @@ impl Keyspace {
 }
 
 impl Locked<'_> {
-    /// Before a command that writes to these keys, which are held: whether it has to wait, with
-    /// nothing done. If so they are written as soon as may be.
+    /// Whether a command has to wait before it writes to these keys, which are held. If so, nothing
+    /// was done, and the keys are written as soon as possible.
     ///
-    /// It need not be asked: a command that is not writes a large value by itself, with its
-    /// partition held.
+    /// A command need not ask: then it writes a large value itself, with its partition held.
     pub fn awaits_snapshot(&mut self, keys: &[Key<'_>], asked: Asked) -> Option<SnapshotWait> {
         keys.iter().find_map(|&key| self.key_awaits_snapshot(key, asked))
     }
@@ -85,7 +85,7 @@ impl Locked<'_> {
                 return Some(saving.wait());
             }
             if saving.shared().room() == Room::Overfull {
-                // Once more, after what it waits for is noted: room that is made now is news.
+                // Checked again after the wait is noted, so that room made now counts as news.
                 let wait = saving.wait();
                 if saving.shared().room() == Room::Overfull {
                     return Some(wait);
@@ -97,7 +97,7 @@ impl Locked<'_> {
 }
 
 impl Saving {
-    /// What a command waits for.
+    /// The wait for one of its values to be written, or for room.
     fn wait(&self) -> SnapshotWait {
         self.shared().wait_for(self.id())
     }

@@ -1,4 +1,4 @@
-//! A partition that is not saved to its end: what happens before a change in it.
+//! What happens before a change, in a partition that the snapshot is not done with.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use super::{COPIED_BYTES, PIECE_BYTES, Pending, SMALL_BYTES, STREAMED_BYTES, Sna
 use crate::access::ticket::{Ticket, Woken};
 use crate::key::{DbIndex, PartitionId};
 
-/// In which way a record is about to change.
+/// The way in which a record is about to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Its value changes where it is, or goes elsewhere.
+    /// Its value changes in place, or is moved elsewhere.
     InPlace,
     /// Its value is replaced by another one.
     Overwrite,
     /// Its deadline or its marks change, not its value.
     Header,
-    /// It is removed; what becomes of it is said by [`Saving::gone`].
+    /// It is removed; [`Saving::gone`] gets the record.
     Remove,
 }
 
@@ -31,13 +31,13 @@ pub(crate) enum Manner {
 pub(crate) struct Saving {
     shared: Arc<Shared>,
     id: PartitionId,
-    /// Values of records that are in the tables: see invariant 3 of `snapshot`.
+    /// Values in parts of records that are in the tables: see invariant 3 of `snapshot`.
     pub(crate) in_parts: Vec<InParts>,
-    /// What commands have written, for each database.
+    /// Keys that commands have written, for each database, not yet handed to the target.
     pending: Vec<Pending>,
     /// All tables have been walked to their end.
     pub(crate) is_walked: bool,
-    /// What this and `pending` take.
+    /// The bytes of this and of `pending`.
     unwritten: Unwritten,
 }
 
@@ -62,7 +62,7 @@ impl Saving {
         self.id
     }
 
-    /// Before a record that is not saved is changed.
+    /// Saves a record, if it is not saved yet, before it changes.
     pub fn before_change(
         &mut self,
         table: &mut Table<Object>,
@@ -99,7 +99,8 @@ impl Saving {
         }
     }
 
-    /// A record that was not saved has left its table; it comes back if it is only to be freed.
+    /// Takes a record that has left its table, if it is not saved yet; otherwise returns it, to be
+    /// freed.
     pub fn gone(
         &mut self,
         db: DbIndex,
@@ -122,15 +123,15 @@ impl Saving {
         None
     }
 
-    /// A table that may have records that are not saved is no longer the partition's.
+    /// Takes over a table with records that may not be saved. Returns the tickets to redeem.
     pub fn gone_table(&mut self, db: DbIndex, table: Table<Object>) -> Vec<Ticket> {
         let in_parts = self.in_parts.extract_if(.., |one| one.db == db).collect();
         self.shared.hand_over(Job::table(db, table, in_parts));
         self.shared.call(self.id)
     }
 
-    /// Whether the value of a record that is not saved is written in parts, because it is large.
-    /// If so it is written before others.
+    /// Whether the value of an unsaved record is large and therefore written in parts. If so, it is
+    /// written before others.
     pub fn writes_in_parts(
         &mut self,
         table: &Table<Object>,
@@ -148,17 +149,18 @@ impl Saving {
         is_large
     }
 
-    /// Where it stands among those that are written in parts.
+    /// Its index among the values written in parts.
     pub(crate) fn position(&self, db: DbIndex, key: &[u8]) -> Option<usize> {
         self.in_parts.iter().position(|one| one.is(db, key))
     }
 
-    /// Whether there is nothing left to do.
+    /// Whether nothing is left to save.
     pub fn is_done(&self) -> bool {
         self.is_walked && self.in_parts.is_empty()
     }
 
-    /// The end of it: what it has goes to the target. Who waited is to be woken.
+    /// Ends the snapshot of this partition: hands pending keys to the target. Returns the tickets
+    /// to redeem.
     pub fn close(mut self) -> Vec<Ticket> {
         for pending in &mut self.pending {
             self.shared.flush(pending);
@@ -181,7 +183,7 @@ impl Saving {
         table.mark_saved(place);
     }
 
-    /// Writes a large value at once: nobody has asked whether it has to wait.
+    /// Writes a large value at once, for a command that did not ask.
     fn write_or_copy(
         &mut self,
         table: &mut Table<Object>,
@@ -203,7 +205,7 @@ impl Saving {
         }
     }
 
-    /// The record is handed over; one with the same key and an empty value is in its place.
+    /// Hands a record over to a walker; one with the same key and an empty value takes its place.
     fn hand_over_value(
         &mut self,
         table: &mut Table<Object>,
@@ -236,10 +238,11 @@ impl Saving {
     }
 }
 
-/// So much of what commands have written is kept in a partition.
+/// The most bytes that commands have written which are kept in a partition.
 const PENDING_BYTES: usize = PIECE_BYTES / 8;
 
-/// What a value of this kind may take and still be written or copied by whoever changes it.
+/// The most bytes that a value of this kind may take to be written or copied by the command that
+/// changes it.
 pub(crate) fn most_at_once(table: &Table<Object>, place: Place) -> usize {
     if table.type_tag(place) == Type::String as u8 { COPIED_BYTES } else { SMALL_BYTES }
 }

@@ -1,4 +1,4 @@
-//! The moment of a snapshot.
+//! The cut: the moment of a snapshot.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use crate::Keyspace;
 use crate::access::may_wait::Aborted;
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 
-/// Why there is no snapshot.
+/// Why no snapshot was begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoSnapshot {
     /// Another one has not ended.
     Running,
-    /// Somebody does not come out of the gate.
+    /// A thread inside the gate does not leave it.
     Aborted(Aborted),
 }
 
-/// What there is at the cut.
+/// The contents of the keyspace at the cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CutInfo {
-    /// Every step that was recorded with a partition held before the cut has a smaller stamp, every
-    /// one after it this or a larger one.
+    /// Steps recorded with a partition held before the cut have a smaller stamp; steps after it
+    /// have this or a larger one.
     pub stamp: Stamp,
     /// The databases that have keys.
     pub databases: Vec<CutDatabase>,
@@ -36,18 +36,18 @@ pub struct CutInfo {
 pub struct CutDatabase {
     /// Its number.
     pub db: DbIndex,
-    /// How many keys it has, those with them that have expired and are not removed yet.
+    /// Its keys, including expired ones that are not removed yet.
     pub keys: u64,
-    /// How many of them have a deadline.
+    /// Of these, keys with a deadline.
     pub with_deadline: u64,
-    /// How many of them may have elements with deadlines of their own: none too few.
+    /// An upper bound of the keys whose elements have deadlines.
     pub with_timed_elements: u64,
 }
 
 impl Keyspace {
-    /// Begins a snapshot of what there is at one moment between two commands. `at_cut` runs at that
-    /// moment: with the gate closed and all partitions held, so it is quick. Only on a thread that
-    /// may wait, outside the gate.
+    /// Begins a snapshot at one moment between two commands. `at_cut` runs at that moment: with the
+    /// gate closed and all partitions held, so it must be quick. Only on a thread that may wait,
+    /// outside the gate.
     ///
     /// # Errors
     /// See [`NoSnapshot`]; nothing has happened.
@@ -62,11 +62,11 @@ impl Keyspace {
         self.alone(|| self.cut(target, at_cut)).map_err(NoSnapshot::Aborted)?
     }
 
-    /// Runs `work` at one moment between two commands, with the stamp that separates the steps
-    /// before from those after it. Only on a thread that may wait, outside the gate.
+    /// Runs `work` at one moment between two commands, with the stamp that separates earlier steps
+    /// from later ones. Only on a thread that may wait, outside the gate.
     ///
     /// # Errors
-    /// Somebody does not come out of the gate.
+    /// A thread inside the gate does not leave it.
     pub fn at_one_moment<R>(&self, work: impl FnOnce(Stamp) -> R) -> Result<R, Aborted> {
         self.alone(|| {
             let mut all: Vec<_> = PartitionId::all().map(|id| self.hold_at_last(id)).collect();
@@ -77,7 +77,7 @@ impl Keyspace {
         })
     }
 
-    /// With nobody inside the gate.
+    /// Makes the cut, with no thread inside the gate.
     fn cut(
         &self,
         target: Target,

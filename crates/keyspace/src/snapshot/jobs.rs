@@ -1,4 +1,4 @@
-//! What is to be done, and what of it comes first.
+//! The jobs of a snapshot, and their order.
 
 use std::collections::VecDeque;
 
@@ -10,15 +10,15 @@ use super::parts::InParts;
 use super::table_walk::TableWalk;
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 
-/// So many other jobs come between two portions of a partition that somebody waits for: in that
-/// time a worker that was called has come by.
+/// How many other jobs come between two portions of a partition that others wait for: long enough
+/// for a woken worker to come.
 const REST: u32 = 4;
 
-/// What is to be done.
+/// One job.
 pub(crate) enum Job {
-    /// A partition from its beginning to its end.
+    /// The walk through a partition.
     Walk(PartitionWalk),
-    /// A value of a partition that is begun.
+    /// A value in parts, in a partition.
     Parts { id: PartitionId, db: DbIndex, key: Box<[u8]> },
     /// A record that was handed over.
     Handed(Handed),
@@ -30,7 +30,7 @@ pub(crate) enum Job {
 pub(crate) struct Handed {
     pub db: DbIndex,
     pub record: OwnedRecord<Object>,
-    /// It was begun before.
+    /// The parts, if it was begun before.
     pub parts: Option<InParts>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct HandedTable {
     pub table: Table<Object>,
     pub in_parts: Vec<InParts>,
     pub walk: TableWalk,
-    /// How many it had then.
+    /// How many keys it had then.
     pub keys: u64,
 }
 
@@ -49,12 +49,12 @@ impl Job {
         Job::Table(Box::new(HandedTable { table, in_parts, walk, keys }))
     }
 
-    /// How many keys of a flushed database it has.
+    /// How many keys of a flushed database it holds.
     pub fn flushed_keys(&self) -> u64 {
         if let Job::Table(table) = self { table.keys } else { 0 }
     }
 
-    /// What it takes while it waits. A table takes what it took before.
+    /// The bytes that it takes while it waits; for a table 0, as it took them before.
     pub fn handed_bytes(&self) -> usize {
         match self {
             Job::Handed(handed) => handed.record.bytes(),
@@ -63,32 +63,32 @@ impl Job {
     }
 }
 
-/// What is to be done, the first before the others.
+/// The queues of jobs, in order of precedence.
 #[derive(Default)]
 pub(crate) struct Jobs {
-    /// Values that somebody waits for.
+    /// Values that a command waits for.
     pub urgent: VecDeque<Job>,
-    /// What was handed over takes memory.
+    /// Records and tables that were handed over: they take memory.
     pub handed: VecDeque<Job>,
     pub walks: VecDeque<Job>,
     /// The next partition to begin with.
     pub next: u16,
-    /// Of partitions that somebody waits for, or values that somebody waits for in partitions that
-    /// are held: others come in between.
+    /// Jobs of partitions that others wait for, and urgent values of busy partitions: other jobs
+    /// come in between.
     pub resting: VecDeque<Job>,
-    /// So many have come in between.
+    /// How many other jobs have come in between.
     pub between: u32,
-    /// What another value's stream holds up.
+    /// Jobs that wait for the stream.
     pub blocked: VecDeque<Job>,
-    /// Partitions that somebody holds.
+    /// Jobs of busy partitions.
     pub later: VecDeque<Job>,
     pub in_flight: usize,
-    /// Counts what whoever sleeps should know of.
+    /// Counts events for sleeping walkers.
     pub news: u64,
 }
 
 impl Jobs {
-    /// The next one of those that may run, and whether there was no better.
+    /// The next job that may run, and whether there was no better one.
     pub fn next(
         &mut self,
         has_stream: bool,
@@ -121,7 +121,7 @@ impl Jobs {
         })
     }
 
-    /// Whether all that there is is in the hands of others.
+    /// Whether no job is in a queue.
     pub fn is_empty(&self) -> bool {
         let Jobs { urgent, handed, walks, resting, blocked, later, .. } = self;
         let queues = [urgent, handed, walks, resting, blocked, later];
@@ -129,7 +129,7 @@ impl Jobs {
     }
 }
 
-/// The first that may run.
+/// The first job that may run.
 fn pick(queue: &mut VecDeque<Job>, may_run: &impl Fn(&Job) -> bool) -> Option<Job> {
     let at = queue.iter().position(may_run)?;
     queue.remove(at)

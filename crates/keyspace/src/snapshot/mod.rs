@@ -9,14 +9,14 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `cut`, `before`, `ask` | the moment; what happens before a change; whether it has to wait |
-//! | `walk`, `partition_walk`, `table_walk` | what a walker does, and how far it is |
+//! | `cut`, `before`, `ask` | the moment; before a change; whether a command has to wait |
+//! | `walk`, `partition_walk`, `table_walk` | what a walker does, and its position |
 //! | `parts` | a value in parts |
-//! | `shared`, `jobs`, `unwritten` | what all threads share: jobs, who waits, progress, memory |
+//! | `shared`, `jobs`, `unwritten` | shared by all threads: jobs, waiters, progress, memory |
 //!
-//! What is saved is a bit in the table's words ([`Table::is_saved`](pantala_table::Table)): it goes
-//! where the word goes, so growing, splitting and merging need no hook. What is new since the cut
-//! counts as saved. How a key is written, and where it goes, is the [`SnapshotTarget`]'s business.
+//! "Saved" is a bit in the table's words ([`Table::is_saved`](pantala_table::Table)): it moves with
+//! the word, so growing, splitting and merging need no hook. Records newer than the cut count as
+//! saved. How a key is written, and where it goes, is the [`SnapshotTarget`]'s business.
 //!
 //! **Before a change** there are five cases:
 //!
@@ -27,23 +27,24 @@
 //! | large | the command waits until it is written | it is handed over itself |
 //!
 //! What is handed over is written by a walker, with no lock. The tables of flushed databases are
-//! handed over whole. Where only the deadline changes the entry is begun, which writes the deadline
-//! as it was, and the value follows in its time.
+//! handed over whole. Where only the deadline changes, the entry is begun: the old deadline is
+//! written, and the value follows later.
 //!
 //! **A large value** is written in parts, with the partition free in between. Commands that would
-//! change it in place are told to wait ([`Locked::awaits_snapshot`](crate::Locked)), before they
-//! have done anything, and its elements do not expire. All others go on, also those that replace
-//! or remove it. A command that was not asked, or that cannot wait, writes the value at once.
+//! change it in place are told to wait ([`Locked::awaits_snapshot`](crate::Locked)) before they
+//! have done anything, and its elements do not expire. All others go on, even those that replace or
+//! remove it. A command that did not ask, or that cannot wait, writes the value at once.
 //!
 //! Invariants
 //! 1. Each record that was there at the cut is written exactly once, as it was then; no other is.
 //! 2. A record is marked as saved, or leaves the table, with the partition held, in the same hold
 //!    in which it is written, begun, or handed over.
 //! 3. A value of which a part is written ([`parts::InParts`]) does not change until all of it is.
-//!    It stands in its partition's list while its record is in the table, and goes with the record.
+//!    It is in its partition's list while its record is in the table, and leaves with the record.
 //! 4. A partition is done when its tables have been walked to their end and no value of it is
-//!    written in parts. The snapshot is done when all are, and nothing handed over is left.
-//! 5. Of values in parts only one at a time is sent in pieces, in order: the *stream*'s.
+//!    written in parts. The snapshot is done when all partitions are, and nothing handed over is
+//!    left.
+//! 5. Of the values in parts only one at a time is sent in pieces, in order: it owns the *stream*.
 //! 6. Whether a snapshot begins is decided with the gate closed, so it is constant within a turn.
 //! 7. A panic of the target ends the snapshot ([`Outcome::Failed`]), and nothing else.
 //!
@@ -77,21 +78,20 @@ pub use walk::{Snapshot, Walked};
 pub(crate) use before::{Manner, Saving};
 pub(crate) use shared::Current;
 
-/// A value that takes no more than this is written by whoever is about to change it: some
-/// microseconds.
+/// A value up to this size is written by the command that is about to change it: some microseconds.
 pub const SMALL_BYTES: usize = 4 << 10;
-/// A string up to this is copied by whoever is about to change it in place: as long.
+/// A string up to this size is copied by the command that is about to change it in place: as quick.
 pub const COPIED_BYTES: usize = 64 << 10;
-/// A value that takes more than this is sent in pieces, not as one.
+/// A larger value is sent in pieces, not as one.
 pub const STREAMED_BYTES: usize = 1 << 20;
-/// A walker copies, or writes of a large value, about this much with a partition held: at most some
+/// About how much a walker copies, or writes of a large value, with a partition held: at most some
 /// tens of microseconds.
 pub const PORTION_BYTES: usize = 8 << 10;
-/// A walker looks at about so many records with a partition held.
+/// About how many records a walker looks at with a partition held.
 pub const PORTION_RECORDS: usize = 512;
 /// About the size of a piece.
 pub const PIECE_BYTES: usize = 64 << 10;
-/// Commands that would hand over more wait.
+/// If more bytes than this are handed over, commands that would hand over more wait.
 pub const HANDED_BYTES: usize = 64 << 20;
 
 /// One key to be written.
@@ -101,7 +101,7 @@ pub struct SnapshotEntry<'e> {
     pub key: &'e [u8],
     /// The value.
     pub value: ValueRef<'e, Object>,
-    /// When it is gone.
+    /// Its deadline, if any.
     pub deadline: Option<UnixMs>,
     /// Whether eviction passes it over.
     pub sticky: bool,
@@ -131,46 +131,46 @@ impl<'e> SnapshotEntry<'e> {
     }
 }
 
-/// Who knows how keys are written, and takes what was. Its methods are called with a partition
-/// held: they are quick, wait for nothing, and what they are given does not come to them again.
+/// Encodes keys, and takes the encoded pieces. Its methods are called with a partition held: they
+/// must be quick and wait for nothing. What they are given is not passed to them again.
 pub trait SnapshotTarget: Send + Sync {
     /// Appends a whole key.
     fn write(&self, entry: &SnapshotEntry<'_>, out: &mut Vec<u8>);
 
-    /// Appends the beginning of a key whose value is written in parts: all that stands before the
-    /// value itself, deadline included.
+    /// Appends the beginning of a key whose value is written in parts: everything before the value
+    /// itself, including the deadline.
     fn begin(&self, entry: &SnapshotEntry<'_>, out: &mut Vec<u8>) -> Box<dyn SnapshotParts>;
 
-    /// Takes a piece. Pieces come from several threads, in any order but where [`Span`] says more.
+    /// Takes a piece. Pieces come from several threads, in any order except as [`Span`] says.
     fn take(&self, piece: Piece);
 
-    /// Whether more should come.
+    /// How much room there is for more pieces.
     fn room(&self) -> Room;
 
-    /// Whether more of the one key should come of which a part has come already. This must not
-    /// depend on whole keys that wait for the end of it.
+    /// Whether there is room for more of the key that is being sent in pieces. This must not depend
+    /// on whole keys that wait for the end of it.
     fn has_room_for_parts(&self) -> bool;
 }
 
 /// A value that is written in parts, between which it does not change.
 pub trait SnapshotParts: Send {
-    /// Appends about so many bytes; whether that was the last of it.
+    /// Appends about `most_bytes` more; whether that was the end of the value.
     fn go_on(&mut self, value: &ValueRef<'_, Object>, most_bytes: usize, out: &mut Vec<u8>)
     -> bool;
 }
 
-/// Whether more should come.
+/// How much room a target has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Room {
-    /// Yes.
+    /// More should come.
     Free,
-    /// Walkers pause, but for values that somebody waits for.
+    /// Walkers pause, except for values that commands wait for.
     Full,
-    /// For these, too, and commands that would have to write something first wait.
+    /// Walkers pause for these, too, and commands wait that would have to write something first.
     Overfull,
 }
 
-/// Some of the snapshot, written.
+/// An encoded part of the snapshot.
 #[derive(Debug)]
 pub struct Piece {
     /// The database, by its number at the cut.
@@ -179,34 +179,34 @@ pub struct Piece {
     pub bytes: Vec<u8>,
     /// How many keys end here.
     pub keys: u64,
-    /// What it is of the whole.
+    /// Its position in a key.
     pub span: Span,
-    /// Its part of what is not written yet.
+    /// Its part of the bytes not written yet.
     pub unwritten: Unwritten,
 }
 
 impl Piece {
-    /// Not counted yet.
+    /// A piece that is not counted yet.
     pub fn new(db: DbIndex, bytes: Vec<u8>, keys: u64, span: Span) -> Piece {
         Piece { db, bytes, keys, span, unwritten: Unwritten::default() }
     }
 }
 
-/// What a piece is of the whole. The parts of one key come one after the other, of one key at a
-/// time; whole keys may come in between, and belong before or after it.
+/// How a piece relates to keys. The parts of one key come in order, and of one key at a time; whole
+/// keys may come in between, and belong before or after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
     /// Whole keys.
     Whole,
     /// The beginning of a key.
     First,
-    /// More of it.
+    /// A further part of the key.
     Middle,
-    /// Its end.
+    /// The end of the key.
     Last,
 }
 
-/// Keys that were written, on their way to the target.
+/// Encoded keys that have not been handed to the target yet.
 #[derive(Debug)]
 pub(crate) struct Pending {
     db: DbIndex,

@@ -9,11 +9,11 @@ use crate::access::ticket::Ticket;
 use crate::key::{DbIndex, PartitionId};
 use crate::partition::Partition;
 
-/// A walk through the tables of one partition.
+/// The position of a walk through the tables of one partition.
 pub(crate) struct PartitionWalk {
     pub id: PartitionId,
     pub at: TableWalk,
-    /// The table before this one, with what it has still to write.
+    /// The walk of the table before this one, with copies still to be written.
     ended: Option<TableWalk>,
 }
 
@@ -22,7 +22,7 @@ impl PartitionWalk {
         PartitionWalk { id, at: TableWalk::new(DbIndex(0)), ended: None }
     }
 
-    /// Writes what can be written with the partition free.
+    /// Writes what can be written without the partition.
     pub fn settle(&mut self, shared: &Shared) {
         if let Some(mut ended) = self.ended.take() {
             ended.end(shared);
@@ -30,7 +30,7 @@ impl PartitionWalk {
         self.at.settle(shared);
     }
 
-    /// Writes some of the partition; who is to be woken when it is free.
+    /// Writes some of the partition; returns the tickets to redeem once it is free.
     pub fn go_on(
         &mut self,
         space: &Keyspace,
@@ -41,7 +41,7 @@ impl PartitionWalk {
         let before = saving.in_parts.len();
         let portion = match partition.databases.cut_as(self.at.pending.db) {
             Some(db) => self.at.go_on(space, (db.table_to_mark(), &mut saving.in_parts), shared),
-            // Nothing was in it, or it was flushed.
+            // The database was empty at the cut, or was flushed since.
             None => Portion::End,
         };
         let mut tickets = Vec::new();

@@ -1,4 +1,4 @@
-//! A value that is written in parts.
+//! Values that are written in parts.
 
 use pantala_table::ValueRef;
 use pantala_values::Object;
@@ -7,32 +7,32 @@ use super::shared::Shared;
 use super::{PIECE_BYTES, PORTION_BYTES, Piece, SnapshotEntry, SnapshotParts, Span};
 use crate::key::DbIndex;
 
-/// Where the parts go.
+/// How the parts are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// All into one piece.
+    /// All in one piece.
     Together,
     /// In pieces, once the stream is free.
     WantsStream,
-    /// In pieces.
+    /// In pieces, as owner of the stream.
     Streams {
-        /// None of them has left yet.
+        /// No piece was sent yet.
         is_first: bool,
     },
 }
 
-/// How far a value has come.
+/// The state of a value after one part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     More,
     Last,
-    /// Another one has the stream.
+    /// Another value owns the stream.
     Blocked,
 }
 
-/// A key of which a part is written; see invariant 3 of the module.
+/// A key of which a part is written; see invariant 3 of `snapshot`.
 pub(crate) struct InParts {
-    /// Its database, by the number at the cut.
+    /// Its database, by its number at the cut.
     pub db: DbIndex,
     pub key: Box<[u8]>,
     parts: Option<Box<dyn SnapshotParts>>,
@@ -41,7 +41,7 @@ pub(crate) struct InParts {
 }
 
 impl InParts {
-    /// Writes what stands before the value.
+    /// Begins a key: writes everything before the value.
     pub fn begin(shared: &Shared, db: DbIndex, entry: &SnapshotEntry<'_>, streams: bool) -> Self {
         let mut bytes = Vec::new();
         let target = Some(shared.target()).filter(|_| !shared.is_over());
@@ -54,7 +54,7 @@ impl InParts {
         self.db == db && *self.key == *key
     }
 
-    /// Writes one more part. The last one, if nothing is to be written any more.
+    /// Writes one more part. It counts as the last if the snapshot is over.
     pub fn go_on(&mut self, shared: &Shared, value: &ValueRef<'_, Object>) -> Part {
         if shared.is_over() {
             return Part::Last;
@@ -69,7 +69,7 @@ impl InParts {
         Part::Last
     }
 
-    /// Writes all that is left of it, whoever has the stream.
+    /// Writes all that is left, whichever value owns the stream.
     pub fn finish(mut self, shared: &Shared, value: &ValueRef<'_, Object>) {
         if self.way == Way::WantsStream && !self.take_stream(shared) {
             self.way = Way::Together;
@@ -86,7 +86,7 @@ impl InParts {
         is_mine
     }
 
-    /// Whether that was the last part; so it is when there is no use in more.
+    /// Writes about `most` bytes; whether that was the last part, or more is of no use.
     fn write(&mut self, shared: &Shared, value: &ValueRef<'_, Object>, most: usize) -> bool {
         let InParts { parts, bytes, .. } = self;
         let Some(parts) = parts.as_mut().filter(|_| !shared.is_over()) else { return true };

@@ -1,8 +1,8 @@
-//! What all threads of a snapshot share: what is to be done, who waits, how far it is.
+//! The shared state of a snapshot: jobs, waiting commands, progress.
 //!
 //! Invariants
 //! 1. A job is in one place: in a queue, or in the hands of one thread (`in_flight`).
-//! 2. Whoever waits sleeps only if what it has seen, under the lock, is still so (`Versions`).
+//! 2. A waiter sleeps only if what it has seen still holds, checked under the lock (`Versions`).
 
 use std::collections::HashMap;
 use std::mem::take;
@@ -34,16 +34,16 @@ const RUNNING: u8 = 0;
 const CANCELLED: u8 = 1;
 const FAILED: u8 = 2;
 
-/// How far a snapshot is.
+/// The progress of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotProgress {
-    /// Keys there were at the cut.
+    /// Keys at the cut.
     pub keys: u64,
-    /// Of these so many are with the target.
+    /// Of these, keys that the target has been given.
     pub written: u64,
-    /// Bytes of records that are handed over and not written yet.
+    /// Bytes of records handed over and not written yet.
     pub handed_bytes: usize,
-    /// Keys of flushed databases whose tables are kept because they are not written to their end.
+    /// Keys of flushed databases whose tables are kept because they are not completely written.
     pub flushed_keys: u64,
     /// Large values that were written with their partition held, because the command could not
     /// wait.
@@ -56,10 +56,10 @@ pub(crate) struct Shared {
     target: Target,
     unwritten: UnwrittenBytes,
     jobs: Mutex<Jobs>,
-    /// There is a job, or room, or the end.
+    /// Signals a new job, room, or the end.
     is_news: Condvar,
     waiting: Mutex<Waiting>,
-    /// Partitions that are not done.
+    /// How many partitions are not done.
     open_partitions: AtomicUsize,
     has_stream: AtomicBool,
     handed_bytes: AtomicUsize,
@@ -70,14 +70,14 @@ pub(crate) struct Shared {
     state: AtomicU8,
 }
 
-/// Commands that wait, and what must not have happened since they saw that they have to.
+/// Parked commands, and the counters that tell whether what they wait for has happened.
 struct Waiting {
     tickets: HashMap<PartitionId, Vec<Ticket>>,
     partitions: Box<[u32]>,
     room: u32,
 }
 
-/// Nothing panics with one of these locked.
+/// Poison is ignored: nothing panics with one of these locked.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -119,7 +119,7 @@ impl Shared {
         called.ok()
     }
 
-    /// Whether nothing more is to be written.
+    /// Whether nothing more is to be written: it was cancelled or has failed.
     pub fn is_over(&self) -> bool {
         self.state.load(Ordering::Relaxed) != RUNNING
     }
@@ -152,12 +152,12 @@ impl Shared {
         }
     }
 
-    /// A large value is written by a command that was not asked.
+    /// Counts a large value that was written by a command which did not ask.
     pub fn count_unasked(&self) {
         self.unasked.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many bytes that are gone when all is written.
+    /// Counts this many bytes as not written, until the result is dropped.
     pub fn unwritten(&self, bytes: usize) -> Unwritten {
         self.unwritten.of(bytes)
     }
@@ -171,7 +171,7 @@ impl Shared {
         }
     }
 
-    /// Hands over what is pending.
+    /// Hands pending keys to the target.
     pub fn flush(&self, pending: &mut Pending) {
         if pending.keys > 0 {
             let bytes = take(&mut pending.bytes);
@@ -181,17 +181,17 @@ impl Shared {
         }
     }
 
-    /// The right to send a value in pieces.
+    /// Takes the stream: the right to send a value in pieces.
     pub fn take_stream(&self) -> bool {
         !self.has_stream.swap(true, Ordering::Acquire)
     }
 
-    /// Whether a value is sent in pieces.
+    /// Whether a value is being sent in pieces.
     pub fn has_stream(&self) -> bool {
         self.has_stream.load(Ordering::Relaxed) && !self.is_over()
     }
 
-    /// Whether the target wants more of that.
+    /// Whether the target has room for more of that value.
     pub fn has_room_for_parts(&self) -> bool {
         self.is_over() || self.guard(|| self.target.has_room_for_parts()).unwrap_or(true)
     }
@@ -201,7 +201,7 @@ impl Shared {
         self.tell_walkers();
     }
 
-    /// Writes a whole key; what a panic leaves of it does not count.
+    /// Writes a whole key; if that panics, what it has written is discarded.
     pub fn write(&self, entry: &SnapshotEntry<'_>, pending: &mut Pending) {
         let Pending { bytes, keys, unwritten, .. } = pending;
         self.guard(|| self.target.write(entry, bytes));
@@ -209,7 +209,7 @@ impl Shared {
         *keys += 1;
     }
 
-    /// Whether the target wants more.
+    /// The room that the target has.
     pub fn target_room(&self) -> Room {
         if self.is_over() {
             return Room::Free;
@@ -217,15 +217,14 @@ impl Shared {
         self.guard(|| self.target.room()).unwrap_or(Room::Free)
     }
 
-    /// Whether what is handed over, and what the target has, is so much that nothing should be
-    /// added.
+    /// The room left, counting both what the target has and what is handed over.
     pub fn room(&self) -> Room {
         let room = self.target_room();
         let is_much = self.handed_bytes.load(Ordering::Relaxed) > HANDED_BYTES;
         if is_much && !self.is_over() { Room::Overfull } else { room }
     }
 
-    /// The target has room again.
+    /// Notes that the target has room again, and redeems the tickets of waiting commands.
     pub fn has_room(&self) {
         let tickets: Vec<Ticket> = {
             let mut waiting = lock(&self.waiting);
@@ -241,7 +240,7 @@ impl Shared {
         self.is_news.notify_all();
     }
 
-    /// Sleeps until there is more news than this.
+    /// Sleeps until there is more news than `news`, for `at_most` at most.
     pub fn sleep(&self, at_most: Duration, news: u64) {
         let jobs = self.jobs();
         if jobs.news == news {
@@ -256,7 +255,7 @@ impl Shared {
         self.is_news.notify_one();
     }
 
-    /// Something is handed over; the partition it comes from is held.
+    /// Hands a job over to the walkers; the partition it comes from is held.
     pub fn hand_over(&self, job: Job) {
         self.handed_bytes.fetch_add(job.handed_bytes(), Ordering::Relaxed);
         self.unwritten.add(job.handed_bytes());
@@ -264,7 +263,7 @@ impl Shared {
         self.add(|jobs| jobs.handed.push_back(job));
     }
 
-    /// What was handed over is written.
+    /// Notes that handed-over bytes are written.
     pub fn forget_handed(&self, bytes: usize) {
         let before = self.handed_bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.unwritten.remove(bytes);
@@ -273,12 +272,12 @@ impl Shared {
         }
     }
 
-    /// A table of so many keys that was handed over is written.
+    /// Notes that a handed-over table with this many keys is written.
     pub fn forget_flushed(&self, keys: u64) {
         self.flushed_keys.fetch_sub(keys, Ordering::Relaxed);
     }
 
-    /// Somebody waits for a value that is begun.
+    /// Adds a job that a command waits for.
     pub fn push_urgent(&self, job: Job) {
         self.add(|jobs| jobs.urgent.push_back(job));
     }
@@ -287,7 +286,7 @@ impl Shared {
         self.open_partitions.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A partition is done; it is held.
+    /// Notes that a partition is done; it is held.
     pub fn close_partition(&self) {
         self.open_partitions.fetch_sub(1, Ordering::AcqRel);
     }
@@ -297,21 +296,21 @@ impl Shared {
         self.is_done(&self.jobs())
     }
 
-    /// Whether all is done. Nothing is handed over any more once all partitions are.
+    /// Whether everything is done. Nothing is handed over any more once all partitions are done.
     pub fn is_done(&self, jobs: &Jobs) -> bool {
         self.open_partitions.load(Ordering::Acquire) == 0 && jobs.in_flight == 0 && jobs.is_empty()
     }
 
-    /// What a command has seen that has to wait for this partition, which is held.
+    /// The wait of a command for this partition, which is held.
     pub fn wait_for(self: &Arc<Self>, id: PartitionId) -> SnapshotWait {
         let waiting = lock(&self.waiting);
         SnapshotWait::new(id, waiting.partitions[id.index()], waiting.room)
     }
 
-    /// Leaves a ticket until there is news for who waits.
+    /// Leaves a ticket until there is news for this wait.
     ///
     /// # Errors
-    /// There was some meanwhile.
+    /// There was news meanwhile.
     pub fn park(&self, wait: SnapshotWait, ticket: Ticket) -> Result<(), Ticket> {
         let mut waiting = lock(&self.waiting);
         let now = (waiting.partitions[wait.partition().index()], waiting.room);
@@ -322,8 +321,8 @@ impl Shared {
         Ok(())
     }
 
-    /// A value of this partition is no longer written in parts: who waited for that, to be woken
-    /// when the partition is free.
+    /// Notes that a value of this partition is no longer written in parts; returns the tickets to
+    /// redeem once the partition is free.
     pub fn call(&self, id: PartitionId) -> Vec<Ticket> {
         let mut waiting = lock(&self.waiting);
         let version = &mut waiting.partitions[id.index()];
@@ -331,7 +330,7 @@ impl Shared {
         waiting.tickets.remove(&id).unwrap_or_default()
     }
 
-    /// Puts a job back, or tells that it has ended; whether all is done now.
+    /// Puts a job back, or notes that it has ended; whether everything is done now.
     pub fn settle(&self, back: impl FnOnce(&mut Jobs)) -> bool {
         let mut jobs = self.jobs();
         jobs.in_flight -= 1;
@@ -351,17 +350,18 @@ impl Drop for Shared {
     }
 }
 
-/// The snapshot that runs, if one does.
+/// The running snapshot, if any.
 #[derive(Default)]
 pub(crate) struct Current {
-    /// Of all snapshots: what an ended one has copied may still be in use.
+    /// The bytes not written of all snapshots: those that an ended one has copied may still be in
+    /// use.
     pub unwritten: UnwrittenBytes,
     shared: Mutex<Option<Arc<Shared>>>,
     is_running: AtomicBool,
 }
 
 impl Current {
-    /// Whether one runs. Certain within a turn, or with a partition held.
+    /// Whether a snapshot runs. Reliable within a turn, or with a partition held.
     #[inline]
     pub fn is_running(&self) -> bool {
         self.is_running.load(Ordering::Relaxed)
@@ -371,7 +371,7 @@ impl Current {
         lock(&self.shared).clone()
     }
 
-    /// It begins. With the gate closed, and none running.
+    /// Begins a snapshot. With the gate closed, and none running.
     pub fn begin(&self, shared: &Arc<Shared>, asking: &Asking) {
         let before = lock(&self.shared).replace(Arc::clone(shared));
         debug_assert!(before.is_none(), "one at a time");
@@ -379,7 +379,7 @@ impl Current {
         asking.begin(Asking::SNAPSHOT);
     }
 
-    /// It is done.
+    /// Ends this snapshot.
     pub fn end(&self, shared: &Arc<Shared>, asking: &Asking) {
         let mut current = lock(&self.shared);
         if current.as_ref().is_some_and(|one| Arc::ptr_eq(one, shared)) {

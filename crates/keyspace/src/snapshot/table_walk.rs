@@ -1,5 +1,5 @@
-//! The walk through one table, a portion at a time: in a partition, which is held for it, or one
-//! that was handed over.
+//! The walk through one table, portion by portion: in a held partition, or in a table that was
+//! handed over.
 
 use pantala_table::{Cursor, OwnedRecord, Place, Table};
 use pantala_values::Object;
@@ -13,17 +13,17 @@ use crate::Keyspace;
 use crate::changes::undo;
 use crate::key::DbIndex;
 
-/// A record that takes more is copied, and written with the partition free: to compress it takes
-/// ten times as long, in which the walker may lose its core to others.
+/// A larger record is copied, and written with the partition free: compressing it takes ten times
+/// as long, and the walker may lose its core meanwhile.
 const TINY_BYTES: usize = 64;
 
-/// A portion of a snapshot that is over only marks records, so many at a time.
+/// The portion, in records, of a walk that only marks them because the snapshot is over.
 const MARKED_RECORDS: usize = 4096;
 
 /// A walk through one table.
 pub(crate) struct TableWalk {
     cursor: Cursor,
-    /// The value that is written in parts at the moment.
+    /// The key of the value that is being written in parts.
     pub current: Option<Box<[u8]>>,
     /// Records that were copied, because writing them takes longer.
     copied: Vec<OwnedRecord<Object>>,
@@ -34,7 +34,7 @@ pub(crate) struct TableWalk {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Portion {
     More,
-    /// Another value has the stream.
+    /// Another value owns the stream.
     Blocked,
     /// The table's end.
     End,
@@ -46,7 +46,7 @@ impl TableWalk {
         TableWalk { cursor, current: None, copied: Vec::new(), pending }
     }
 
-    /// Writes what was copied.
+    /// Writes the copied records.
     pub fn settle(&mut self, shared: &Shared) {
         for record in self.copied.drain(..) {
             if !shared.is_over() {
@@ -58,13 +58,13 @@ impl TableWalk {
         }
     }
 
-    /// Hands over all that it has.
+    /// Hands everything it has to the target.
     pub fn end(&mut self, shared: &Shared) {
         self.settle(shared);
         shared.flush(&mut self.pending);
     }
 
-    /// Writes or copies some of what is not saved; [`TableWalk::settle`] is called after.
+    /// Writes or copies some unsaved records; to be followed by [`TableWalk::settle`].
     pub fn go_on(
         &mut self,
         space: &Keyspace,
@@ -105,7 +105,8 @@ impl TableWalk {
         if self.cursor.is_end() { Portion::End } else { Portion::More }
     }
 
-    /// Writes or copies a record, and says what it takes; or begins to write it: `None`.
+    /// Writes or copies a record and returns its size; `None`: it was begun, to be written in
+    /// parts.
     fn save(
         &mut self,
         table: &mut Table<Object>,
@@ -116,7 +117,7 @@ impl TableWalk {
         let entry = SnapshotEntry::at(table, place);
         let db = self.pending.db;
         if in_parts.iter().any(|one| one.is(db, entry.key)) {
-            // Somebody else is at it.
+            // Its value is being written in parts already.
             return Some(0);
         }
         let bytes = table.record_bytes(place);
@@ -134,7 +135,7 @@ impl TableWalk {
         Some(bytes)
     }
 
-    /// Marks what is not saved, because nobody wants it any more.
+    /// Marks unsaved records as saved: the snapshot is over.
     fn mark(&mut self, table: &mut Table<Object>) -> Portion {
         let mut looked = 0;
         while !self.cursor.is_end() && looked < MARKED_RECORDS {
@@ -149,7 +150,7 @@ impl TableWalk {
     }
 }
 
-/// Writes one more part of a value; `None`: it is written, or gone.
+/// Writes one more part of a value; `None`: it is complete, or gone.
 pub(crate) fn go_on_with(
     space: &Keyspace,
     (table, in_parts): (&mut Table<Object>, &mut Vec<InParts>),

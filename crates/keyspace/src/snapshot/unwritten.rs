@@ -1,13 +1,13 @@
-//! What a snapshot has copied or been handed over, and has not written: no key is evicted for it.
+//! Bytes that a snapshot has copied or taken over and not written yet: no key is evicted for them.
 //!
-//! Evicting a key that is not saved copies it, so that one would pull the next after it; and it is
-//! bounded otherwise (`HANDED_BYTES`, what the target takes, `before`'s bytes of each partition).
-//! The tables of flushed databases are not counted: nobody knows what they take.
+//! Evicting an unsaved key copies it, so one eviction would cause the next; and these bytes are
+//! bounded otherwise (`HANDED_BYTES`, the target's room, `before`'s bytes of each partition). The
+//! tables of flushed databases are not counted: their size is not known.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The sum of all.
+/// The total of all buffers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnwrittenBytes(Arc<AtomicU64>);
 
@@ -24,7 +24,7 @@ impl UnwrittenBytes {
         self.0.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// A buffer that takes so many of them, until it is dropped.
+    /// The share of a buffer of this many bytes, until it is dropped.
     pub fn of(&self, bytes: usize) -> Unwritten {
         let mut unwritten = Unwritten::default();
         unwritten.set(self, bytes);
@@ -32,7 +32,7 @@ impl UnwrittenBytes {
     }
 }
 
-/// A buffer's part of the sum.
+/// A buffer's share of the total.
 #[derive(Debug, Default)]
 pub struct Unwritten {
     all: Option<UnwrittenBytes>,
@@ -40,7 +40,7 @@ pub struct Unwritten {
 }
 
 impl Unwritten {
-    /// It takes so many bytes now.
+    /// Sets the share to this many bytes.
     pub(crate) fn set(&mut self, all: &UnwrittenBytes, bytes: usize) {
         if bytes != self.bytes {
             self.all.get_or_insert_with(|| all.clone());

@@ -1,6 +1,6 @@
-//! The walk: threads that write what nobody has changed.
+//! The walk: threads that write what no command has saved yet.
 //!
-//! A thread takes a job, does a portion of it, and puts it back. What somebody waits for comes
+//! A thread takes a job, does a portion of it, and puts it back. Values that commands wait for come
 //! first, then what takes memory because it was handed over, then the partitions.
 
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::key::{DbIndex, PartitionId};
 use crate::partition::Partition;
 use crate::whole::walk::Busy;
 
-/// Walkers look for news at least so often.
+/// The longest sleep of a walker between two looks.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
-/// A walker that has nothing else to do leaves a partition for so long to who waits for it.
+/// How long a walker with nothing else to do leaves a partition to those who wait for it.
 const GIVEN_WAY: Duration = Duration::from_micros(200);
 
 /// How one call of [`Snapshot::walk`] ended.
@@ -30,22 +30,22 @@ const GIVEN_WAY: Duration = Duration::from_micros(200);
 pub enum Walked {
     /// Call it again.
     More,
-    /// All that is left waits for this partition.
+    /// Everything left needs this partition, which is busy.
     Busy(Busy),
-    /// What is left is of partitions that somebody else waits for: call it again in a moment.
+    /// Everything left is in partitions that others wait for: call it again in a moment.
     GivesWay,
-    /// The target has no room: [`Snapshot::has_room`] tells when it has.
+    /// The target has no room: [`Snapshot::has_room`] is called when it has.
     Full,
-    /// Others are at what is left.
+    /// Other threads work on what is left.
     Idle,
     /// Nothing is left.
     Done(Outcome),
 }
 
-/// Which jobs may be done with the room there is.
+/// Which jobs may run with the room there is.
 #[derive(Clone, Copy)]
 struct Allowed {
-    /// Those that are in the midst of a value, or that somebody waits for.
+    /// Those in the middle of a value, or that a command waits for.
     in_parts: bool,
     all: bool,
 }
@@ -62,13 +62,13 @@ impl Allowed {
     }
 }
 
-/// How a job goes on.
+/// What becomes of a job after a portion.
 enum Next {
-    /// In its turn.
+    /// It goes on in its turn.
     Again(Job),
-    /// After some others, because somebody waits for its partition.
+    /// It goes on after some other jobs, because its partition is wanted.
     Rest(Job),
-    /// When the stream is free.
+    /// It goes on when the stream is free.
     Blocked(Job),
     /// This partition is busy.
     Busy(Job, Busy),
@@ -77,8 +77,8 @@ enum Next {
     Nothing,
 }
 
-/// A snapshot that was begun. Who drops it calls it off, but [`Snapshot::walk`] has to be called
-/// until it is done all the same.
+/// A snapshot that was begun. Dropping it cancels it, but [`Snapshot::walk`] still has to be called
+/// until it is done.
 pub struct Snapshot {
     shared: Arc<Shared>,
 }
@@ -88,7 +88,7 @@ impl Snapshot {
         Snapshot { shared }
     }
 
-    /// Writes some of what is not saved. Several threads may call this at the same time.
+    /// Writes a portion of what is not saved. Several threads may call this at the same time.
     pub fn walk(&self, space: &Keyspace) -> Walked {
         let allowed = self.allowed();
         let (job, is_last_resort) = {
@@ -120,7 +120,7 @@ impl Snapshot {
         self.put_back(space, next, walked)
     }
 
-    /// What may be done with the room there is.
+    /// Which jobs may run with the room there is.
     fn allowed(&self) -> Allowed {
         let room = self.shared.target_room();
         let in_parts = match self.shared.has_stream() {
@@ -148,15 +148,16 @@ impl Snapshot {
         if is_done { self.done(space) } else { walked }
     }
 
-    /// Nothing is left.
+    /// Ends the snapshot: nothing is left.
     fn done(&self, space: &Keyspace) -> Walked {
         space.snapshot.end(&self.shared, &space.asking);
-        // Who waits for room waits no longer.
+        // Commands that wait for room need not wait any longer.
         self.shared.has_room();
         Walked::Done(self.shared.outcome())
     }
 
-    /// The life of a walking thread, to the end of the snapshot. Only on threads that may wait.
+    /// The main loop of a walking thread, until the snapshot is done. Only on threads that may
+    /// wait.
     pub fn work(&self, space: &Keyspace) -> Outcome {
         self.work_and_rest(space, &mut || {})
     }
@@ -176,14 +177,14 @@ impl Snapshot {
         }
     }
 
-    /// The target has room again: to be called when [`SnapshotTarget::room`] has become better.
+    /// To be called when [`SnapshotTarget::room`] has improved.
     ///
     /// [`SnapshotTarget::room`]: super::SnapshotTarget::room
     pub fn has_room(&self) {
         self.shared.has_room();
     }
 
-    /// Calls it off: nothing more is written, and the walk comes to its end soon.
+    /// Cancels the snapshot: nothing more is written, and the walk ends soon.
     pub fn cancel(&self) {
         self.shared.cancel();
     }
@@ -208,7 +209,7 @@ impl Snapshot {
         walk.settle(&self.shared);
         match portion {
             Portion::More if is_wanted => {
-                // It may be some time, and there may be many.
+                // It may pause for some time, and there may be many.
                 self.shared.flush(&mut walk.at.pending);
                 Next::Rest(Job::Walk(walk))
             }
@@ -273,7 +274,7 @@ impl Snapshot {
             Portion::More => Next::Again(Job::Table(handed)),
             Portion::Blocked => Next::Blocked(Job::Table(handed)),
             Portion::End => {
-                // What others had begun.
+                // Values that commands have begun.
                 walk.current = in_parts.last().map(|one| one.key.clone());
                 if walk.current.is_some() {
                     return Next::Again(Job::Table(handed));
@@ -300,7 +301,7 @@ fn wake(tickets: Vec<Ticket>) {
 }
 
 impl Partition {
-    /// The end of the snapshot in this partition, if all of it is saved. Who is to be woken.
+    /// Ends the snapshot in this partition, if all of it is saved. Returns the tickets to redeem.
     pub(crate) fn close_if_saved(&mut self) -> Vec<Ticket> {
         let saving = self.rest.saving.take_if(|saving| saving.is_done());
         saving.map_or_else(Vec::new, |saving: Box<Saving>| saving.close())

@@ -1,14 +1,14 @@
-//! Data that is loaded beside what there is, and takes its place at one moment.
+//! Data that is loaded beside the present data, and replaces it at one moment.
 //!
 //! ```text
 //! space.beside() -- is filled, while the old is served -- Locked::replace_all -- old: garbage
 //! ```
 //!
 //! Invariants
-//! 1. Nobody sees a mix: it is done with nobody else inside.
-//! 2. Nothing of what is filled is told to anybody; of the replacement all who watch, track or wait
-//!    for keys are told, and a snapshot that runs is given the old tables.
-//! 3. It is not recorded: who replaces all data keeps no journal of what was before.
+//! 1. No client sees a mix: the replacement happens with no other thread inside.
+//! 2. Filling publishes nothing. The replacement is told to all clients that watch, track or are
+//!    blocked on keys, and a running snapshot is given the old tables.
+//! 3. The replacement is not recorded: a server that replaces all data keeps no journal of the old.
 //!
 //! Tests: `tests/beside.rs`.
 
@@ -24,7 +24,7 @@ use crate::lifetime::sweep::NEVER;
 use crate::{Config, Garbage, Keyspace};
 
 impl Keyspace {
-    /// An empty one with the same databases, where keys lie as they lie here.
+    /// An empty keyspace with the same databases and hash seed.
     pub fn beside(&self) -> Keyspace {
         Keyspace::new(Config {
             seed: self.seed,
@@ -36,12 +36,12 @@ impl Keyspace {
 }
 
 impl Locked<'_> {
-    /// Puts what is in `other`, which was made [`beside`](Keyspace::beside) this one, in the place
-    /// of everything, with nobody else inside. `meanwhile` runs at that moment, so it is quick.
-    /// What was there comes back. Only from outside the gate, or with all partitions held.
+    /// Replaces all data by that of `other`, which was made [`beside`](Keyspace::beside) this one,
+    /// with no other thread inside. `meanwhile` runs at that moment, so it must be quick. Returns
+    /// the old data. Only from outside the gate, or with all partitions held.
     ///
     /// # Errors
-    /// Somebody is inside and does not end; nothing has happened.
+    /// A thread inside the gate does not leave it; nothing has happened.
     pub fn replace_all(
         &mut self,
         other: &Keyspace,
@@ -66,7 +66,7 @@ impl Locked<'_> {
                 if earliest != NEVER {
                     locked.woken.add(space.sweep.lower(id, UnixMs(earliest)));
                 }
-                // What somebody waits for may be there now.
+                // A key that clients are blocked on may be there now.
                 locked.touch_all(id, &|_| true, true);
             }
             locked.listeners().flushed(None);

@@ -1,10 +1,10 @@
-//! What goes through the whole keyspace, or takes the place of all of it.
+//! Operations on the whole keyspace.
 //!
 //! | file | what |
 //! |---|---|
 //! | `walk` | SCAN, KEYS, RANDOMKEY, FLUSHALL, SWAPDB, reports |
-//! | `renewal` | what lies in sparse pages is allocated anew |
-//! | `beside` | data that is loaded beside what there is, and replaces it |
+//! | `renewal` | active defragmentation |
+//! | `beside` | data that is loaded beside the present data, and replaces it |
 //!
 //! Not here: the walks of a snapshot (`snapshot`), of expiry and of eviction (`lifetime`).
 

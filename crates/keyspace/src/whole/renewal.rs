@@ -1,15 +1,16 @@
-//! A walk over the whole keyspace that allocates anew what lies in sparse pages: active
-//! defragmentation.
+//! Active defragmentation: a walk over the whole keyspace that reallocates what lies in sparse
+//! pages.
 //!
-//! It goes from partition to partition and holds one for so long as it looks at [`BLOCKS_PER_LOCK`]
-//! blocks. A collection of more parts than that is noted by its name and looked at afterwards, a
-//! portion with each lock. A partition that somebody holds for long is left out.
+//! It goes from partition to partition and holds each only while it looks at [`BLOCKS_PER_LOCK`]
+//! blocks. A collection with more parts than that is noted by its name and visited afterwards, a
+//! portion with each lock. A partition that is held for long is left out.
 //!
 //! Invariants
-//! 1. It changes nothing that anybody can read, so it tells nobody: neither WATCH nor a snapshot,
+//! 1. It changes nothing that can be read, so it notifies nothing: neither WATCH nor a snapshot,
 //!    whose marks are in the words that stay.
 //!
-//! Not here: when it is worth it, and how fast. Tests: at the foot, and in `table` and `values`.
+//! Not here: when it is worthwhile, and how fast it goes. Tests: at the foot, and in `table` and
+//! `values`.
 
 use pantala_table::{Renewal, RenewalCursor};
 
@@ -17,14 +18,14 @@ use crate::Keyspace;
 use crate::changes::change::Db;
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 
-/// Blocks looked at with one lock held: some tens of microseconds.
+/// The most blocks looked at under one lock: some tens of microseconds.
 const BLOCKS_PER_LOCK: usize = 64;
 
-/// Where such a walk stands.
+/// The position of such a walk.
 pub struct RenewalWalk {
     partition: usize,
     db: u32,
-    /// In the table.
+    /// The position in the table.
     cursor: RenewalCursor,
     /// Large collections that were met, each with its next part.
     large: Vec<(Box<[u8]>, usize)>,
@@ -36,16 +37,16 @@ impl Default for RenewalWalk {
     }
 }
 
-/// What a walk has done.
+/// The results of a walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Renewed {
-    /// Blocks that were allocated anew.
+    /// Blocks that were reallocated.
     pub blocks_moved: u64,
-    /// Blocks that stayed.
+    /// Blocks that stayed in place.
     pub blocks_left: u64,
-    /// Keys of which something was allocated anew.
+    /// Keys of which some block was reallocated.
     pub keys_moved: u64,
-    /// Keys that stayed as they were.
+    /// Keys of which none was.
     pub keys_left: u64,
 }
 
@@ -62,8 +63,8 @@ impl Renewed {
 }
 
 impl Keyspace {
-    /// Goes on with one partition held for a moment, and allocates anew what `is_sparse`; whether
-    /// there is more to do.
+    /// Goes on with one partition held for a moment, and reallocates blocks that `is_sparse`; false
+    /// when the walk has ended.
     pub fn renew(
         &self,
         walk: &mut RenewalWalk,
@@ -87,7 +88,7 @@ impl Keyspace {
         true
     }
 
-    /// The first partition from where it stands on, and the database, that has keys.
+    /// The next partition and database that have keys, from the walk's position on.
     fn next_to_renew(&self, walk: &mut RenewalWalk) -> Option<(PartitionId, DbIndex)> {
         while walk.partition < PARTITION_COUNT {
             let id = PartitionId(walk.partition as u16);
@@ -105,7 +106,7 @@ impl Keyspace {
 }
 
 impl RenewalWalk {
-    /// Whether it is done with this table.
+    /// Does one step in this table; whether the table is done.
     fn step(
         &mut self,
         db: &mut Db,
@@ -131,7 +132,7 @@ impl RenewalWalk {
         );
         match next {
             Some(next) => self.cursor = next,
-            // What is left of it are the large ones; then the walk ends here at once.
+            // Only the large collections are left; then the walk of this table ends at once.
             None => self.cursor = RenewalCursor::END,
         }
         next.is_none() && self.large.is_empty()

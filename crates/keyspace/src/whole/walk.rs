@@ -1,8 +1,7 @@
-//! Work on the keyspace as a whole: SCAN, KEYS, RANDOMKEY, FLUSHALL, SWAPDB, reports.
+//! Walks over the whole keyspace: SCAN, KEYS, RANDOMKEY, FLUSHALL, SWAPDB, reports.
 //!
-//! Walks go from partition to partition and hold each only for as long as they look at it. Inside
-//! a script or a transaction everything is held already (`access/token`), and they look at what is
-//! held.
+//! Walks go from partition to partition and hold each only while they look at it. Inside a script
+//! or a transaction everything is already held (`access/token`), and they look at what is held.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
@@ -22,15 +21,15 @@ use crate::partition::Partition;
 use crate::tally::Tally;
 use crate::{Effect, Effects, Garbage, Keyspace, Readers};
 
-/// For this many looks (some 20 ms) the gate is closed when the lane is first waited for.
+/// How many looks (some 20 ms) the gate stays closed the first time that the lane is waited for.
 const FIRST_LOOKS: u32 = 600;
 
-/// A partition that somebody else holds at the moment.
+/// A partition that is held by another command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy(pub PartitionId);
 
-/// Where a SCAN stands: the partition in the low ten bits, the table's own cursor above. Zero is
-/// the start and, as an answer, the end.
+/// The position of a SCAN: the partition in the low ten bits, the table's own cursor above. Zero is
+/// the start and, as a reply, the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanCursor(pub u64);
 
@@ -44,17 +43,17 @@ impl ScanCursor {
         ScanCursor(cursor.to_bits() * PARTITION_COUNT as u64 + u64::from(partition.0))
     }
 
-    /// The start of a partition: for who looks at some keys, beginning anywhere.
+    /// The start of a partition: to look at some keys, beginning anywhere.
     pub fn at_start_of(partition: PartitionId) -> Self {
         ScanCursor(u64::from(partition.0))
     }
 
-    /// The partition at which it stands.
+    /// The partition of the cursor.
     pub fn partition(self) -> PartitionId {
         self.parts().0
     }
 
-    /// Where the next partition begins.
+    /// The start of the next partition.
     pub fn after(partition: PartitionId) -> Self {
         match usize::from(partition.0) + 1 {
             PARTITION_COUNT => ScanCursor(0),
@@ -63,7 +62,7 @@ impl ScanCursor {
     }
 }
 
-/// One key met by a walk.
+/// A key that a walk has met.
 pub struct Met<'t> {
     table: &'t Table<Object>,
     place: Place,
@@ -80,7 +79,7 @@ impl Met<'_> {
         self.table.type_tag(self.place)
     }
 
-    /// How large its value is: bytes of a string, elements of anything else.
+    /// The size of its value: bytes of a string, elements of a collection.
     pub fn size(&self) -> u64 {
         match self.table.value(self.place) {
             ValueRef::Str(text) => text.len() as u64,
@@ -93,12 +92,12 @@ impl Met<'_> {
     }
 }
 
-/// How far a scan has come.
+/// The progress of a scan.
 struct Progress<'m> {
     now: UnixMs,
     /// Records to look at before it stops.
     count: usize,
-    /// Records looked at, expired ones with them: that is what takes time.
+    /// Records looked at so far, including expired ones: that is what takes time.
     looked_at: usize,
     meet: &'m mut dyn FnMut(&Met<'_>),
 }
@@ -108,8 +107,8 @@ impl Progress<'_> {
         self.looked_at >= self.count
     }
 
-    /// Shows the records of a table from a cursor on until it is enough, or enough for one hold;
-    /// where to go on, or `None` at the table's end.
+    /// Passes the records of a table from a cursor on to `meet`, until there are enough in all or
+    /// for one hold; returns the cursor to go on with, or `None` at the table's end.
     fn scan(&mut self, table: &Table<Object>, from: Cursor) -> Option<Cursor> {
         let mut cursor = from;
         let pause = self.looked_at + RECORDS_PER_HOLD;
@@ -131,7 +130,7 @@ impl Progress<'_> {
     }
 }
 
-/// A SCAN lets go of a partition after about so many records: its COUNT may be large.
+/// A SCAN with a large COUNT frees a partition after about this many records.
 const RECORDS_PER_HOLD: usize = 4096;
 
 /// A mean time to live is taken from about this many keys with a deadline,
@@ -139,13 +138,13 @@ const TTL_SAMPLES: u64 = 64;
 /// or as many as are among about this many keys.
 const TTL_LOOKS: usize = 4096;
 
-/// Tracked keys forgotten while one partition is held.
+/// The most tracked keys that are evicted while one partition is held.
 const FORGOTTEN_PER_LOCK: usize = 64;
 
 /// How many random draws RANDOMKEY makes before it walks.
 const RANDOM_DRAWS: usize = 64;
 
-/// A partition while a walk looks at it.
+/// A partition that a walk looks at.
 pub(crate) enum Visited<'l, 'k> {
     Held(&'l mut Held<'k>),
     Taken(Held<'k>),
@@ -172,7 +171,7 @@ impl DerefMut for Visited<'_, '_> {
 }
 
 impl<'k> Locked<'k> {
-    /// A partition, if it is held already or free.
+    /// A partition that is held already or free.
     fn look_into(&mut self, id: PartitionId) -> Result<Visited<'_, 'k>, Busy> {
         match self.place_of(id) {
             Some(place) => Ok(Visited::Held(&mut self.held[place].1)),
@@ -180,7 +179,7 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// A partition, held already or waited for.
+    /// A partition that is held already, or waited for.
     fn visit_waiting(&mut self, id: PartitionId) -> Result<Visited<'_, 'k>, Aborted> {
         match self.place_of(id) {
             Some(place) => Ok(Visited::Held(&mut self.held[place].1)),
@@ -188,7 +187,7 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// A partition, held already or free: nobody else is inside but for moments.
+    /// A partition that is held already or free, while others are inside for moments only.
     pub(crate) fn visit_alone(&mut self, id: PartitionId) -> Visited<'_, 'k> {
         match self.place_of(id) {
             Some(place) => Visited::Held(&mut self.held[place].1),
@@ -196,8 +195,9 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// Looks at `count` keys or a few more from `from` on, fewer at the end, and shows `meet` those
-    /// that have not expired; the cursor to go on with. Every key that is there from the first call
+    /// Looks at `count` keys or a few more from `from` on, fewer at the end, and passes those that
+    /// have not expired to `meet`. Returns the cursor to go on with. Every key that is there from
+    /// the first call to the last is met at least once. `Err` only if nothing was looked at yet.
     /// to the last is met at least once. `Err` only if nothing was looked at yet.
     pub fn scan(
         &mut self,
@@ -226,8 +226,8 @@ impl<'k> Locked<'k> {
         }
     }
 
-    /// The type tag of one key that has not expired: for commands that match keys, and happen to be
-    /// given a whole name.
+    /// The type tag of one key that has not expired: for commands that match keys and are given a
+    /// pattern without wildcards.
     pub fn tag_of(&mut self, key: Key<'_>) -> Result<Option<u8>, Busy> {
         let (db, now) = (self.scope.db, self.scope.seen_at());
         let held = self.look_into(PartitionId::of(key.hash))?;
@@ -237,8 +237,8 @@ impl<'k> Locked<'k> {
         Ok(met.filter(|met| !met.is_expired(now)).map(|met| met.type_tag()))
     }
 
-    /// Shows every key of a database once, a whole partition at a time, waiting for each: only for
-    /// threads that may block. `meet` says whether to go on.
+    /// Passes every key of a database to `meet` once, a whole partition at a time, waiting for
+    /// each: only for threads that may block. `meet` returns whether to go on.
     ///
     /// # Errors
     /// A partition has been held for too long.
@@ -296,7 +296,7 @@ impl<'k> Locked<'k> {
                 break;
             }
         }
-        // Nearly everything has expired and waits for the sweep: take the first that has not.
+        // Nearly all keys have expired and wait for the sweep: take the first that has not.
         let mut found = None;
         let mut at = ScanCursor(0);
         loop {
@@ -305,14 +305,15 @@ impl<'k> Locked<'k> {
                 return Ok(found);
             }
             if at == ScanCursor(0) {
-                // As in Redis: a key that nobody may remove now is one, if there is no other.
+                // As in Redis: an expired key that may not be removed now is returned, if there is
+                // no other.
                 return Ok(expired.filter(|_| space.hides_expired()));
             }
         }
     }
 
-    /// Shows each partition's part of the database, waiting for each: for reports, on threads that
-    /// may block.
+    /// Passes each partition's part of the database to `see`, waiting for each: for reports, on
+    /// threads that may block.
     ///
     /// # Errors
     /// A partition has been held for too long.
@@ -327,8 +328,8 @@ impl<'k> Locked<'k> {
         Ok(())
     }
 
-    /// Runs `work` with everything its own: by the partitions that are held already, or with nobody
-    /// else inside: see [`Keyspace::alone`].
+    /// Runs `work` with exclusive access: by the partitions, if all are held already, or with no
+    /// other thread inside: see [`Keyspace::alone`].
     pub(crate) fn alone<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> Result<R, Aborted> {
         if self.holds_everything() {
             return Ok(work(self));
@@ -337,11 +338,11 @@ impl<'k> Locked<'k> {
         space.alone(|| work(self))
     }
 
-    /// Empties one database, or all of them, with nobody else inside; what was in them comes back.
+    /// Empties one database, or all of them, with no other thread inside; returns the old data.
     /// Only from outside the gate, or with all partitions held.
     ///
     /// # Errors
-    /// Somebody is inside and does not end.
+    /// A thread inside the gate does not leave it.
     pub fn flush(&mut self, only: Option<DbIndex>) -> Result<Garbage, Aborted> {
         self.flush_and(only, true)
     }
@@ -350,7 +351,7 @@ impl<'k> Locked<'k> {
     /// blocked on a key are not woken.
     ///
     /// # Errors
-    /// Somebody is inside and does not end.
+    /// A thread inside the gate does not leave it.
     pub fn flush_for_now(&mut self) -> Result<Garbage, Aborted> {
         self.flush_and(None, false)
     }
@@ -381,8 +382,8 @@ impl<'k> Locked<'k> {
         })
     }
 
-    /// Records what happened to whole databases. With everything held, or nobody else inside: then
-    /// it is a step of its own.
+    /// Records a change of whole databases. With everything held, or with no other thread inside:
+    /// then it is a step of its own.
     fn record_whole(&mut self, db: DbIndex, args: &[&[u8]]) {
         let Some(recorder) = self.scope.recorder.filter(|one| one.is_on()) else { return };
         recorder.record(db.0, args);
@@ -397,14 +398,13 @@ impl<'k> Locked<'k> {
         recorder.hand_over();
     }
 
-    /// Who is told of what happened to whole databases. With everything held.
+    /// The observers of changes of whole databases. With everything held.
     pub(crate) fn listeners(&mut self) -> impl ChangeObserver + '_ {
         Listeners::new(self.scope.space, &mut self.woken, Readers::new())
     }
 
-    /// All keys of these databases are about to change, or have come: touches the watches of those
-    /// that are there, and wakes those who wait for one, if they are to be called, once the
-    /// partitions are free.
+    /// All keys of these databases are about to change, or are new: touches the watches of present
+    /// keys and, if `calls`, wakes the clients blocked on keys, once the partitions are free.
     pub(crate) fn touch_all(
         &mut self,
         id: PartitionId,
@@ -429,11 +429,11 @@ impl<'k> Locked<'k> {
         self.woken.add(called.iter().filter(|waiter| waiter.ends_now()).map(|one| one.ticket()));
     }
 
-    /// Exchanges two databases, with nobody else inside. Only from outside the gate, or with all
-    /// partitions held.
+    /// Exchanges two databases, with no other thread inside. Only from outside the gate, or with
+    /// all partitions held.
     ///
     /// # Errors
-    /// Somebody is inside and does not end.
+    /// A thread inside the gate does not leave it.
     pub fn swap_databases(&mut self, left: DbIndex, right: DbIndex) -> Result<(), Aborted> {
         if left == right {
             return Ok(());
@@ -447,7 +447,7 @@ impl<'k> Locked<'k> {
                 held.rest.waiters.tracked.clear();
                 held.databases.swap(left, right, id, space);
                 drop(held);
-                // What somebody waits for may be there now.
+                // A key that clients are blocked on may be there now.
                 locked.touch_all(id, &is_meant, true);
             }
             locked.listeners().swapped(left, right);
@@ -459,22 +459,23 @@ impl<'k> Locked<'k> {
 }
 
 impl Keyspace {
-    /// Runs `work` with nobody else inside. Only from outside the gate, and not if somebody is
-    /// inside for ever.
+    /// Runs `work` with no other thread inside. Only from outside the gate, and not while a thread
+    /// stays inside for ever.
     ///
-    /// While somebody is inside for long others go on. Each time the gate is closed for longer, so
-    /// that it is closed long enough in the end, however much work takes long.
+    /// While a thread of the lane stays inside for long, the gate is open for others. Each time it
+    /// is closed for longer, so that in the end it is closed long enough, however many long jobs
+    /// there are.
     pub(crate) fn alone<R>(&self, work: impl FnOnce() -> R) -> Result<R, Aborted> {
         may_wait::check();
         let mut work = Some(work);
         let mut looks = FIRST_LOOKS;
         loop {
-            // Before the gate is closed: otherwise others would wait for nothing.
+            // Checked before the gate is closed: otherwise others would wait in vain.
             if self.is_aborted(Awaited::Gate) {
                 return Err(Aborted(Awaited::Gate));
             }
             let tried = self.gate().try_alone(looks, || {
-                // It may have waited for that, too.
+                // The caller may have waited for that, too.
                 let is_aborted = self.is_aborted(Awaited::Gate);
                 work.take().filter(|_| !is_aborted).map(|work| work())
             });
@@ -486,16 +487,15 @@ impl Keyspace {
         }
     }
 
-    /// Frees garbage in the background, or here and now.
+    /// Frees garbage, in the background or here.
     pub fn dispose(&self, garbage: Garbage, in_background: bool, tally: &Tally) {
         if in_background {
             self.reclaim(garbage, tally);
         }
     }
 
-    /// Forgets tracked keys, and tells who has read them, until there are at most `most`. Looks at
-    /// partitions that are free at this moment, twice at most; what is too much then is left to the
-    /// next time.
+    /// Evicts tracked keys, and tells their readers, until there are at most `most`. Looks at
+    /// partitions that are free now, each at most twice; the rest is left to the next call.
     pub fn shrink_tracked(&self, most: usize) {
         for _ in 0..2 * PARTITION_COUNT {
             let excess = self.tracked().keys.load(Ordering::Relaxed).saturating_sub(most);
@@ -517,9 +517,8 @@ impl Keyspace {
         }
     }
 
-    /// How long keys with a deadline still have, in milliseconds: the mean over some of them,
-    /// beginning at a partition at random. 0 if there are none. Never waits: what is busy is left
-    /// out.
+    /// The mean time to live, in milliseconds, of some of the keys with a deadline, beginning at a
+    /// random partition; 0 if there are none. Never waits: busy partitions are left out.
     pub fn mean_ttl_ms(&self, db: DbIndex, now: UnixMs, random: &mut Rng) -> u64 {
         let Some(sizes) = self.sizes(db) else { return 0 };
         let (mut sum, mut count, mut looked) = (0_u128, 0_u64, 0_usize);
@@ -548,8 +547,8 @@ impl Keyspace {
         u64::try_from(sum / u128::from(count.max(1))).unwrap_or(u64::MAX)
     }
 
-    /// Bytes of the tables of a database, without its records. Never waits: what is busy is left
-    /// out.
+    /// Bytes of the tables of a database, without its records. Never waits: busy partitions are
+    /// left out.
     pub fn index_bytes(&self, db: DbIndex) -> u64 {
         let Some(sizes) = self.sizes(db) else { return 0 };
         let mut sum = 0;
