@@ -1,12 +1,12 @@
-//! Where each client is.
+//! The directory of clients: at which worker each client is.
 //!
-//! For messages to one client from threads that do not serve it. A client on its way between two
-//! workers is *in transit*: what it is to be told waits here until it has arrived.
+//! Used for messages to one client from threads that do not serve it. A client that moves between
+//! two workers is *in transit*: its messages wait here until it has arrived.
 //!
 //! Invariant
-//! 1. Word for a client is with it, in the mailbox of the worker where the directory has it (or had
-//!    it: that worker forwards what comes too late), or here. None is lost while the client lives;
-//!    of too many in transit all become one, that everything may be stale.
+//! 1. A message for a client is with it, in the mailbox of the worker where the directory has it
+//!    (or had it: that worker forwards late messages), or here. None is lost while the client
+//!    lives; if too many wait in transit, they are replaced by one, that everything may be stale.
 //!
 //! Tests: below; the bad day `restless_connections`.
 
@@ -20,15 +20,15 @@ use crate::clients::mailbox::Word;
 
 const STRIPES: usize = 16;
 
-/// So much waits for a client in transit, in words; beyond that it is told to forget everything.
+/// The most messages kept for a client in transit; beyond that it is told to flush its cache.
 const TRANSIT_WORDS: usize = 1024;
 
-/// What waited for a client in transit.
+/// The messages kept for a client in transit.
 #[derive(Default)]
 pub struct Transit {
-    /// What it is told, in order.
+    /// The messages, in order.
     pub words: Vec<Word>,
-    /// There was too much of it.
+    /// There were too many.
     pub is_torn: bool,
 }
 
@@ -49,11 +49,11 @@ enum Whereabouts {
     InTransit(Transit),
 }
 
-/// What became of word for a client.
+/// What is to be done with a message for a client.
 pub enum Way {
     /// It is to be left for the connection at this place.
     To(Place, Word),
-    /// It waits here for the client's arrival.
+    /// It is kept here until the client arrives.
     Kept,
     /// There is no such client.
     Gone,
@@ -71,7 +71,7 @@ impl Directory {
         stripe.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The client is there from now on; what waited for it.
+    /// The client is at this place from now on; returns what was kept for it.
     pub fn enter(&self, client: ClientId, place: Place) -> Transit {
         match self.stripe(client).insert(client, Whereabouts::At(place)) {
             Some(Whereabouts::InTransit(transit)) => transit,
@@ -79,12 +79,12 @@ impl Directory {
         }
     }
 
-    /// The client leaves one worker for another.
+    /// The client leaves one worker for another: it is in transit.
     pub fn depart(&self, client: ClientId) {
         self.stripe(client).insert(client, Whereabouts::InTransit(Transit::default()));
     }
 
-    /// The client has gone.
+    /// Removes a client that has gone.
     pub fn leave(&self, client: ClientId) {
         self.stripe(client).remove(&client);
     }
@@ -94,7 +94,7 @@ impl Directory {
         self.stripe(client).contains_key(&client)
     }
 
-    /// Which way word for a client goes.
+    /// Keeps a message for a client in transit, or says where it goes.
     pub fn send(&self, client: ClientId, word: Word) -> Way {
         match self.stripe(client).get_mut(&client) {
             Some(Whereabouts::At(place)) => Way::To(*place, word),

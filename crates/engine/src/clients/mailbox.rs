@@ -1,7 +1,7 @@
-//! What the engine tells the threads that own connections.
+//! Messages from the engine to the threads that own connections.
 //!
-//! A worker has one mailbox. It is left a message with partitions held, and woken after they are
-//! free, because waking costs a system call.
+//! A worker has one mailbox. A message is left there with partitions held, and the worker is woken
+//! once they are free, because waking costs a system call.
 
 use std::sync::Arc;
 
@@ -17,70 +17,70 @@ pub enum Message {
     LaneDone {
         /// The connection.
         connection: u64,
-        /// Which of its parkings.
+        /// The number of its parking.
         parking: u32,
         /// The session after the command.
         session: Box<Session>,
         /// The reply.
         reply: Vec<u8>,
     },
-    /// The command of a connection that waited for a key was run by whoever changed the key.
+    /// The command of a blocked connection was run by the command that changed the key.
     Served {
         /// The connection.
         connection: u64,
-        /// Which of its parkings.
+        /// The number of its parking.
         parking: u32,
         /// The reply.
         reply: Vec<u8>,
-        /// How long its run took.
+        /// The duration of its run, in microseconds.
         took_us: u64,
         /// The step of the journal in which it ran.
         step: Stamp,
     },
-    /// A command on the slow lane waits for keys now.
+    /// A command on the slow lane has blocked on keys.
     LaneBlocked {
         /// The connection.
         connection: u64,
-        /// Which of its parkings.
+        /// The number of its parking.
         parking: u32,
-        /// How it waits.
+        /// The blocked command.
         blocked: Blocked,
     },
-    /// Word for one client: keys it may remember have changed.
+    /// For one client: keys that it may have cached have changed.
     Tell {
         /// The connection.
         connection: u64,
         /// The client's number.
         client: u64,
-        /// What it is told.
+        /// The invalidation.
         word: Word,
     },
-    /// A script has held partitions for so long that who waits for them is told.
+    /// A script has held partitions for so long that commands waiting for them are answered BUSY.
     ScriptIsBusy,
-    /// There are other users, or other rules.
+    /// Users or their rules have changed.
     UsersChanged,
 }
 
-/// Keys that have changed; shared by all who are told.
+/// Keys that have changed, shared by all clients that are told.
 pub type Keys = Arc<[Arc<[u8]>]>;
 
-/// What one client is told.
+/// A message of CLIENT TRACKING for one client.
 #[derive(Clone)]
 pub enum Word {
-    /// These keys have changed; `None`: all may have.
+    /// These cached keys are stale; `None`: all may be.
     Stale {
         /// The keys.
         keys: Option<Keys>,
-        /// It is told in another client's place.
+        /// The client receives it for another one (REDIRECT).
         is_redirected: bool,
     },
-    /// The client that was told in its place is gone.
+    /// The client that received invalidations for it is gone.
     Broken(ClientId),
 }
 
-/// Where one worker gets its messages.
+/// The mailbox of one worker.
 pub trait Mailbox: pantala_keyspace::Inbox {
-    /// Puts a message in; the worker is to be woken later.
+    /// Puts a message in; the caller wakes the worker later.
     fn leave(&self, message: Message);
 
     /// Puts a message in and wakes the worker.
@@ -90,7 +90,7 @@ pub trait Mailbox: pantala_keyspace::Inbox {
     }
 }
 
-/// Of who never waits, so that nobody calls it: what is replayed, or applied as a replica.
+/// The mailbox of commands that never wait: of a journal that is replayed, or a replica's stream.
 pub struct NoMailbox;
 
 impl pantala_keyspace::Inbox for NoMailbox {
@@ -103,7 +103,7 @@ impl Mailbox for NoMailbox {
     fn leave(&self, _message: Message) {}
 }
 
-/// The most workers there can be.
+/// The most workers that a server may have.
 pub const MAX_WORKERS: usize = 256;
 
 /// All workers, by number. None is numbered [`MAX_WORKERS`] or higher.
@@ -124,7 +124,7 @@ pub trait WorkerSet: Send + Sync {
     fn mailbox(&self, worker: usize) -> Option<Arc<dyn Mailbox>>;
 }
 
-/// No worker at all, for an engine that one thread drives by itself.
+/// The empty set of workers, for an engine that one thread drives alone.
 pub struct NoWorkers;
 
 impl WorkerSet for NoWorkers {

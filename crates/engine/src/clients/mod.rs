@@ -1,15 +1,15 @@
-//! What is known of clients wherever a command runs, and how those are told that own them.
+//! What the engine knows of clients, and how it reaches the threads that own their connections.
 //!
 //! | file | what |
 //! |---|---|
-//! | `directory` | where each client is, on a worker or between two |
-//! | `mailbox` | what the threads that own connections are told |
-//! | `presence` | whether the client of a command is still there |
-//! | `permission` | whether its user may do what it asks for |
-//! | `monitors` | MONITOR: every command, shown to those who watch |
+//! | `directory` | at which worker each client is, or that it is in transit |
+//! | `mailbox` | messages to the threads that own connections |
+//! | `presence` | whether the client of a waiting command is still there |
+//! | `permission` | whether a client's user may run a command |
+//! | `monitors` | MONITOR |
 //!
-//! Not here: connections (the server); sessions (`pantala_commands`); who waits for a key
-//! (`waiting`), and who hears of one (`pubsub`, `tracking`).
+//! Not here: connections (the server); sessions (`pantala_commands`); blocked clients (`waiting`),
+//! subscribers (`pubsub`) and tracking (`tracking`).
 
 pub mod directory;
 pub mod mailbox;

@@ -1,19 +1,19 @@
-//! MONITOR: every command, shown to those who watch.
+//! MONITOR: every command, sent to the clients that watch.
 //!
 //! ```text
 //! a thread runs a command --> the feed of each worker with monitors   (any thread)
-//!                         --> that of each monitor that is on its way between two workers
-//! the worker, each turn   --> all that lies in its feed, to each of its monitors, in one piece
+//!                         --> the feed of each monitor in transit between two workers
+//! the worker, each turn   --> everything in its feed, to each of its monitors, in one piece
 //! ```
 //!
 //! Invariants
-//! 1. A feed holds at most [`FEED_BYTES`] and one line. A worker that is so far behind closes its
-//!    monitors, as their output limit does: none of them has a gap in what it sees.
+//! 1. A feed holds at most [`FEED_BYTES`] and one line. A worker that falls further behind closes
+//!    its monitors, as their output limit would: no monitor ever has a gap.
 //! 2. A worker walks its monitors, never its connections.
-//! 3. Nobody is woken while partitions are held: what a transaction or a script shows is left in
-//!    the feeds, and `call` follows when it has let go.
-//! 4. While a monitor leaves a worker or arrives no line is added anywhere: it has been shown what
-//!    lies in the feed of the one, and is not shown what lies in that of the other.
+//! 3. No worker is woken while partitions are held: the lines of a transaction or script are left
+//!    in the feeds, and `call` follows once it has let go.
+//! 4. While a monitor leaves a worker or arrives, no line is added anywhere: it has been sent what
+//!    is in the old worker's feed, and is not sent what is in the new one's.
 //!
 //! Tests: at the foot; compat/transcripts/server/monitor.txt; the bad days `a_monitor_in_a_crowd`,
 //! `monitor_that_does_not_read` and `restless_connections`.
@@ -29,12 +29,12 @@ use pantala_commands::{CommandRef, Flags, Session};
 use crate::clients::mailbox::{MAX_WORKERS, WorkerSet};
 use crate::stats::logs::REDACTED;
 
-/// What may wait for a worker to show it. A worker takes it all in each turn.
+/// The most bytes that wait in a worker's feed. A worker takes all of them each turn.
 const FEED_BYTES: usize = 32 << 20;
-/// A feed's buffer up to this size is kept for the next turn.
+/// A feed's buffer up to this capacity is kept for the next turn.
 const KEPT_FEED_BYTES: usize = 1 << 20;
 
-/// What waits to be shown to the monitors of one worker.
+/// The lines that wait for the monitors of one worker, or of one monitor in transit.
 #[derive(Default)]
 pub struct Feed {
     watching: AtomicUsize,
@@ -42,14 +42,14 @@ pub struct Feed {
     queue: Mutex<Lines>,
 }
 
-/// Lines that wait.
+/// Waiting lines.
 #[derive(Default)]
 pub struct Lines {
-    /// Their bytes.
+    /// The lines as they are sent.
     pub lines: Vec<u8>,
-    /// Something did not fit.
+    /// Some line did not fit.
     pub is_torn: bool,
-    /// The worker has been woken for what lies here.
+    /// The worker has been woken for these lines.
     is_called: bool,
 }
 
@@ -68,20 +68,20 @@ impl Feed {
         self.has_lines.store(true, Ordering::Release);
     }
 
-    /// Whether the worker is to be woken.
+    /// Whether the worker has yet to be woken; marks it as woken.
     fn is_to_be_called(&self) -> bool {
         let mut queue = self.queue();
         self.has_lines.load(Ordering::Relaxed) && !std::mem::replace(&mut queue.is_called, true)
     }
 
-    /// All that waits.
+    /// Takes all waiting lines.
     pub fn take(&self) -> Lines {
         let mut queue = self.queue();
         self.has_lines.store(false, Ordering::Release);
         take(&mut *queue)
     }
 
-    /// Gives an empty buffer back.
+    /// Gives an emptied buffer back.
     pub fn keep(&self, mut lines: Vec<u8>) {
         lines.clear();
         let mut queue = self.queue();
@@ -91,12 +91,12 @@ impl Feed {
     }
 }
 
-/// Who watches, by worker, and what they are to be shown.
+/// The monitors of all workers, and the feeds.
 pub struct Monitors {
     total: AtomicUsize,
     feeds: Box<[Feed]>,
-    /// Those on their way, by the client's number. Held for reading while a line is added
-    /// anywhere, for writing while one leaves or arrives.
+    /// The feeds of monitors in transit, by the client's number. Held for reading while a line is
+    /// added anywhere, for writing while a monitor leaves or arrives.
     in_transit: RwLock<HashMap<u64, Feed>>,
 }
 
@@ -111,52 +111,51 @@ impl Default for Monitors {
 }
 
 impl Monitors {
-    /// What waits to be shown to the monitors of a worker.
+    /// The feed of a worker.
     pub fn feed_of(&self, worker: usize) -> &Feed {
         &self.feeds[worker]
     }
 
-    /// Whether anybody watches.
+    /// Whether there are monitors.
     #[inline]
     pub fn is_used(&self) -> bool {
         self.count() > 0
     }
 
-    /// How many watch.
+    /// The number of monitors.
     #[inline]
     pub fn count(&self) -> usize {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Whether something waits to be shown to the monitors of this worker.
+    /// Whether lines wait for the monitors of this worker.
     #[inline]
     pub fn has_lines(&self, worker: usize) -> bool {
         self.feeds[worker].has_lines.load(Ordering::Acquire)
     }
 
-    /// A connection of this worker begins to watch.
+    /// Adds a monitor to this worker.
     pub fn join(&self, worker: usize) {
         let feed = &self.feeds[worker];
         if feed.watching.load(Ordering::Relaxed) == 0 {
-            // Meant for one that has gone.
+            // These lines were meant for a monitor that has gone.
             drop(feed.take());
         }
         feed.watching.fetch_add(1, Ordering::Relaxed);
         self.total.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A connection of this worker watches no more.
+    /// Removes a monitor from this worker.
     pub fn leave(&self, worker: usize) {
         let feed = &self.feeds[worker];
         self.total.fetch_sub(1, Ordering::Relaxed);
         if feed.watching.fetch_sub(1, Ordering::Relaxed) == 1 {
-            // Nobody is there to be shown it.
+            // No monitor is left to be sent these lines.
             drop(feed.take());
         }
     }
 
-    /// A client that watches leaves a worker for another. `before` shows what lies in the worker's
-    /// feed.
+    /// A monitor leaves a worker for another. `before` sends it what is in the worker's feed.
     pub fn depart(&self, worker: usize, client: u64, before: impl FnOnce()) {
         let mut in_transit = self.in_transit.write().unwrap_or_else(PoisonError::into_inner);
         before();
@@ -165,8 +164,8 @@ impl Monitors {
         self.leave(worker);
     }
 
-    /// It has arrived at a worker. `before` shows what lies in the worker's feed. What it is to be
-    /// shown of the time between. `None`: it was not on its way.
+    /// A monitor arrives at a worker. `before` sends the worker's monitors what is in its feed.
+    /// Returns the lines of the time between; `None`: the client was not in transit.
     pub fn arrive(&self, worker: usize, client: u64, before: impl FnOnce()) -> Option<Lines> {
         let mut in_transit = self.in_transit.write().unwrap_or_else(PoisonError::into_inner);
         let feed = in_transit.remove(&client)?;
@@ -176,7 +175,7 @@ impl Monitors {
         Some(feed.take())
     }
 
-    /// It has gone for good on its way.
+    /// Removes a monitor that has gone in transit.
     pub fn forget(&self, client: u64) {
         let mut in_transit = self.in_transit.write().unwrap_or_else(PoisonError::into_inner);
         if in_transit.remove(&client).is_some() {
@@ -184,7 +183,7 @@ impl Monitors {
         }
     }
 
-    /// Shows a command to all who watch. To be called with no partition held.
+    /// Adds a command to all feeds and wakes the workers. With no partition held.
     #[cold]
     pub fn feed(
         &self,
@@ -199,19 +198,19 @@ impl Monitors {
         self.call(workers);
     }
 
-    /// What is shown of a command of a transaction.
+    /// The line of a command in a transaction, if monitors see it.
     #[cold]
     pub fn line_inside(session: &Session, found: CommandRef, args: &[&[u8]]) -> Option<Vec<u8>> {
         is_shown(found).then(|| line(session, &session.peer, found, args))
     }
 
-    /// What is shown of a command that is about to run a script: before those of the script.
+    /// The line of a command that is about to run a script; it comes before those of the script.
     #[cold]
     pub fn line_of_script(session: &Session, found: CommandRef, args: &[&[u8]]) -> Vec<u8> {
         line(session, &session.peer, found, args)
     }
 
-    /// What is shown of a command that a script runs.
+    /// The line of a command that a script runs.
     #[cold]
     pub fn line_from_script(
         session: &Session,
@@ -221,7 +220,7 @@ impl Monitors {
         is_shown(found).then(|| line(session, "lua", found, args))
     }
 
-    /// Leaves a line to be shown.
+    /// Adds a line to all feeds.
     pub fn add(&self, line: &[u8]) {
         let in_transit = self.in_transit.read().unwrap_or_else(PoisonError::into_inner);
         let is_watched = |feed: &&Feed| feed.watching.load(Ordering::Relaxed) > 0;
@@ -229,7 +228,7 @@ impl Monitors {
         watched.chain(in_transit.values()).for_each(|feed| feed.add(line));
     }
 
-    /// Wakes the workers that have something to show. To be called with no partition held.
+    /// Wakes the workers with lines for their monitors. With no partition held.
     #[cold]
     pub fn call(&self, workers: &dyn WorkerSet) {
         for (worker, feed) in self.feeds.iter().enumerate() {
@@ -258,7 +257,7 @@ fn line(session: &Session, peer: &str, found: CommandRef, args: &[&[u8]]) -> Vec
     line
 }
 
-/// An argument between quotes, with what cannot be shown escaped.
+/// An argument in quotes, with unprintable bytes escaped.
 pub fn quote(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     for &byte in bytes {

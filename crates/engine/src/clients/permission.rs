@@ -1,18 +1,18 @@
-//! Whether a client's user may do what it asks for, and what it is told if not.
+//! Permission: whether a client's user may run a command, and the error if not.
 //!
 //! ```text
-//! admit      a command as it comes, also between MULTI and EXEC        --+
-//! lane       one whose arguments were not all at hand, or that waited    |
-//! EXEC       each command again: rules may have changed                  +--> ask --> the user
-//! a script   each call, as the client that runs it                       |
-//! serve_one  one that waited for a key                                 --+
+//! admit      a command as it comes, also between MULTI and EXEC         --+
+//! lane       one whose arguments were not all at hand, or that waited     |
+//! EXEC       each command again: rules may have changed                   +--> ask --> the user
+//! a script   each call, as the client that runs it                        |
+//! serve_one  a blocked command that is served                           --+
 //! ```
 //!
 //! Invariants
-//! 1. Nobody is asked whose user may do everything: `Session::is_unrestricted`, one look.
-//! 2. A session is brought up to date before it is asked ([`Engine::renew`]).
-//! 3. What the server runs by itself (files, its own jobs) has a session without a user, which may
-//!    do everything.
+//! 1. An unrestricted user is not asked: `Session::is_unrestricted`, one look.
+//! 2. A session is brought up to date before its user is asked ([`Engine::renew`]).
+//! 3. Commands that the server runs by itself (files, its own jobs) have a session without a user,
+//!    which may do everything.
 //!
 //! Not here: rules (`pantala_acl`), what a command asks of them (`pantala_commands::permission`).
 //! Tests: crates/server/tests/acl.rs, compat/transcripts/acl.
@@ -27,7 +27,7 @@ use crate::clients::mailbox::Message;
 use crate::engine::Engine;
 use crate::execute::Turn;
 
-/// A command that its user may not run.
+/// A command that the client's user may not run.
 #[derive(Clone, Copy, Debug)]
 pub struct NotAllowed<'a> {
     found: CommandRef,
@@ -45,7 +45,7 @@ impl NotAllowed<'_> {
         }
     }
 
-    /// What the log shows of it: the command, the key, the channel or the database.
+    /// The object in ACL LOG: the command, the key, the channel or the database.
     fn object(&self) -> Vec<u8> {
         let position = match self.denied {
             Denied::Command => 0,
@@ -57,12 +57,12 @@ impl NotAllowed<'_> {
         }
     }
 
-    /// The refusal as it is logged.
+    /// The entry for ACL LOG.
     pub(crate) fn told(&self, client: &Session, context: Context, runs: &Command) -> Refusal {
         let line = describe(client, runs);
         Refusal::new(self.reason(), context, (&self.object(), client.user_name()), line)
     }
-    /// What is refused, without a code.
+    /// The error text without its code.
     fn text(&self, session: &Session) -> Vec<u8> {
         match self.denied {
             Denied::Command => {
@@ -76,17 +76,17 @@ impl NotAllowed<'_> {
         }
     }
 
-    /// The error of a command that a client has sent.
+    /// The error for a command that a client has sent.
     pub fn error(&self, session: &Session) -> ClientError {
         ClientError::bytes([b"NOPERM ", &*self.text(session)].concat())
     }
 
-    /// The error of a command that a script has called.
+    /// The error for a command that a script has called.
     pub fn script_error(&self, session: &Session) -> ClientError {
         ClientError::bytes([b"ERR ACL failure in script: ", &*self.text(session)].concat())
     }
 
-    /// The error of a command that was kept for EXEC, and was allowed then.
+    /// The error for a queued command that was allowed before EXEC.
     pub fn exec_error(&self) -> ClientError {
         let reason = match self.denied {
             Denied::Command => "no permission to execute the command or subcommand",
@@ -102,14 +102,14 @@ impl NotAllowed<'_> {
 }
 
 impl Engine {
-    /// Brings a session's user up to date; false if that user is gone.
+    /// Brings a session's user up to date; false if the user is gone.
     #[inline]
     pub fn renew(&self, session: &mut Session) -> bool {
         session.login().version() == self.acl.version() || session.renew_login(&self.acl.in_force())
     }
 
-    /// Puts what `change` makes of the users in their place, and tells all workers. Nothing changes
-    /// on an error.
+    /// Replaces the users by what `change` makes of them, and tells all workers. Nothing changes on
+    /// an error.
     ///
     /// # Errors
     /// Those of `change`.
@@ -146,10 +146,10 @@ impl Engine {
 }
 
 impl Turn<'_> {
-    /// Whether the client's user may run a command, now or at EXEC. All its arguments are here.
+    /// Whether the client's user may run a command, now or at EXEC. All its arguments are at hand.
     ///
     /// # Errors
-    /// It may not: what the client is told.
+    /// It may not: the error reply.
     #[cold]
     pub fn permit(
         &self,
@@ -165,7 +165,7 @@ impl Turn<'_> {
         })
     }
 
-    /// Answers a command that the client's user may not run; whether it was that.
+    /// Refuses a command that the client's user may not run; false if the user may.
     pub fn refuses(
         &self,
         session: &mut Session,
@@ -182,14 +182,14 @@ impl Turn<'_> {
         permitted.is_err()
     }
 
-    /// Counts and logs what was refused.
+    /// Counts and logs a refusal.
     #[cold]
     fn note_refusal(&self, client: &Session, context: Context, refused: &NotAllowed<'_>) {
         self.engine.log_refusal(refused.told(client, context, refused.found.row));
     }
 }
 
-/// The client as a line of CLIENT LIST shows it, for [`Refusal`]: what it runs is this command.
+/// The client as a line of CLIENT LIST that runs this command, for [`Refusal`].
 pub fn describe(client: &Session, row: &Command) -> String {
     let meters = client.meters.as_deref().copied().unwrap_or_default();
     client_line::line(client, &meters, &row.full_name(), monotonic_us(), TEXT_BYTES)

@@ -1,9 +1,9 @@
-//! Whether the client of a command is still there, for commands that wait on the lane.
+//! Presence: whether the client of a command that waits on the lane is still there.
 //!
-//! A command whose client has gone before it began does not begin: nobody would hear of it, and
-//! what was meant for a moment long past would happen at another. Who has gone is known after a
-//! reset or CLIENT KILL. A FIN can also be the end of what a client has to send, who gets its
-//! answers all the same; but not one that has been held up by a script, which may be killed or go
+//! A command whose client has gone before it began does not begin: no one would get the reply, and
+//! the command would take effect long after it was meant. That a client has gone is known after a
+//! reset or CLIENT KILL. A FIN may also be the end of a client's input, and then the client still
+//! gets its replies; but not for a command that was held up by a script, which may be killed or go
 //! on for hours.
 //!
 //! Invariant
@@ -23,12 +23,12 @@ const THERE: u8 = 0;
 const SENDS_NO_MORE: u8 = 1;
 const GONE: u8 = 2;
 
-/// What the worker of a connection tells those who run its command.
+/// What a connection's worker tells the threads that run its commands.
 #[derive(Debug, Default)]
 pub struct Presence(AtomicU8);
 
 impl Presence {
-    /// The client has closed its side, or all of the connection.
+    /// Notes that the client has closed its side, or the whole connection.
     pub fn sends_no_more(&self) {
         self.0.fetch_max(SENDS_NO_MORE, Ordering::Release);
     }
@@ -38,18 +38,18 @@ impl Presence {
         self.0.load(Ordering::Acquire) == GONE
     }
 
-    /// The connection is closed.
+    /// Notes that the connection is closed.
     pub fn is_gone(&self) {
         self.0.store(GONE, Ordering::Release);
     }
 }
 
-/// A command that waits since some moment (monotonic, microseconds), and its client.
+/// The client of a waiting command, and since when it waits (monotonic, microseconds).
 #[derive(Clone, Debug)]
 pub struct Applicant {
     /// The client.
     pub presence: Arc<Presence>,
-    /// Since when.
+    /// When the command began to wait.
     pub since_us: u64,
 }
 
@@ -65,11 +65,11 @@ impl Applicant {
 }
 
 thread_local! {
-    /// Whose command this thread is about to run.
+    /// The applicant of the command that this thread is about to run.
     static AT_HAND: RefCell<Option<Applicant>> = const { RefCell::new(None) };
 }
 
-/// While it lives this thread runs the command of that client.
+/// While it lives, this thread runs the command of an applicant.
 pub(crate) struct AtHand(());
 
 impl AtHand {
@@ -85,7 +85,7 @@ impl Drop for AtHand {
     }
 }
 
-/// Whether the command of this thread, which has not begun, is not to begin any more.
+/// Whether this thread's command, which has not begun, is not to begin any more.
 pub(crate) fn has_left(running: &RunningNow) -> bool {
     AT_HAND.with_borrow(|applicant| applicant.as_ref().is_some_and(|one| one.has_left(running)))
 }

@@ -1,4 +1,4 @@
-//! Making room: how long, for whom, and when to give up.
+//! Making room: for how long keys are evicted, and when writes are refused instead.
 //!
 //! ```text
 //! window of commands --> used > limit? --> evict for at most `budget` --> run them
@@ -6,20 +6,21 @@
 //!                                            +- nothing may go: FULL, what needs memory is refused
 //! ```
 //!
-//! Room is made before a window of commands runs, with nothing held, and a little more than is
-//! needed, so that the next windows find some. So the limit is exceeded by what one window of each
-//! worker takes, and by a single command that takes much; that one finds the next.
+//! Room is made before a window of commands runs, with nothing held, and a little more than needed,
+//! so that the next windows find some. So the limit is exceeded by what one window of each worker
+//! allocates, and by a single command that allocates much; the window after it makes room again.
 //!
 //! Invariants
-//! 1. Nothing is evicted while data must stay as it is: while it is loaded, or clients are paused.
-//! 2. A turn of a worker spends at most its budget here ([`budget_us`]) for each window.
-//! 3. What the journal holds is not counted, nor what a snapshot has copied and not written:
-//!    evicting a key makes them larger, and so one key would pull the next after it.
-//! 4. Nor does one pull the next after it by what is told of it: what was to be freed is known when
-//!    a go begins, and it ends when so much has gone; and the next go does not count what clients
-//!    that track keys are just being told.
-//! 5. FULL is what remains if there was nothing to evict; what only takes longer is no reason to
-//!    refuse a write.
+//! 1. Nothing is evicted while data must stay as they are: while they are loaded, or clients are
+//!    paused.
+//! 2. A worker spends at most its budget here ([`budget_us`]) for each window.
+//! 3. The journal's buffers are not counted, nor what a snapshot has copied and not written:
+//!    evicting a key makes them larger, so one eviction would cause the next.
+//! 4. Nor do invalidations cause further evictions: how much is to be freed is fixed when a go
+//!    begins, which ends when so much is freed; and the next go does not count what tracking
+//!    clients have just been told.
+//! 5. FULL means that there was nothing to evict; that evicting takes longer is no reason to refuse
+//!    a write.
 //!
 //! Not here: which keys go (`pantala_table`), in which order partitions have their turn
 //! (`pantala_keyspace`). Tests: at the foot; `keyspace/tests/eviction.rs`; compat/bad_days.
@@ -37,32 +38,32 @@ use crate::engine::Engine;
 use crate::execute::Turn;
 use crate::stats::latency_monitor::Chore;
 
-/// Below tenacity 10 a step is so long.
+/// One step of tenacity up to 10, in microseconds.
 const STEP_US: u64 = 50;
-/// Up to this tenacity the time grows evenly, above it by [`GROWTH`] each.
+/// Up to this tenacity the budget grows evenly; above, each step multiplies it by [`GROWTH`].
 const EVEN_UP_TO: u32 = 10;
 const GROWTH: f64 = 1.15;
-/// Tenacity without an end.
+/// The tenacity without a time limit.
 const ENDLESS: u32 = 100;
-/// Beyond what is needed, this part of the limit is made free, but no more than so many bytes.
+/// This fraction of the limit (1/1024) is freed beyond what is needed, but at most so many bytes.
 const SPARE_PART: u64 = 1024;
 const MOST_SPARE_BYTES: u64 = 32 << 10;
-/// What the sweeping thread spends before it does something else.
+/// The time that the sweeping thread spends on evicting before it does other work.
 const BACKGROUND_US: u64 = 20_000;
 
-/// What follows from the settings of memory.
+/// The rules that follow from the memory settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryRules {
-    /// Bytes that may be used; 0 means no limit.
+    /// Bytes that may be used; 0: no limit.
     pub most_bytes: u64,
-    /// What is evicted, if anything.
+    /// Which keys are evicted, if any.
     pub choice: Option<Choice>,
-    /// How long one go may take.
+    /// The longest time of one go, in microseconds.
     pub budget_us: u64,
 }
 
 impl MemoryRules {
-    /// From a snapshot of the settings.
+    /// The rules of these settings.
     pub fn of(settings: &Settings) -> Self {
         MemoryRules {
             most_bytes: settings.memory_limit(),
@@ -71,7 +72,7 @@ impl MemoryRules {
         }
     }
 
-    /// Bytes that are made free beyond what is needed.
+    /// Bytes that are freed beyond what is needed.
     fn spare_bytes(&self) -> u64 {
         (self.most_bytes / SPARE_PART).min(MOST_SPARE_BYTES)
     }
@@ -79,7 +80,7 @@ impl MemoryRules {
 
 fn choice_of(settings: &Settings) -> Option<Choice> {
     if settings.import_mode {
-        // What a source has brought stays until the source removes it.
+        // In import mode, what a source has brought stays until the source removes it.
         return None;
     }
     let (first, only_deadlines) = match settings.maxmemory_policy {
@@ -96,7 +97,7 @@ fn choice_of(settings: &Settings) -> Option<Choice> {
     Some(Choice { first, only_deadlines, in_need: false })
 }
 
-/// As Valkey's: 500 us by default.
+/// The time limit, as Valkey computes it: 500 us by default.
 fn budget_us(tenacity: u32) -> u64 {
     if tenacity >= ENDLESS {
         return u64::MAX;
@@ -106,18 +107,18 @@ fn budget_us(tenacity: u32) -> u64 {
     (even as f64 * GROWTH.powi(above.cast_signed())) as u64
 }
 
-/// How it went.
+/// The result of making room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     /// There is room.
     Made,
-    /// There is more to evict.
+    /// There is more to evict: the time was over.
     Behind,
-    /// There is nothing to evict.
+    /// There was nothing to evict.
     None,
 }
 
-/// For how long memory was above its limit.
+/// The times for which memory was above its limit.
 #[derive(Debug, Default)]
 pub struct Exceeded {
     since_us: AtomicU64,
@@ -125,7 +126,7 @@ pub struct Exceeded {
 }
 
 impl Exceeded {
-    /// Somebody has made room, or failed to.
+    /// Notes the result of making room.
     fn note(&self, room: Room, now_us: u64) {
         if room != Room::Made {
             let first = (0, now_us.max(1));
@@ -139,14 +140,14 @@ impl Exceeded {
         }
     }
 
-    /// All in all, and this time, in milliseconds.
+    /// The total and the current duration, in milliseconds.
     pub fn total_and_current_ms(&self, now_us: u64) -> (u64, u64) {
         let since_us = self.since_us.load(Ordering::Relaxed);
         let current_us = if since_us == 0 { 0 } else { now_us.saturating_sub(since_us) };
         ((self.total_us.load(Ordering::Relaxed) + current_us) / 1000, current_us / 1000)
     }
 
-    /// CONFIG RESETSTAT.
+    /// Resets the total, for CONFIG RESETSTAT.
     pub fn reset(&self) {
         self.total_us.store(0, Ordering::Relaxed);
         self.since_us.store(0, Ordering::Relaxed);
@@ -154,7 +155,7 @@ impl Exceeded {
 }
 
 impl Engine {
-    /// Evicts until what is used is below the limit, for so long at most.
+    /// Evicts until memory use is below the limit, for `budget_us` at most.
     pub fn make_room(&self, rules: MemoryRules, scope: Scope<'_>, budget_us: u64) -> Room {
         let Some(choice) = rules.choice else { return Room::None };
         let began_us = monotonic_us();
@@ -192,15 +193,15 @@ impl Engine {
         room
     }
 
-    /// Bytes that are used and that nothing is evicted for: what is about to be freed or written,
-    /// and what clients are just being told.
+    /// Bytes in use for which nothing is evicted: garbage, data about to be written, and what
+    /// clients are just being told.
     pub fn not_counted_bytes(&self) -> u64 {
         let told = self.condition.told.bytes(monotonic_us());
         self.space.pending_bytes() + self.unwritten_bytes() + told
     }
 
-    /// Those of them that are on their way to files or replicas: the journal, what a snapshot has
-    /// copied, what a slow replica has still to get.
+    /// Of these, bytes on their way to files or replicas: the journal, a snapshot's copies, and
+    /// what slow replicas have yet to get.
     pub fn unwritten_bytes(&self) -> u64 {
         let buffers = self
             .stats
@@ -210,13 +211,13 @@ impl Engine {
         self.journal.held_bytes() + self.space.unwritten_bytes() + unsent
     }
 
-    /// How much more is used than may be.
+    /// How many bytes are used above the limit.
     fn excess_bytes(&self, most_bytes: u64) -> u64 {
         let most = self.condition.memory.most_evictable(most_bytes);
         self.condition.memory.used().saturating_sub(self.not_counted_bytes()).saturating_sub(most)
     }
 
-    /// On the sweeping thread: what workers have left to it. Whether there is more.
+    /// Evicts on the sweeping thread what workers have left over; whether there is more to evict.
     pub fn make_room_in_background(&self, tally: &Tally, recorder: &Recorder) -> bool {
         let rules = MemoryRules::of(&self.settings.current());
         if rules.choice.is_none() || self.keeps_data() || self.excess_bytes(rules.most_bytes) == 0 {
@@ -236,7 +237,7 @@ impl Engine {
         room == Room::Behind
     }
 
-    /// Whether data stays as it is for now.
+    /// Whether no key may be evicted now.
     fn keeps_data(&self) -> bool {
         keeps_data(self.condition.lasting.now()) || self.space.hides_expired()
     }
@@ -254,8 +255,8 @@ const KEEPS: States = States::LOADING
     .and(States::UNLIMITED);
 
 impl Turn<'_> {
-    /// Before commands run, with nothing held: makes room if it is needed. Memory was looked at
-    /// when the turn began; others have run `since`.
+    /// Makes room, if needed, before commands run and with nothing held. `since`: memory was
+    /// checked when the turn began, and other commands have run since.
     #[inline]
     pub fn look_at_memory(&mut self, since: bool) {
         if since && self.engine.is_full(self.limited.memory.most_bytes) {
@@ -272,7 +273,7 @@ impl Turn<'_> {
             None => self.is_full(),
             Some(_) if keeps_data(self.states) => false,
             Some(_) => match self.evict() {
-                // What others take meanwhile is for the next window.
+                // What other threads allocate meanwhile is left to the next window.
                 Room::Made => self.engine.condition.memory.is_group_full(),
                 Room::Behind => false,
                 Room::None => true,

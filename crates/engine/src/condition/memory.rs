@@ -1,17 +1,17 @@
-//! How much memory is used, and when writes are refused for it.
+//! Memory use, and its limits.
 //!
-//! Two limits: `maxmemory`, and the memory limit of the cgroup this process lives in. The kernel
-//! kills who exceeds the latter, so writes are refused a little below it.
+//! There are two: `maxmemory`, and the memory limit of the cgroup this process lives in. The kernel
+//! kills a process that exceeds the latter, so writes are refused a little below it.
 //!
 //! `used` is exact and costs a sum over the threads' counters, once a turn and only if there is a
 //! limit. What counts against the cgroup is resident memory, which the sweeping thread reads from
-//! time to time ([`MemoryGuard::look`]). A fast client writes much in that time: so the thread
-//! looks more often when it gets close, and from then on `used`, which resident memory follows, has
-//! the cgroup's limit too.
+//! time to time ([`MemoryGuard::look`]). A fast client may write much in that time: so the thread
+//! looks more often when resident memory gets close to the limit, and from then on the cgroup's
+//! limit applies to `used` too, which resident memory follows.
 //!
-//! On a busy machine that thread may come late. So far from the limit a worker compares its own
-//! thread's counter with what it was, which costs no shared cache line, and each time it has grown
-//! by [`OWN_PERCENT`] of the limit it looks at `used` itself.
+//! On a busy machine that thread may be late. So while far from the limit a worker compares its own
+//! thread's counter with its last value, which costs no shared cache line, and each time it has
+//! grown by [`OWN_PERCENT`] of the limit the worker looks at `used` itself.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,30 +19,31 @@ use std::time::Duration;
 
 use pantala_base::limits::{cgroup_memory_limit, rss_bytes};
 
-/// Of the cgroup's limit, this part (in percent) is used before writes are refused.
+/// Writes are refused above this percentage of the cgroup's limit.
 const CGROUP_PERCENT: u64 = 92;
-/// Above this part (in percent) resident memory is looked at often.
+/// Above this percentage resident memory is read often.
 const CLOSE_PERCENT: u64 = 60;
-/// A thread that has taken this part (in percent) of the limit since it last looked, looks again.
+/// A thread that has allocated this percentage of the limit since its last look, looks again.
 const OWN_PERCENT: u64 = 1;
-/// How often: then, and otherwise.
+/// The intervals of reading resident memory: close to the limit, and otherwise.
 const CLOSE_LOOK: Duration = Duration::from_millis(10);
 const FAR_LOOK: Duration = Duration::from_millis(100);
-/// Without a limit there is nothing to look at.
+/// The interval without a limit.
 const NO_LOOK: Duration = Duration::from_secs(3600);
 
 thread_local! {
-    /// What this thread had taken when it last looked at `used`.
+    /// What this thread had allocated when it last looked at `used`, in bytes.
     static TAKEN: Cell<i64> = const { Cell::new(0) };
 }
 
 /// How much memory is used and how much may be, in bytes, by `maxmemory` and by the cgroup.
 pub struct MemoryGuard {
     cgroup_limit: Option<u64>,
-    /// What the cgroup lets `used` be, by the last look: 0 above the limit, all while far from it.
+    /// The limit that the cgroup sets to `used`, by the last look: 0 above the limit, `u64::MAX`
+    /// while far from it.
     group_most: AtomicU64,
     peak: AtomicU64,
-    /// Of `used`: what waits for replicas, beside what is kept for them anyway.
+    /// The part of `used` that waits for replicas, beyond the backlog.
     unsent: AtomicU64,
     startup: u64,
 }
@@ -61,28 +62,29 @@ impl Default for MemoryGuard {
 }
 
 impl MemoryGuard {
-    /// Bytes given out by the allocator.
+    /// Bytes allocated, by the allocator's count.
     pub fn used(&self) -> u64 {
         let used = pantala_memory::allocated();
-        // Most looks find no new peak, and then nobody writes the line that all read.
+        // Most looks find no new peak, and then the shared cache line is not written.
         if used > self.peak.load(Ordering::Relaxed) {
             self.peak.fetch_max(used, Ordering::Relaxed);
         }
         used
     }
 
-    /// The most that `used` has ever answered.
+    /// The highest value that `used` has returned.
     pub fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// So much of what is used waits for replicas. Nothing is evicted for it: that would only have
-    /// more wait.
+    /// Sets how many of the used bytes wait for replicas. Nothing is evicted for them: that would
+    /// only make them more.
     pub fn set_unsent(&self, bytes: u64) {
         self.unsent.store(bytes, Ordering::Relaxed);
     }
 
-    /// So much more is about to wait for replicas; the next [`MemoryGuard::set_unsent`] is exact.
+    /// Adds bytes that are about to wait for replicas; the next [`MemoryGuard::set_unsent`] is
+    /// exact.
     pub fn add_unsent(&self, bytes: u64) {
         self.unsent.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -92,7 +94,7 @@ impl MemoryGuard {
         self.unsent.load(Ordering::Relaxed)
     }
 
-    /// What was used before there was data.
+    /// The bytes used before there was data.
     pub fn at_startup(&self) -> u64 {
         self.startup
     }
@@ -102,8 +104,8 @@ impl MemoryGuard {
         self.cgroup_limit
     }
 
-    /// Whether there is no room now. So much of what is used does not count against `maxmemory`;
-    /// the kernel counts it.
+    /// Whether memory is full. `not_counted` bytes do not count against `maxmemory`, but they do
+    /// against the cgroup's limit.
     #[inline]
     pub fn is_full(&self, maxmemory: u64, not_counted: impl Fn() -> u64) -> bool {
         let group_most = match self.group_most.load(Ordering::Relaxed) {
@@ -118,19 +120,20 @@ impl MemoryGuard {
         used > group_most || used > most && used.saturating_sub(not_counted()) > most
     }
 
-    /// Whether resident memory is above what the cgroup lets it be: nothing evicted helps soon.
+    /// Whether resident memory is above the cgroup's limit: evicting does not help soon.
     pub fn is_group_full(&self) -> bool {
         self.group_most.load(Ordering::Relaxed) == 0
     }
 
-    /// What may be used before something is evicted. Resident memory is no measure of that: it
-    /// falls only long after.
+    /// The most bytes that may be used before keys are evicted. Resident memory does not count
+    /// here: it falls only long after an eviction.
     pub fn most_evictable(&self, maxmemory: u64) -> u64 {
         let most = if maxmemory > 0 { maxmemory } else { u64::MAX };
         most.min(self.cgroup_limit.map_or(u64::MAX, |limit| percent(CGROUP_PERCENT, limit)))
     }
 
-    /// What the cgroup lets `used` be, by a look of this thread while the last one said it was far.
+    /// The limit of the cgroup for `used`, by this thread's own look while the last one found it
+    /// far away.
     #[inline]
     fn far_most(&self, limit: u64) -> u64 {
         let taken = pantala_memory::allocated_by_this_thread();
@@ -146,8 +149,8 @@ impl MemoryGuard {
         most
     }
 
-    /// Compares resident memory with the cgroup's limit, from a background thread; how long it may
-    /// sleep until the next look.
+    /// Compares resident memory with the cgroup's limit, on a background thread; returns how long
+    /// that may sleep until the next look.
     pub fn look(&self) -> Duration {
         let Some(limit) = self.cgroup_limit else { return NO_LOOK };
         let resident = rss_bytes();

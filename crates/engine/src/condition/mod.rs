@@ -1,23 +1,23 @@
-//! In which condition the server is: whether it loads, is paused, full or about to stop.
+//! The condition of the server: whether it loads, is paused, full or about to stop.
 //!
 //! ```text
 //! lasting states --+
 //! memory  full? ---+--> States of a turn --> rules (`states`): may this command run now?
 //! pause   until? --+
 //!
-//! redirection  asked for the few who follow: where a replica sends them
-//! eviction   makes room, so that memory is not full
-//! shutdown   asked by loops: whether to go on at all
-//! switches   asked by what works unasked: whether DEBUG has told it to rest
+//! redirection  where a replica sends clients with CLIENT CAPA REDIRECT
+//! eviction     makes room, so that memory is not full
+//! shutdown     asked by loops: whether to go on at all
+//! switches     asked by background work: whether DEBUG has stopped it
 //! ```
 //!
 //! Invariants
-//! 1. Every part is changed through `&self` by any thread and read without a lock. A turn looks
-//!    once, at its beginning, and ends as it began.
-//! 2. Nothing here knows a key or a client; what has to happen when a part changes (the paused are
-//!    woken, expired keys hidden) is done by who changes it.
+//! 1. Every part is changed through `&self` by any thread and read without a lock. A turn reads
+//!    them once, at its beginning, and keeps what it has read.
+//! 2. Nothing here knows a key or a client; the caller that changes a part does what has to follow
+//!    (unparking paused connections, hiding expired keys).
 //!
-//! Not here: what a state refuses to whom (`states`). Tests: each part's own.
+//! Not here: which commands a state refuses (`states`). Tests: each part's own.
 
 pub mod eviction;
 pub mod memory;
@@ -40,27 +40,27 @@ use switches::Switches;
 /// The condition of the server: loading, paused, full, stopping. Read by every turn without a lock.
 #[derive(Default)]
 pub struct Condition {
-    /// States that begin and end by themselves.
+    /// The states that begin and end explicitly.
     pub lasting: LastingStates,
     /// CLIENT PAUSE.
     pub pause: Pause,
-    /// How much memory is used, and how much may be.
+    /// Memory use and its limits.
     pub memory: MemoryGuard,
-    /// Of that, what clients are just being told.
+    /// Bytes that clients are just being told.
     pub told: OnTheWay,
-    /// For how long it was more.
+    /// The times above the memory limit.
     pub exceeded: Exceeded,
-    /// Where clients of a replica are sent.
+    /// Where a replica sends redirected clients.
     pub redirection: Redirection,
     /// Whether the server stops.
     pub shutdown: Shutdown,
-    /// What DEBUG has turned off or on.
+    /// What DEBUG has switched off or on.
     pub switches: Switches,
 }
 
 impl Condition {
-    /// The states of this moment (monotonic, microseconds), with this limit of memory, for which
-    /// so much does not count.
+    /// The states at the time `now_us` (monotonic, microseconds), with this memory limit, against
+    /// which `not_counted` bytes do not count.
     #[inline]
     pub fn states(&self, most_bytes: u64, not_counted: impl Fn() -> u64, now_us: u64) -> States {
         let mut states = self.lasting.now();

@@ -1,8 +1,9 @@
-//! What clients are told and have not been sent yet, or only just.
+//! Bytes of invalidations that clients were told and not sent yet, or only just.
 //!
-//! A key that is evicted is told to everybody who tracks it. Until that is sent it counts as used,
-//! and would have the next key evicted, which is told in its turn. So what was told lately is not
-//! counted. Time ends that: a client that does not read what it is told counts like any other.
+//! The eviction of a key is told to every client that tracks it. Until that is sent it counts as
+//! used memory, and would cause the next eviction, which is told in its turn. So recent
+//! invalidations are not counted. This ends with time: of a client that does not read, the output
+//! counts like any other.
 //!
 //! ```text
 //! |--- before ---|--- current --|      not counted: what was told in both
@@ -13,7 +14,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What was told counts after one to two of these.
+/// Invalidations begin to count after one to two of these periods, in microseconds.
 const PERIOD_US: u64 = 20_000;
 
 /// Bytes told to clients in the current and the last period. Threads that add at the border of two
@@ -26,7 +27,7 @@ pub struct OnTheWay {
 }
 
 impl OnTheWay {
-    /// So many bytes are told now (monotonic, microseconds).
+    /// Adds bytes that are told at this time (monotonic, microseconds).
     pub fn add(&self, bytes: u64, now_us: u64) {
         let period = now_us / PERIOD_US;
         let last = self.period.swap(period, Ordering::Relaxed);
@@ -38,7 +39,7 @@ impl OnTheWay {
         self.current.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// What was told lately, in bytes.
+    /// The bytes told in the current and the previous period.
     pub fn bytes(&self, now_us: u64) -> u64 {
         let current = self.current.load(Ordering::Relaxed);
         match (now_us / PERIOD_US).saturating_sub(self.period.load(Ordering::Relaxed)) {

@@ -1,7 +1,7 @@
-//! CLIENT PAUSE: until when which commands wait.
+//! CLIENT PAUSE: which commands wait, and until when.
 //!
-//! While anything is paused the data does not change: keys whose time is over are not seen, but
-//! stay until the pause is over (`HideReason`).
+//! While a pause is in force the data do not change: expired keys are hidden, and removed only
+//! after it (`HideReason`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pantala_keyspace::{HideReason, Keyspace};
 
-/// What CLIENT PAUSE holds back.
+/// The commands that CLIENT PAUSE holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paused {
     /// Nothing.
@@ -20,16 +20,16 @@ pub enum Paused {
     All,
 }
 
-/// The end of the pause in microseconds, shifted, with one bit for what is paused; 0: no pause.
+/// The end of the pause (monotonic, microseconds), shifted, with one bit for the kind; 0: no pause.
 #[derive(Default)]
 pub struct Pause {
     word: AtomicU64,
-    /// Held while a pause begins or ends, so that the keyspace hears of both in their order.
+    /// Held while a pause begins or ends, so that the keyspace is told of both in order.
     changing: Mutex<()>,
 }
 
 const WRITES_ONLY: u64 = 1;
-/// The latest end there can be: some 292,000 years.
+/// The latest end possible: some 292,000 years.
 const LAST_US: u64 = u64::MAX >> 1;
 
 impl Pause {
@@ -58,8 +58,8 @@ impl Pause {
         space.hide_expired(HideReason::Paused, false);
     }
 
-    /// Whether a pause was set and its time is over: then it is taken away, and the one caller who
-    /// is told so wakes the paused.
+    /// Ends the pause if its time is over. True for one caller only, which then unparks the paused
+    /// connections.
     #[inline]
     pub fn take_over(&self, space: &Keyspace, now_us: u64) -> bool {
         self.is_over(now_us) && self.end_if_over(space, now_us)
@@ -86,7 +86,7 @@ impl Pause {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is paused at this time.
+    /// The commands that are held back at this time.
     #[inline]
     pub fn state(&self, now_us: u64) -> Paused {
         let word = self.word.load(Ordering::Relaxed);
@@ -100,7 +100,7 @@ impl Pause {
         }
     }
 
-    /// How long it still lasts; `None` if there is none. The clock is read only if there is one.
+    /// The remaining time; `None` without a pause. The clock is read only if there is one.
     pub fn ends_in(&self, clock: impl FnOnce() -> u64) -> Option<Duration> {
         let word = self.word.load(Ordering::Relaxed);
         if word == 0 {

@@ -1,18 +1,18 @@
-//! Where a replica sends clients that follow redirections (CLIENT CAPA REDIRECT).
+//! Where a replica sends clients with CLIENT CAPA REDIRECT.
 //!
-//! Only their commands look here. Tests: compat/replication (`redirections`).
+//! Read only for their commands. Tests: compat/replication (`redirections`).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where they are sent.
+/// The target of redirections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Target {
-    /// Nowhere: this server is a primary.
+    /// None: this server is a primary.
     #[default]
     Here,
-    /// They wait: the role is being handed over.
+    /// Clients wait: the role is being handed over.
     Soon,
-    /// To this host and port.
+    /// This host and port.
     There(Arc<str>),
 }
 
@@ -21,12 +21,12 @@ pub enum Target {
 pub struct Redirection(Mutex<Target>);
 
 impl Redirection {
-    /// They are sent there from now on.
+    /// Sets the target.
     pub fn set(&self, target: Target) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = target;
     }
 
-    /// Where they are sent now.
+    /// The target now.
     pub fn target(&self) -> Target {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,16 +1,16 @@
-//! Stopping, in stages.
+//! Shutdown, in stages.
 //!
 //! ```text
 //! running --prepare--> preparing --begin--> final
 //!    ^                     |
-//!    '--------give up------'      what had to be done before has failed, or ABORT
+//!    '--------give up------'      preparations have failed, or ABORT
 //! running --begin--> final
 //! ```
 //!
 //! Invariants
-//! 1. Final is for ever, whoever says so. Then nothing new is served.
-//! 2. One prepares at a time. While somebody does, changes of data wait: what was acknowledged is
-//!    in what is saved.
+//! 1. Final is for ever, whichever thread sets it. From then on nothing new is served.
+//! 2. Only one thread prepares at a time. Meanwhile writes wait, so what was acknowledged is in
+//!    what is saved.
 //!
 //! Not here: what is done before (the server saves). Tests: at the foot.
 
@@ -22,18 +22,19 @@ const RUNNING: u32 = 0;
 const PREPARING: u32 = 1;
 const FINAL: u32 = 2;
 
-/// Whether the server runs or stops; `main` waits here.
+/// The stage of the shutdown; `main` waits here.
 #[derive(Default)]
 pub struct Shutdown {
     state: AtomicU32,
     changed: Condvar,
-    /// Whether whoever prepares is to give up.
+    /// The preparing thread is to give up.
     is_aborted: Mutex<bool>,
-    /// When whoever prepares waits for replicas no more (monotonic, microseconds); 0: for none.
+    /// Until when the preparing thread waits for replicas (monotonic, microseconds); 0: it does
+    /// not.
     replicas_until_us: AtomicU64,
 }
 
-/// The right to prepare; dropped, the server runs on, unless it stops.
+/// The right to prepare. When it is dropped the server runs on, unless it has stopped.
 pub struct Preparing<'s>(&'s Shutdown);
 
 impl Shutdown {
@@ -41,14 +42,14 @@ impl Shutdown {
         self.is_aborted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server is to stop: nothing new is served.
+    /// Stops the server: nothing new is served.
     pub fn begin(&self) {
         let _held = self.lock();
         self.state.store(FINAL, Ordering::Release);
         self.changed.notify_all();
     }
 
-    /// Begins to prepare; `None`: somebody does already, or it stops.
+    /// Begins to prepare; `None`: another thread does already, or the server stops.
     pub fn prepare(&self) -> Option<Preparing<'_>> {
         let mut is_aborted = self.lock();
         if self.state.load(Ordering::Acquire) != RUNNING {
@@ -59,7 +60,7 @@ impl Shutdown {
         Some(Preparing(self))
     }
 
-    /// Whoever prepares is to give up; whether somebody does.
+    /// Tells the preparing thread to give up; false if there is none.
     pub fn abort(&self) -> bool {
         let mut is_aborted = self.lock();
         let is_preparing = self.is_preparing();
@@ -74,7 +75,7 @@ impl Shutdown {
         (until_us != 0 && self.is_preparing()).then_some(until_us)
     }
 
-    /// Whether somebody prepares.
+    /// Whether a thread prepares.
     pub fn is_preparing(&self) -> bool {
         self.state.load(Ordering::Acquire) == PREPARING
     }
@@ -90,13 +91,13 @@ impl Shutdown {
         self.wait_while(|state| state != FINAL);
     }
 
-    /// Waits until nobody prepares; whether the server stops.
+    /// Waits until no thread prepares; whether the server stops.
     pub fn wait_for_preparing(&self) -> bool {
         self.wait_while(|state| state == PREPARING);
         self.is_final()
     }
 
-    /// Sleeps so long at most, or until something changes; whether the server is to stop.
+    /// Sleeps for `at_most`, or until something changes; whether the server is to stop.
     pub fn pause_for(&self, at_most: Duration) -> bool {
         let held = self.lock();
         if !self.is_final() {
@@ -105,7 +106,7 @@ impl Shutdown {
         self.is_final()
     }
 
-    /// Wakes who sleeps.
+    /// Wakes sleeping threads.
     pub fn wake(&self) {
         let _held = self.lock();
         self.changed.notify_all();
@@ -120,12 +121,12 @@ impl Shutdown {
 }
 
 impl Preparing<'_> {
-    /// Replicas are waited for until then (monotonic, microseconds).
+    /// Notes until when replicas are waited for (monotonic, microseconds).
     pub fn wait_for_replicas(&self, until_us: u64) {
         self.0.replicas_until_us.store(until_us, Ordering::Relaxed);
     }
 
-    /// Whether it is to give up.
+    /// Whether this thread is to give up.
     pub fn is_aborted(&self) -> bool {
         *self.0.lock()
     }

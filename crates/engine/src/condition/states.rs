@@ -1,12 +1,11 @@
-//! States of the server in which it refuses some commands: one list, in the order in which they are
-//! looked at.
+//! States of the server in which it refuses some commands: one list, in the order of checking.
 //!
-//! A turn has all of them in one word ([`States`]), so that a command on a server that refuses
-//! nothing costs one comparison.
+//! A turn has all of them in one word ([`States`]), so that on a server that refuses nothing a
+//! command costs one comparison.
 //!
 //! Invariants
-//! 1. Each rule says by flags of the command's row whom it concerns; no name is compared.
-//! 2. Whether memory is full, and what CLIENT PAUSE holds back, is asked once a turn, in
+//! 1. Each rule selects commands by the flags of their rows; no name is compared.
+//! 2. Whether memory is full, and what CLIENT PAUSE holds back, is determined once a turn, in
 //!    `Engine::states`.
 //!
 //! Tests: at the foot; compat/transcripts (maxmemory, client/pause).
@@ -15,22 +14,22 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use pantala_commands::{ClientError, Flags, error};
 
-/// Some of the states.
+/// A set of states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct States(u32);
 
 impl States {
     /// None: nothing is refused.
     pub const NONE: States = States(0);
-    /// Memory is full (`maxmemory`, or what the control group has).
+    /// Memory is full (`maxmemory`, or the cgroup's limit).
     pub const FULL: States = States(1 << 0);
-    /// What was acknowledged could not be kept: the journal failed.
+    /// Acknowledged writes could not be kept: the journal has failed.
     pub const UNKEPT: States = States(1 << 1);
     /// Too few replicas follow (`min-replicas-to-write`).
     pub const TOO_FEW_REPLICAS: States = States(1 << 2);
-    /// It follows a primary (`replica-read-only`).
+    /// The server is a read-only replica (`replica-read-only`).
     pub const READ_ONLY: States = States(1 << 3);
-    /// It follows a primary that it has lost (`replica-serve-stale-data no`).
+    /// The server is a replica that has lost its primary (`replica-serve-stale-data no`).
     pub const STALE: States = States(1 << 4);
     /// Data is being loaded.
     pub const LOADING: States = States(1 << 5);
@@ -42,39 +41,39 @@ impl States {
     pub const UNSAVED: States = States(1 << 8);
     /// The append-only file could not be written.
     pub const UNWRITTEN: States = States(1 << 9);
-    /// So much is to be written to the append-only file that writes wait for it.
+    /// So much waits to be written to the append-only file that writes have to wait.
     pub const JOURNAL_FULL: States = States(1 << 10);
-    /// It follows a primary, which sees to it that data has room (`replica-ignore-maxmemory`).
+    /// The server is a replica whose primary cares for memory (`replica-ignore-maxmemory`).
     pub const UNLIMITED: States = States(1 << 11);
-    /// Data is being loaded beside what there is, which it replaces at once.
+    /// Data is being loaded beside the present data, which it will replace.
     pub const LOADING_BESIDE: States = States(1 << 12);
-    /// A replica follows that is no Pantala (`repl-refuse-unknown`).
+    /// A replica that is no Pantala follows (`repl-refuse-unknown`).
     pub const OTHERS_FOLLOW: States = States(1 << 13);
-    /// A replica follows that is neither a Pantala nor a Valkey (the same).
+    /// A replica that is neither Pantala nor Valkey follows (`repl-refuse-unknown`).
     pub const OLD_FOLLOW: States = States(1 << 14);
 
-    /// Those of either.
+    /// The union of both sets.
     pub const fn and(self, more: States) -> States {
         States(self.0 | more.0)
     }
 
-    /// Those that are not among `others`.
+    /// The states that are not in `others`.
     pub const fn without(self, others: States) -> States {
         States(self.0 & !others.0)
     }
 
-    /// Whether any of `states` is among them.
+    /// Whether it contains any of `states`.
     pub const fn has(self, states: States) -> bool {
         self.0 & states.0 != 0
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     #[inline]
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Why a command is refused, by what its row says, or for a transaction all rows together.
+    /// Why a command with these flags is refused, if it is.
     #[cold]
     pub fn refusal(self, concerns: Concerned) -> Option<&'static Answer> {
         let rules = RULES.iter().filter(|rule| self.has(rule.state));
@@ -88,32 +87,32 @@ impl States {
     }
 }
 
-/// Whom a refusal concerns: one command, or those of a transaction together.
+/// The flags of a command, or those of a transaction's commands together.
 #[derive(Clone, Copy)]
 pub struct Concerned {
-    /// What one of them has at least.
+    /// The flags that at least one of them has.
     pub some: Flags,
-    /// What all of them have.
+    /// The flags that all of them have.
     pub all: Flags,
 }
 
 impl Concerned {
-    /// One command.
+    /// One command with these flags.
     #[inline]
     pub const fn one(flags: Flags) -> Self {
         Concerned { some: flags, all: flags }
     }
 }
 
-/// What a refused command is told.
+/// The answer to a refused command.
 pub enum Answer {
     /// An error.
     Error(ClientError),
-    /// It waits until the state is over.
+    /// None yet: it waits until the state ends.
     Wait,
 }
 
-/// Commands with one of these flags, or without any of them.
+/// Selects commands that have one of these flags, or none of them.
 #[derive(Clone, Copy)]
 enum Whom {
     With(Flags),
@@ -126,7 +125,7 @@ struct Rule {
     answer: Answer,
 }
 
-/// What CLIENT PAUSE holds back.
+/// The states of CLIENT PAUSE.
 pub const PAUSED: States = States::PAUSED_WRITES.and(States::PAUSED_ALL);
 
 const CHANGES: Flags = Flags::WRITE.and(Flags::MAY_REPLICATE);
@@ -196,22 +195,22 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// The states that begin and end by themselves; those of memory and CLIENT PAUSE are asked for.
+/// The states that begin and end explicitly; those of memory and CLIENT PAUSE are computed.
 #[derive(Default)]
 pub struct LastingStates(AtomicU32);
 
 impl LastingStates {
-    /// The server is in this state from now on. A turn under way ends as it began.
+    /// Enters a state. A turn under way is not affected.
     pub fn begin(&self, state: States) {
         self.0.fetch_or(state.0, Ordering::AcqRel);
     }
 
-    /// It is no more.
+    /// Leaves a state.
     pub fn end(&self, state: States) {
         self.0.fetch_and(!state.0, Ordering::AcqRel);
     }
 
-    /// Those of this moment.
+    /// The states in force.
     #[inline]
     pub fn now(&self) -> States {
         States(self.0.load(Ordering::Relaxed))

@@ -1,8 +1,8 @@
-//! What DEBUG turns off or on, for tests.
+//! Switches that DEBUG sets, for tests.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// One of them: off at the start, on by any thread.
+/// One switch: off at the start.
 #[derive(Default)]
 pub struct Switch(AtomicBool);
 
@@ -21,16 +21,16 @@ impl Switch {
 /// All of them.
 #[derive(Default)]
 pub struct Switches {
-    /// SET-ACTIVE-EXPIRE 0: expired keys stay until somebody meets them.
+    /// SET-ACTIVE-EXPIRE 0: expired keys stay until a command meets them.
     pub no_sweep: Switch,
-    /// PAUSE-CRON 1: nothing is done that no client has asked for.
+    /// PAUSE-CRON 1: no background work that no client has asked for.
     pub no_housekeeping: Switch,
     /// SET-DISABLE-DENY-SCRIPTS 1: scripts may call DEBUG.
     pub scripts_may_debug: Switch,
 }
 
 impl Switches {
-    /// Whether the sweep of expired keys rests.
+    /// Whether the expiry sweep is stopped.
     pub fn does_sweep_rest(&self) -> bool {
         self.no_sweep.is_on() || self.no_housekeeping.is_on()
     }

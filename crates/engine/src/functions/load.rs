@@ -1,4 +1,4 @@
-//! FUNCTION LOAD and RESTORE: a library's code is run to see what it registers.
+//! FUNCTION LOAD and RESTORE: a library's code is run to learn what it registers.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use pantala_scripting::{Abort, ErrorText, Header, Host, Level, Libraries, Librar
 use super::store::{Kept, keep};
 use crate::engine::Engine;
 
-/// A library's code may run for so long while it is loaded.
+/// The longest time that a library's code may run while it is loaded, in milliseconds.
 pub const MOST_MS: u64 = 500;
-/// While it is loaded, a library may take so much memory.
+/// The most memory that a library may use while it is loaded, in bytes.
 const MOST_BYTES: usize = 64 << 20;
 
 const BAD_POLICY: ClientError = ClientError::text(
@@ -35,7 +35,7 @@ pub(super) fn load(call: &mut Call<'_, '_>) -> Done {
     let engine = Engine::of(call);
     let header = Header::parse(code).map_err(ClientError::bytes)?;
     if !replace {
-        // Told before the code runs, as the reference does.
+        // Reported before the code runs, as the reference does.
         engine.functions.current().check_absent(&header.name).map_err(ClientError::bytes)?;
     }
     let library = examine(header, code).map_err(ClientError::bytes)?;
@@ -75,10 +75,10 @@ pub(super) fn restore(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Puts the libraries of these codes beside those there are, or in their place.
+/// Adds the libraries of these codes; with `replaces`, in the place of those with the same names.
 ///
 /// # Errors
-/// One of the codes is refused, in these words; none is there then.
+/// The text of the error: one of the codes is refused, and none is loaded.
 pub fn load_libraries(engine: &Engine, codes: &[Vec<u8>], replaces: bool) -> Result<(), ErrorText> {
     let libraries = examine_all(codes)?;
     engine.change_functions(|now: &Libraries<Kept>| now.merged(&libraries, replaces, keep))
@@ -87,7 +87,7 @@ pub fn load_libraries(engine: &Engine, codes: &[Vec<u8>], replaces: bool) -> Res
 /// The libraries of these codes.
 ///
 /// # Errors
-/// One of the codes is refused, in these words.
+/// The text of the error: one of the codes is refused.
 pub fn libraries_of(codes: &[Vec<u8>]) -> Result<Libraries<Kept>, ErrorText> {
     Libraries::default().merged(&examine_all(codes)?, false, keep)
 }
@@ -106,7 +106,7 @@ fn told(fault: Fault) -> ClientError {
     })
 }
 
-/// Runs a library's code, to see what it registers.
+/// Runs a library's code, to learn what it registers.
 fn examine(header: Header, code: &[u8]) -> Result<Arc<Library>, ErrorText> {
     let limits = VmLimits { memory_bytes: MOST_BYTES, ..VmLimits::default() };
     let until_us = monotonic_us() + MOST_MS * 1000;
@@ -121,7 +121,7 @@ fn examine(header: Header, code: &[u8]) -> Result<Arc<Library>, ErrorText> {
 
 /// The server, as a library sees it while it is loaded.
 struct Loading {
-    /// Until when it may run (monotonic); 0 once the time was over.
+    /// Until when it may run (monotonic); 0 once its time was over.
     until_us: u64,
 }
 

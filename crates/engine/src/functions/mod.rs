@@ -1,15 +1,15 @@
-//! FUNCTION: libraries of functions. FCALL's rows stand here, too; what runs them is `scripts`.
+//! FUNCTION: libraries of functions. The rows of FCALL are here, too; `scripts` runs them.
 //!
 //! ```text
-//! LOAD, RESTORE   (slow lane) run the code once, to see what it registers --> a new state
+//! LOAD, RESTORE   (slow lane) run the code once, to learn what it registers --> a new state
 //! FCALL           the state that this thread knows --> the function --> `scripts` runs it
 //! ```
 //!
-//! 1. There is one current state of all libraries (`Functions`), replaced as a whole; a function
-//!    that runs keeps the state it was found in.
-//! 2. A library's code runs in an interpreter of its own while it is loaded, for at most
-//!    [`load::MOST_MS`]; it can ask the server for nothing but lines in the log.
-//! 3. All libraries of a RESTORE are there at once, or none.
+//! 1. There is one current state of all libraries (`Functions`), replaced as a whole; a running
+//!    function keeps the state it was found in.
+//! 2. While it is loaded a library's code runs in an interpreter of its own, for at most
+//!    [`load::MOST_MS`]; it can ask the server for nothing except log lines.
+//! 3. All libraries of a RESTORE become visible at once, or none.
 //!
 //! Not here: what a library is and which names clash (`pantala_scripting::library`), DUMP's bytes
 //! (`pantala_rdb::functions`). Tests: compat/transcripts/functions, compat/clients/dump.py.
@@ -51,7 +51,7 @@ const fn sub(name: &'static str, handler: pantala_commands::Handler) -> Command 
     Command::new(name, handler, Group::Scripting).of("FUNCTION").since("7.0.0")
 }
 
-/// What changes libraries. Outside the gate: it takes nothing of the keyspace.
+/// Flags of commands that change libraries. Outside the gate: they take nothing of the keyspace.
 const CHANGES: Flags = Flags::NOSCRIPT.and(Flags::WRITE);
 const LOADS: Flags = CHANGES.and(Flags::DENYOOM).and(Flags::LANE).and(Flags::OUTSIDE);
 
@@ -122,8 +122,8 @@ const HAVE_WRITTEN: ClientError = ClientError::text(
 const FLUSH_MODE: ClientError =
     ClientError::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
 
-/// Changes of libraries are recorded in the order in which they happen: all of them hold one
-/// partition, whose stamp orders them. In a transaction, which waits for nothing, it may be busy.
+/// Takes the partition whose stamp orders the records of library changes. In a transaction, which
+/// cannot wait, it may be busy.
 fn hold_order(call: &mut Call<'_, '_>) -> Done {
     match call.is_recorded() && !call.keys.reach(0) && call.may_wait {
         true => Err(Busy(PartitionId::of(0)).into()),
@@ -140,7 +140,7 @@ fn delete(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The old state is freed by the last thread that knows it, whatever the mode.
+/// The last thread that knows the old state frees it, in either mode.
 fn flush(call: &mut Call<'_, '_>) -> Done {
     match &call.args[2..] {
         [] => {}

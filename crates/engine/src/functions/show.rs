@@ -62,7 +62,7 @@ fn show(reply: &mut Reply<'_>, library: &Library, with_code: bool) {
     }
 }
 
-/// Of several that run, the one that has run longest.
+/// FUNCTION STATS. If several functions run, the one that has run longest is shown.
 pub(super) fn stats(call: &mut Call<'_, '_>) -> Done {
     let engine = Engine::of(call);
     let libraries = engine.functions.current();

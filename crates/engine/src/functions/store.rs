@@ -1,7 +1,7 @@
-//! The current state of all libraries, and what each thread knows of it.
+//! The current state of all libraries, and each thread's copy of it.
 //!
-//! FCALL looks into the state its thread has, which is exchanged when the version has changed: so
-//! calls share nothing but a line that is only read.
+//! FCALL uses its thread's copy, which is exchanged when the version has changed: so calls share
+//! only a cache line that is read.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use pantala_scripting::{Libraries, Library, Registered};
 
 use crate::scripts::known::Known;
 
-/// What is kept for a function: itself, and how it went so far.
+/// A function with the history of its runs.
 pub type Kept = Arc<Known>;
 
 /// The libraries of functions in force, and their version. Threads keep a copy and exchange it when
@@ -25,10 +25,10 @@ pub struct Functions {
 
 const NOT_FOUND: ClientError = ClientError::text("ERR Function not found");
 
-/// What a thread knows.
+/// A thread's copy.
 #[derive(Default)]
 struct Here {
-    /// Of which server: tests have several in one thread.
+    /// The address of the server's store: tests have several in one thread.
     server: usize,
     version: u64,
     libraries: Arc<Libraries<Kept>>,
@@ -39,7 +39,7 @@ thread_local! {
 }
 
 impl Functions {
-    /// The state now. It stays as it is, whatever is loaded later.
+    /// The present state. It never changes; loading makes another one.
     pub fn current(&self) -> Arc<Libraries<Kept>> {
         Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -58,12 +58,12 @@ impl Functions {
         })
     }
 
-    /// Changes with every change of a library.
+    /// The version, which changes with every change of a library.
     fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Puts what `change` makes of the current state in its place. Nothing changes on an error.
+    /// Replaces the state by what `change` makes of it. Nothing changes on an error.
     ///
     /// # Errors
     /// Those of `change`.
@@ -74,7 +74,7 @@ impl Functions {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let next = Arc::new(change(&current)?);
         let before = std::mem::replace(&mut *current, next);
-        // Behind the change: who sees the new version finds the new state, or a later one.
+        // After the change: a thread that sees the new version finds the new state, or a later one.
         self.version.fetch_add(1, Ordering::Release);
         drop(current);
         drop(before);
@@ -82,7 +82,7 @@ impl Functions {
     }
 }
 
-/// What is kept for a function of a library.
+/// A function of a library, without a history.
 pub fn keep(library: &Arc<Library>, function: &Registered) -> Kept {
     Arc::new(Known::function(Arc::clone(library), &function.name, function.flags))
 }

@@ -1,4 +1,4 @@
-//! Publishers wait while much lies in a worker's queue.
+//! Back-pressure: publishers wait while a worker's queue is long.
 
 use std::sync::atomic::Ordering;
 
@@ -20,14 +20,14 @@ impl PubSub {
         self.crowded.load(Ordering::Relaxed) > 0
     }
 
-    /// Too much lies with a worker: publishers have to wait.
+    /// Makes publishers wait: a worker's queue is too long.
     pub fn crowd(&self, subscribers: &WorkerSubscribers) {
         if subscribers.become_crowded() {
             self.crowded.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Lets publishers go on, if enough of a worker's messages were delivered.
+    /// Lets publishers go on if enough of a worker's messages were delivered.
     pub fn relieve(&self, subscribers: &WorkerSubscribers) {
         if let Some(tickets) = subscribers.relieve() {
             self.crowded.fetch_sub(1, Ordering::Relaxed);
@@ -35,10 +35,10 @@ impl PubSub {
         }
     }
 
-    /// A publisher waits until a long queue is shorter.
+    /// Parks a publisher until a long queue is shorter.
     ///
     /// # Errors
-    /// None is long: the ticket comes back.
+    /// None is long: the ticket is returned.
     pub fn wait(&self, ticket: Ticket) -> Result<(), Ticket> {
         self.subscribers
             .iter()

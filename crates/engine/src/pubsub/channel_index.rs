@@ -1,9 +1,8 @@
-//! Which workers have subscribers of a name, and how many.
+//! The index of channels: which workers have subscribers of a name, and how many.
 //!
-//! Every PUBLISH reads it, so it is cut into stripes: a publisher takes one of them for reading,
-//! and keeps it until its message lies with all workers that have subscribers. So to every other
-//! thread a message is published at one moment: whoever has subscribed before that is counted and
-//! gets it, and nobody else.
+//! Every PUBLISH reads it, so it is cut into stripes: a publisher locks one of them for reading
+//! until its message is in the queues of all workers with subscribers. So a message is published at
+//! one moment: connections that subscribed before are counted and get it, and no others.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -13,15 +12,15 @@ use smallvec::SmallVec;
 use super::indexed_list::IndexedList;
 use super::name::Name;
 
-/// Subscribers of one name, by worker; only workers that have some.
+/// The number of subscribers of one name at each worker that has some.
 pub type Spread = SmallVec<[(u16, u32); 2]>;
 
-/// A part of the names.
+/// One stripe: a part of the names.
 #[derive(Default)]
 pub struct Stripe {
-    /// The names and who has subscribed to them.
+    /// The names with their subscribers.
     pub names: IndexedList<Name, Spread>,
-    /// Counts every change. A message carries it, and reaches those who came no later.
+    /// Counts changes. A message carries the count, and reaches subscribers that came no later.
     pub changes: u64,
 }
 
@@ -37,7 +36,7 @@ pub struct ChannelIndex {
 }
 
 impl ChannelIndex {
-    /// With so many stripes, a power of two.
+    /// An index with this many stripes, a power of two.
     pub fn new(stripe_count: usize) -> Self {
         let stripes = (0..stripe_count).map(|_| Cell::default()).collect();
         ChannelIndex { stripes, count: AtomicUsize::new(0) }
@@ -60,7 +59,7 @@ impl ChannelIndex {
         self.cell(hash).0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All stripes, in order; nobody publishes while they are held.
+    /// All stripes, in order; nothing is published while they are held.
     pub fn write_all(&self) -> Vec<RwLockWriteGuard<'_, Stripe>> {
         let cells = self.stripes.iter();
         cells.map(|cell| cell.0.write().unwrap_or_else(PoisonError::into_inner)).collect()
@@ -74,13 +73,13 @@ impl ChannelIndex {
         }
     }
 
-    /// Where the stripe of a hash stands among all of them.
+    /// The index of the stripe of a hash.
     pub fn stripe_of(&self, hash: u64) -> usize {
-        // The low bits choose the place inside the stripe.
+        // The low bits choose the slot inside the stripe.
         (hash >> 48) as usize & (self.stripes.len() - 1)
     }
 
-    /// One subscriber more of a name at a worker; the name as it is kept, and the moment.
+    /// Adds a subscriber of a name at a worker; returns the shared name and the count of changes.
     pub fn join(&self, stripe: &mut Stripe, hash: u64, name: &[u8], worker: u16) -> (Name, u64) {
         stripe.changes += 1;
         let changes = stripe.changes;
@@ -100,7 +99,7 @@ impl ChannelIndex {
         (kept, changes)
     }
 
-    /// One subscriber less.
+    /// Removes a subscriber of a name at a worker.
     pub fn leave(&self, stripe: &mut Stripe, hash: u64, name: &[u8], worker: u16) {
         stripe.changes += 1;
         let Some(spread) = stripe.names.get_mut(hash, Name::is(name)) else { return };
@@ -121,7 +120,7 @@ impl ChannelIndex {
     }
 }
 
-/// All subscribers of one name.
+/// The total number of subscribers of a name.
 pub fn total(spread: &Spread) -> usize {
     spread.iter().map(|(_, count)| *count as usize).sum()
 }

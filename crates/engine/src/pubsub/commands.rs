@@ -1,4 +1,4 @@
-//! SUBSCRIBE, PUBLISH and their kin. How messages travel stands in `crate::pubsub`.
+//! SUBSCRIBE, PUBLISH and their kin. How messages are delivered: `crate::pubsub`.
 //!
 //! Confirmations are pushes, one for each name; in RESP2 a push is an array.
 //!
@@ -14,17 +14,17 @@ use pantala_keyspace::Effect;
 use crate::engine::Engine;
 use crate::pubsub::Kind;
 
-/// With more channels than this PUBSUB CHANNELS runs on the slow lane.
+/// With more channels than this, PUBSUB CHANNELS runs on the slow lane;
 const WORKER_CHANNELS: usize = 10_000;
 
-/// With more subscriptions than this UNSUBSCRIBE without names runs there.
+/// with more subscriptions, UNSUBSCRIBE without names;
 const WORKER_SUBSCRIPTIONS: u32 = 4096;
-/// With more patterns than this PUBLISH, which tries them all, runs there.
+/// with more patterns, PUBLISH, which tries all of them.
 const WORKER_PATTERNS: usize = 4096;
-/// What a subscription costs beside its name.
+/// The bytes that a subscription takes beside its name.
 const SUBSCRIPTION_BYTES: usize = 96;
 
-/// A channel that clients of a cluster find as they find a key.
+/// A shard channel, which clients of a cluster locate like a key.
 const SLOT_CHANNEL: &[KeySpec] = &[KeySpec::one(1, KeyFlags::NOT_KEY)];
 const SLOT_CHANNELS: &[KeySpec] = &[KeySpec::range(1, -1, 1, KeyFlags::NOT_KEY)];
 
@@ -155,7 +155,7 @@ fn send(call: &mut Call<'_, '_>, kind: Kind) -> Done {
     let engine = Engine::of(call);
     call.record_for_replicas();
     if !call.may_wait {
-        // A transaction is told of at its end, together with what it has changed.
+        // In a transaction it is published at the end, together with the effects of its changes.
         let (channel, message) = (call.args[1].into(), call.args[2].into());
         let by_slot = kind == Kind::SlotChannel;
         call.keys.tell_later(Effect::Publish { channel, message, by_slot });
@@ -256,13 +256,13 @@ fn leave(call: &mut Call<'_, '_>, kind: Kind) -> Done {
     Ok(())
 }
 
-/// Whether it takes long to end them all.
+/// Whether ending all of them takes long.
 pub fn is_long(subscriptions: &Subscriptions) -> bool {
     let Subscriptions { channels, patterns, slot_channels, .. } = *subscriptions;
     channels.max(patterns).max(slot_channels) > WORKER_SUBSCRIPTIONS
 }
 
-/// One subscription more or less.
+/// Counts one subscription more or less.
 fn count(call: &mut Call<'_, '_>, kind: Kind, name: &[u8], change: i32) {
     let mut now = call.session.subscriptions;
     let counter = match kind {
@@ -276,7 +276,8 @@ fn count(call: &mut Call<'_, '_>, kind: Kind, name: &[u8], change: i32) {
     call.session.set_subscriptions(now);
 }
 
-/// One confirmation, with the number of subscriptions left: shard channels are counted alone.
+/// Writes one confirmation, with the number of subscriptions left: shard channels are counted
+/// separately.
 fn confirm(call: &mut Call<'_, '_>, kind: Kind, word: &[u8], name: Option<&[u8]>) {
     let now = call.session.subscriptions;
     let left = match kind {

@@ -1,7 +1,7 @@
-//! Keyspace notifications: what happens to keys, told on channels.
+//! Keyspace notifications: events of keys, published on channels.
 //!
-//! `__keyspace@0__:key` is told the name of the event, `__keyevent@0__:event` the key. The keyspace
-//! gathers what somebody wants to hear (`notify-keyspace-events`) with the partition locked and in
+//! `__keyspace@0__:key` gets the name of the event, `__keyevent@0__:event` the key. The keyspace
+//! collects the events that are wanted (`notify-keyspace-events`) with the partition locked and in
 //! order; see `pantala_keyspace::Effect`.
 //!
 //! Tests: compat/transcripts/notifications, compat's `events`.
@@ -17,12 +17,12 @@ use crate::pubsub::{Kind, PubSub, WakeSet};
 const BY_KEY: u8 = 1;
 const BY_EVENT: u8 = 2;
 
-/// On which channels events are told.
+/// Which of the two kinds of channels are used.
 #[derive(Default)]
 pub struct Events(AtomicU8);
 
 impl Events {
-    /// The letters K and E.
+    /// Reads the letters K and E.
     pub fn configure(&self, settings: &Settings) {
         let has =
             |letter, bit| if settings.notify_keyspace_events.contains(letter) { bit } else { 0 };

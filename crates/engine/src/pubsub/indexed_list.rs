@@ -1,17 +1,17 @@
-//! A list without duplicates: quick to go through, quick to find, add and remove in.
+//! A map that is quick to iterate, search and change.
 //!
-//! 1. The rows lie one after the other; a removed row's place is taken by the last.
-//! 2. Short lists are searched; long ones have an index from hashes to places.
-//! 3. Memory comes back when most rows have gone.
+//! 1. Rows are contiguous; the last row moves to the place of a removed one.
+//! 2. Short lists are searched linearly; long ones have an index from hashes to positions.
+//! 3. Memory is returned when most rows have been removed.
 //!
 //! Tests: at the foot.
 
 use hashbrown::HashTable;
 
-/// Lists up to this length are searched from end to end.
+/// Lists up to this length are searched linearly.
 const SEARCHED_ROWS: usize = 8;
 
-/// What a row is found by.
+/// The key of a row.
 pub trait Key: Eq {
     /// Its hash, the same at every call.
     fn hash(&self) -> u64;
@@ -45,13 +45,13 @@ impl<K: Key, V> IndexedList<K, V> {
         self.find(hash, fits).map(|at| &self.rows[at])
     }
 
-    /// The value of that row.
+    /// The value of the row with this hash that fits.
     pub fn get_mut(&mut self, hash: u64, fits: impl Fn(&K) -> bool) -> Option<&mut V> {
         let at = self.find(hash, fits)?;
         Some(&mut self.rows[at].1)
     }
 
-    /// Adds a row; none may have its key.
+    /// Adds a row; its key must be new.
     pub fn insert(&mut self, key: K, value: V) -> &mut V {
         let (at, hash) = (self.rows.len(), key.hash());
         if at == self.rows.capacity() && at < SEARCHED_ROWS {

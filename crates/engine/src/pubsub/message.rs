@@ -8,35 +8,36 @@ use pantala_protocol::Version;
 use super::Kind;
 use super::name::Name;
 
-/// A message as it is sent: one text for both protocol versions, which differ in its first byte.
+/// A message as it is sent: one text for both protocol versions, which differ in its first byte
+/// only.
 #[derive(Clone)]
 pub struct Frame {
-    /// `*3`, the kind of message, the channel, the message.
+    /// `*3`, the kind, the channel and the payload.
     bytes: Arc<Vec<u8>>,
-    /// Where the channel begins: what stands from there on is the same for subscribers of patterns.
+    /// Where the channel begins: from there on the text is the same for subscribers of patterns.
     channel_at: usize,
 }
 
 /// One message for one worker.
 pub struct Message {
-    /// What is sent.
+    /// The text that is sent.
     pub frame: Frame,
-    /// Of a channel or of a shard channel.
+    /// Whether it is of a channel or of a shard channel.
     pub kind: Kind,
     /// The hash of the channel.
     pub hash: u64,
-    /// The channel: where it stands in the frame.
+    /// Start and length of the channel in the frame.
     channel: (usize, usize),
-    /// Who subscribed to the channel later than this gets nothing.
+    /// Connections that subscribed to the channel after this moment do not get it.
     pub moment: u64,
-    /// There was no room for it: the connections it is meant for are closed.
+    /// The queue was full: the connections that should get it are closed.
     pub is_lost: bool,
-    /// Patterns that match, with such a moment each.
+    /// The patterns that match, each with such a moment.
     pub patterns: Option<Box<[(Name, u64)]>>,
 }
 
 impl Frame {
-    /// Writes a message.
+    /// Writes the frame of a message.
     fn new(kind: Kind, channel: &[u8], message: &[u8]) -> (Frame, (usize, usize)) {
         const ROOM: usize = 80;
         let head: &[u8] = match kind {
@@ -86,7 +87,7 @@ impl Message {
         Message { frame: self.frame.clone(), patterns, ..*self }
     }
 
-    /// What is left of it when there is no room: whom it was meant for.
+    /// What is kept when the queue is full: enough to know which connections should get it.
     #[cold]
     pub fn lose(self) -> Self {
         let bytes = self.channel().to_vec();

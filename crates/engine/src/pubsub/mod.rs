@@ -7,33 +7,31 @@
 //! worker  --> subscribers: which of its connections have subscribed --> their outputs
 //! ```
 //!
-//! So a publisher's work grows with the workers, not with the subscribers, and it never waits for
-//! one of these.
+//! So a publisher's work grows with the number of workers, not of subscribers, and it never waits
+//! for a subscriber.
 //!
 //! Invariants
-//! 1. A subscription stands in the index and in the subscribers of its worker, or in neither: both
-//!    change while the name's stripe of the index is held for writing.
-//! 2. A message lies in the queues of all workers concerned before its stripe is let go, which a
-//!    publisher holds for reading. So it is published at one moment, and reaches those whom
-//!    PUBLISH counts: all but who unsubscribe or end in this very moment.
-//! 3. A worker delivers what lies in its queue before it runs a command that subscribes,
-//!    unsubscribes or publishes, and after it. So a connection gets no message before the
-//!    confirmation of SUBSCRIBE or after that of UNSUBSCRIBE, and messages of one publisher in
-//!    order.
-//! 4. A worker delivers so much a turn, and when much lies in its queue publishers wait after
-//!    their reply until it does not: the queue is bounded by what they can send with one command
-//!    each. Only for the worker, never for a slow subscriber: that one is dropped. Scripts and
-//!    transactions do not wait; when they fill the queue, those who would miss a message are
-//!    dropped.
+//! 1. A subscription is in the index and in the subscribers of its worker, or in neither: both
+//!    change while the name's stripe of the index is locked for writing.
+//! 2. A message is in the queues of all workers concerned before its stripe, which a publisher
+//!    locks for reading, is released. So it is published at one moment, and reaches the connections
+//!    that PUBLISH counts: all except those that unsubscribe or end at this very moment.
+//! 3. A worker delivers its queue before it runs a command that subscribes, unsubscribes or
+//!    publishes, and after it. So a connection gets no message before the confirmation of SUBSCRIBE
+//!    or after that of UNSUBSCRIBE, and messages of one publisher in order.
+//! 4. A worker delivers a limited amount a turn. While its queue is long, publishers wait after
+//!    their reply: so the queue is bounded by what each can send with one command. They wait for
+//!    the worker only, never for a slow subscriber, which is dropped. Scripts and transactions do
+//!    not wait; if they fill the queue, connections that would miss a message are dropped.
 //! 5. Locks are taken in this order: partitions, stripes, subscribers. Nothing else is waited for
-//!    while one of the latter is held.
-//! 6. A connection on its way between two workers is *in transit*, subscribers of a place of its
-//!    own, where publishers keep its messages.
+//!    while one of the latter two is held.
+//! 6. A connection that moves between two workers is *in transit*: it is a subscriber at a place of
+//!    its own, where publishers leave its messages.
 //!
-//! What happens to keys is told on channels too (`events`).
+//! Keyspace events are published on channels too (`events`).
 //!
-//! Not here: the commands (`commands`), delivery to connections (the server). Tests:
-//! `tests`, compat/transcripts/pubsub, compat/bad_days.
+//! Not here: the commands (`commands`), delivery to connections (the server). Tests: `tests`,
+//! compat/transcripts/pubsub, compat/bad_days.
 
 mod backpressure;
 mod channel_index;

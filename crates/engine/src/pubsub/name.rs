@@ -1,4 +1,4 @@
-//! Names of channels and patterns, places of connections: what indexed lists are kept by.
+//! Keys of the indexed lists: names of channels and patterns, numbers of connections.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl Name {
         &self.bytes
     }
 
-    /// A test for a list: whether it is these bytes.
+    /// A predicate for lists: whether a name has these bytes.
     pub fn is(bytes: &[u8]) -> impl Fn(&Name) -> bool {
         move |name| *name.bytes == *bytes
     }
@@ -42,12 +42,12 @@ impl Key for Name {
     }
 }
 
-/// A connection among those of its worker.
+/// A connection, as its worker numbers it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SubscriberId(pub u64);
 
 impl Key for SubscriberId {
-    /// Nobody chooses these numbers: a multiplication spreads them well enough.
+    /// Clients do not choose these numbers: a multiplication spreads them well enough.
     fn hash(&self) -> u64 {
         let spread = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         spread ^ spread >> 32

@@ -1,8 +1,8 @@
-//! The subscribers at one worker, and the messages for them that wait to be delivered.
+//! The subscribers at one worker, and the queue of messages for them.
 //!
-//! The queue is lock-free: any thread puts messages in. The rest is behind a mutex for which hardly
-//! anybody ever waits: the worker takes it to deliver, and for its connections' SUBSCRIBE and
-//! UNSUBSCRIBE; a thread of the lane takes it when such a command stands in a transaction there.
+//! The queue is lock-free: any thread adds messages. The rest is behind a mutex with little
+//! contention: the worker takes it to deliver, and for its connections' SUBSCRIBE and UNSUBSCRIBE;
+//! a thread of the lane takes it when such a command is in a transaction there.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,16 +16,15 @@ use super::indexed_list::{IndexedList, Key};
 use super::message::Message;
 use super::name::{Name, SubscriberId};
 
-/// A connection between two workers keeps at most so many bytes of messages; with more it is
-/// closed when it arrives.
+/// The most bytes of messages kept for a connection in transit; with more it is closed on arrival.
 const BAG_BYTES: usize = 64 << 20;
 
-/// With more bytes than this in the queue publishers wait before they go on.
+/// With more bytes than this in the queue publishers wait,
 const CROWDED_BYTES: usize = 16 << 20;
-/// Until no more than this are left.
+/// until no more than this are left.
 const RELIEVED_BYTES: usize = 4 << 20;
-/// With more than this, which only scripts and transactions can bring about, for they do not wait,
-/// messages are lost, and the connections they were meant for are closed.
+/// With more than this, messages are lost, and the connections that should get them are closed.
+/// Only scripts and transactions, which do not wait, can cause that.
 const FULL_BYTES: usize = 64 << 20;
 
 /// The subscribers at one worker, and the queue of messages for them.
@@ -37,17 +36,17 @@ pub struct WorkerSubscribers {
     inside: Mutex<Inside>,
 }
 
-/// Publishers that wait for a queue to become short.
+/// Publishers that wait for the queue to become short.
 #[derive(Default)]
 struct Waiting {
     is_crowded: bool,
     tickets: Vec<Ticket>,
 }
 
-/// Who listens to what.
+/// The subscriptions of this worker's connections.
 #[derive(Default)]
 pub struct Inside {
-    /// By kind: names, and who has subscribed to them at which moment.
+    /// By kind: each name with its subscribers, and the moment at which each subscribed.
     names: [IndexedList<Name, IndexedList<SubscriberId, u64>>; 3],
     /// The subscribers.
     subscribers: IndexedList<SubscriberId, Box<Subscriber>>,
@@ -56,26 +55,26 @@ pub struct Inside {
 /// One connection with subscriptions.
 #[derive(Default)]
 pub struct Subscriber {
-    /// By kind: what it has subscribed to, in that order.
+    /// By kind: the names it has subscribed to, in that order.
     pub names: [IndexedList<Name, ()>; 3],
-    /// On the way between two workers: messages for it, in this version of the protocol.
+    /// Messages kept for it while it is in transit, in its protocol version.
     pub transit: Transit,
 }
 
-/// Messages for a connection that no worker serves at the moment.
+/// Messages for a connection in transit.
 #[derive(Default)]
 pub struct Transit {
-    /// As they are sent.
+    /// The messages as they are sent.
     pub bytes: Vec<u8>,
     /// There were too many.
     pub is_torn: bool,
-    /// The connection's.
+    /// The protocol version of the connection.
     pub version: Version,
 }
 
 impl WorkerSubscribers {
-    /// Puts a message into the queue; whether so much lies there now, and did not before, that
-    /// publishers have to wait.
+    /// Adds a message to the queue; whether the queue has just become so long that publishers have
+    /// to wait.
     pub fn leave(&self, message: Message) -> bool {
         let is_full = self.queued_bytes.load(Ordering::Relaxed) > FULL_BYTES;
         let message = if is_full { message.lose() } else { message };
@@ -103,15 +102,15 @@ impl WorkerSubscribers {
         self.message.is_empty()
     }
 
-    /// Lets publishers wait; false if they do already.
+    /// Makes publishers wait; false if they do already.
     #[cold]
     pub fn become_crowded(&self) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         !std::mem::replace(&mut waiting.is_crowded, true)
     }
 
-    /// Lets publishers go on if enough was taken; those who waited are to be woken. `None`: the
-    /// queue is still long, or was not.
+    /// Lets publishers go on if enough was taken; returns the tickets of those that wait. `None`:
+    /// the queue is still long, or was not.
     pub fn relieve(&self) -> Option<Vec<Ticket>> {
         if self.queued_bytes.load(Ordering::Relaxed) > RELIEVED_BYTES {
             return None;
@@ -121,7 +120,7 @@ impl WorkerSubscribers {
         was_crowded.then(|| std::mem::take(&mut waiting.tickets))
     }
 
-    /// A publisher waits until the queue is short. It comes back if that is so.
+    /// Parks a publisher until the queue is short; the ticket is returned if it is.
     pub fn wait(&self, ticket: Ticket) -> Result<(), Ticket> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if !waiting.is_crowded {
@@ -131,7 +130,7 @@ impl WorkerSubscribers {
         Ok(())
     }
 
-    /// Takes the mutex.
+    /// Locks the subscriptions.
     pub fn lock(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -157,7 +156,7 @@ impl Inside {
         subscriber.is_some_and(|one| one.names[kind as usize].get(hash, Name::is(name)).is_some())
     }
 
-    /// Enters a subscription that is not there yet; whether it is the connection's first.
+    /// Adds a subscription; whether it is the connection's first.
     pub fn join(
         &mut self,
         subscriber_id: SubscriberId,
@@ -210,14 +209,14 @@ impl Inside {
         is_last
     }
 
-    /// Takes a subscriber out of the list of subscribers, but not out of those of its names.
+    /// Removes a subscriber, but not its entries under its names.
     pub fn take(&mut self, subscriber_id: SubscriberId) -> Option<Box<Subscriber>> {
         self.subscribers
             .remove(subscriber_id.hash(), |found| *found == subscriber_id)
             .map(|(_, one)| one)
     }
 
-    /// Gives a subscriber with no names yet its transit.
+    /// Sets the transit of a subscriber that has no names yet.
     pub fn give_transit(&mut self, subscriber_id: SubscriberId, transit: Transit) {
         if let Some(one) =
             self.subscribers.get_mut(subscriber_id.hash(), |found| *found == subscriber_id)
@@ -226,8 +225,8 @@ impl Inside {
         }
     }
 
-    /// Calls `to` for every subscriber that a message is meant for: those of the channel, then
-    /// those of the patterns, each pattern by itself.
+    /// Calls `to` for every subscriber that should get a message: those of the channel, then those
+    /// of each pattern.
     pub fn deliver(&self, message: &Message, mut to: impl FnMut(SubscriberId, Option<&Name>)) {
         let channels = &self.names[message.kind as usize];
         if let Some((_, crowd)) = channels.get(message.hash, Name::is(message.channel())) {
@@ -248,7 +247,7 @@ impl Inside {
         }
     }
 
-    /// Whether a message is meant for this subscriber, of the channel or of a pattern, still.
+    /// Whether this subscriber, of the channel or of a pattern, should still get a message.
     pub fn is_meant(
         &self,
         message: &Message,
@@ -273,7 +272,7 @@ impl Inside {
         crowd.zip(moment).is_some_and(|((_, joined), moment)| *joined <= moment)
     }
 
-    /// Puts a message into the transits of those who are on their way.
+    /// Adds a message to the transits of subscribers in transit.
     pub fn transit(&mut self, message: &Message) {
         let mut meant = Vec::new();
         self.deliver(message, |subscriber_id, pattern| {

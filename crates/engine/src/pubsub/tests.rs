@@ -1,4 +1,4 @@
-//! Publish and subscribe without connections: threads that stand for workers and publishers.
+//! Publish and subscribe without connections: threads play workers and publishers.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -13,7 +13,7 @@ fn place(worker: u16, connection: u64) -> Place {
     Place { worker, connection }
 }
 
-/// Takes what lies in a worker's queue: for whom, and the bytes.
+/// Takes a worker's queue: the receivers and the bytes.
 fn deliver(pubsub: &PubSub, worker: u16) -> Vec<(u64, String)> {
     let subscribers = &pubsub.subscribers[usize::from(worker)];
     let inside = subscribers.lock();
@@ -115,7 +115,7 @@ fn every_message_reaches_as_many_as_it_was_counted_for() {
     assert_eq!(told, counted.into_inner());
 }
 
-/// What one connection has got while it travelled back and forth between two workers.
+/// The messages that one connection gets while it moves back and forth between two workers.
 fn travel_around(pubsub: &PubSub, is_over: &AtomicBool) -> Vec<String> {
     let mut got = Vec::new();
     let (mut here, mut there) = (place(0, 7), place(1, 8));

@@ -1,11 +1,11 @@
 //! What a running script asks of the server: `redis.call`, and whether it may go on.
 //!
 //! Invariants
-//! 1. A command runs only with the partitions of its keys held: those that are not yet are taken.
+//! 1. A command runs only with the partitions of its keys held; missing ones are taken first.
 //! 2. A command that writes runs only where its changes can be undone, or once nothing can stop the
 //!    script any more (its [`Attempt`] has ended).
-//! 3. Others are told of nothing that can still be undone. With very much to tell
-//!    (`MOST_EFFECTS`) a script goes on only when nothing can stop it any more.
+//! 3. Effects that can still be undone are not published. With very many of them (`MOST_EFFECTS`) a
+//!    script goes on only when nothing can stop it any more.
 
 use std::sync::Arc;
 
@@ -30,44 +30,44 @@ use crate::execute::attempt::Attempt;
 use crate::execute::{Request, Turn, Verdict, asked, park_before};
 use crate::lane::queue::CompensatingThread;
 
-/// A worker's script that takes longer is undone and goes to the lane.
+/// A script that runs for longer on a worker, in microseconds, is undone and moves to the lane.
 pub(super) const WORKER_US: u64 = 2000;
-/// A script that has taken so long is listed for SCRIPT KILL.
+/// A script that has run for this long is listed for SCRIPT KILL.
 const LISTED_US: u64 = 1000;
-/// A script that has taken so long is very long: a compensating thread serves the others.
+/// A script that has run for this long is very long: a compensating thread runs in its place.
 const VERY_LONG_US: u64 = 100_000;
-/// Commands between two looks at the clock.
+/// The number of commands between two clock reads.
 const COMMANDS_A_LOOK: u32 = 64;
-/// What a script, or a transaction with one, may have changed and still be undone. To copy a list
-/// of a thousand jobs (45 KB) takes some microseconds; a script that pushes and trims costs twice
-/// as much where it goes to the lane (9 against 4 us of CPU), and only one at a time has the token.
+/// The most that a script, or a transaction with one, may have changed and still be undone. Copying
+/// a list of a thousand jobs (45 KB) takes some microseconds; on the lane a script that pushes and
+/// trims costs twice as much (9 against 4 us of CPU), and only one at a time has the token.
 pub(crate) const UNDO_LIMITS: UndoLimits = UndoLimits { keys: 32, bytes: 256 << 10 };
 
-/// Why it was stopped.
+/// Why a script was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     /// SCRIPT KILL, FUNCTION KILL, or the server stops.
     Killed,
     /// A partition is busy.
     Busy(PartitionId),
-    /// It is to begin again like this, on the lane.
+    /// It is to begin again with these locks, on the lane.
     Locking(Locking),
-    /// It takes too long for a worker, or nobody knows that it will not.
+    /// It takes too long for a worker, or is not known to be quick.
     Slow,
-    /// Another script has had this for too long.
+    /// Something that it waits for has been held by another script for too long.
     Aborted(Awaited),
-    /// A snapshot has to write first what it is about to change.
+    /// A snapshot has to write first what the script is about to change.
     Snapshot(SnapshotWait),
-    /// A key that it is about to change is pinned.
+    /// A key that the script is about to change is pinned.
     Pin(PinWait),
 }
 
-/// What a script may do, by its flags and by how it was called.
+/// What a script may do, by its flags and by the command that calls it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rights {
-    /// It may change data.
+    /// It may write.
     pub writes: bool,
-    /// It may use more memory although there is none.
+    /// It may allocate although memory is full.
     pub grows: bool,
 }
 
@@ -76,15 +76,15 @@ pub(super) struct Run<'s, 'r> {
     pub turn: Turn<'r>,
     pub locked: &'s mut Locked<'r>,
     pub session: Session,
-    /// Whose script it is.
+    /// The client that runs the script.
     pub client: &'s Session,
     pub rights: Rights,
-    /// While it is open the script can be stopped, and what it changes is kept as it was; with the
-    /// token it waits for what it names. Else something has changed that can not be put back: it
-    /// has the token, and runs to its end.
+    /// While the attempt is open the script can be stopped, and what it changes is copied for undo;
+    /// with the token it waits for keys that it names. Once it has ended, something was changed
+    /// that cannot be put back: the script has the token, and runs to its end.
     pub attempt: &'s mut Attempt<'r>,
     pub reason: Option<Reason>,
-    /// It has changed something.
+    /// It has written.
     pub has_written: bool,
     pub began_us: u64,
     pub kind: Kind,
@@ -93,14 +93,14 @@ pub(super) struct Run<'s, 'r> {
     pub command: &'s [&'s [u8]],
     pub listed: Option<Arc<Running>>,
     pub compensation: Option<CompensatingThread<'r>>,
-    /// So many of its partitions are told to be busy, and whether the token is.
+    /// How many of its partitions were declared busy, and whether the token was.
     pub told_busy: Option<(usize, bool)>,
     pub commands: u32,
-    /// The version of the users that it has been judged by.
+    /// The version of the users that its rights come from.
     pub users_version: u64,
-    /// Its client's user has been deleted since it began.
+    /// The user of its client was deleted since it began.
     pub is_orphan: bool,
-    /// Its last command took so long that the clock is looked at before the next.
+    /// Its last command took so long that the clock is read before the next.
     pub was_long: bool,
 }
 
@@ -159,7 +159,7 @@ impl Run<'_, '_> {
         if flags.has(Flags::WRITE.and(Flags::MAY_REPLICATE)) && !self.rights.writes {
             return Err(READ_ONLY);
         }
-        // A script that has begun to write goes on to its end, as the reference has it.
+        // As in the reference, a script that has begun to write goes on to its end.
         let may_grow = self.rights.grows || self.has_written;
         let states = self.turn.states.without(PAUSED);
         let states = if may_grow { states.without(States::FULL) } else { states };
@@ -170,7 +170,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Users have changed since it began: it goes on with what its client's user may do now.
+    /// Users have changed since it began: takes over the present rights of its client's user.
     #[cold]
     fn look_at_users(&mut self) {
         let now = self.turn.engine.acl.in_force();
@@ -200,7 +200,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Gets the right to wait, on a thread that may; stops the script where there is none.
+    /// Takes the token, so that the script may wait; stops the script for this reason if it cannot.
     fn begin_waiting(&mut self, otherwise: Reason) -> Result<(), Abort> {
         if self.turn.lane == Lane::Worker {
             return self.stop(otherwise);
@@ -211,8 +211,8 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// What it waits for is held by a script that runs for too long. It is undone and its client
-    /// told so. Where it can not be undone it waits on, and who waits for it is told the same.
+    /// A script that runs for too long holds what this one waits for. Stops this script, if it can
+    /// be undone, to answer BUSY; otherwise it waits on, and its own keys count as busy, too.
     fn give_up(&mut self, Aborted(awaited): Aborted) -> Result<(), Abort> {
         if self.attempt.is_open() {
             return self.stop(Reason::Aborted(awaited));
@@ -221,8 +221,8 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// From here on nothing can stop the script. Needs the token, and a thread that may wait:
-    /// never a worker, whose clients would wait with it.
+    /// Makes the script's changes final: nothing can stop it from here on. Needs the token, and a
+    /// thread that may wait: never a worker.
     fn end_undoing(&mut self, otherwise: Reason) -> Result<(), Abort> {
         if self.turn.lane == Lane::Worker {
             return self.stop(Reason::Slow);
@@ -246,7 +246,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Before a command that may change these keys: sees to it that this can be undone, or that
+    /// Before a command that may change these keys: makes sure that this can be undone, or that
     /// nothing can stop the script any more.
     fn prepare_write(&mut self, found: CommandRef, keys: &[Key<'_>]) -> Result<(), Abort> {
         if self.turn.writes_ask && self.attempt.is_open() {
@@ -284,7 +284,7 @@ impl Run<'_, '_> {
                 return self.stop(Reason::Slow);
             }
             Verdict::Lane => {
-                // It is there, or it is too late to go.
+                // It is on the lane, or it is too late to move there.
                 let here = Turn { lane: Lane::Slow, ..self.turn };
                 here.run_locked(&mut self.session, request, self.locked, reply);
             }
@@ -300,8 +300,8 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Counts the time of a command that has run. Only those are timed that may take long, as in a
-    /// worker's groups: the others are over before a clock would say so.
+    /// Counts the time of a command that has run. Only commands that may take long are timed, as in
+    /// a worker's groups: the others are too quick for the clock.
     fn measure(&mut self, request: Request<'_>, began_us: Option<u64>, reply_bytes: usize) {
         self.session.inner_commands += 1;
         let Request { found, args, .. } = request;
@@ -323,7 +323,7 @@ impl Run<'_, '_> {
         self.turn.reply_error(&self.session, &[], error, reply);
     }
 
-    /// Puts the script on the list of those that take long.
+    /// Lists the script among those that take long.
     fn list(&mut self) -> Arc<Running> {
         let running = Arc::new(Running {
             kind: self.kind,
@@ -337,7 +337,7 @@ impl Run<'_, '_> {
         running
     }
 
-    /// From now on who waits for what it has gets BUSY.
+    /// Declares what it holds as busy: commands that wait for it are answered BUSY from now on.
     fn tell_busy(&mut self) {
         let engine = self.turn.engine;
         let (held, has_token) = (self.locked.partitions(), self.locked.has_token());
@@ -374,8 +374,8 @@ impl Run<'_, '_> {
             self.tell_busy();
             self.session.time_goes_on = true;
         }
-        // SHUTDOWN NOSAVE is the way out where nothing else is. What has not happened yet does not
-        // hold up a server that saves before it stops, either.
+        // SHUTDOWN NOSAVE is the last way out. A script that has changed nothing yet does not hold
+        // up a server that saves before it stops, either.
         let shutdown = &self.turn.engine.condition.shutdown;
         let is_over = shutdown.is_final() || (shutdown.is_preparing() && !self.has_written);
         if listed.fate.is_killed() || is_over {
@@ -471,12 +471,12 @@ impl Drop for Run<'_, '_> {
     }
 }
 
-/// The session a script's commands see: in the client's database, and its own otherwise.
+/// The session of a script's commands: in the client's database, and otherwise its own.
 pub(super) fn session_for(client: &Session) -> Session {
     let mut session = Session::new(client.id);
     session.is_script = true;
     session.db = client.db;
-    // WAIT in a script is about what its client has written before.
+    // WAIT in a script concerns what its client has written before.
     session.last_step = client.last_step;
     session.no_touch = client.no_touch;
     session.is_import_source = client.is_import_source;

@@ -1,11 +1,11 @@
-//! What the server knows of a script or function: what it is, and how it went so far.
+//! Known scripts and functions: what each is, and how its runs went so far.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use pantala_scripting::{Flags, Library, Script};
 
-/// What is run.
+/// The code to run.
 #[derive(Clone, Debug)]
 pub enum Program {
     /// A script, by EVAL or EVALSHA.
@@ -19,18 +19,18 @@ pub enum Program {
     },
 }
 
-/// A run that took at most so long was quick.
+/// A run up to this long is quick, in microseconds.
 pub const QUICK_US: u64 = 300;
-/// So many quick runs on the lane let a script that was slow before run on workers,
+/// This many quick runs on the lane let a script that was slow run on workers;
 const QUICK_RUNS: u32 = 16;
-/// of one that is new a single one.
+/// for a new script a single one suffices.
 const NEW: u8 = 0;
 const QUICK: u8 = 1;
 const SLOW: u8 = 2;
-/// After so many runs in vain because of busy partitions a script is sent to the lane.
+/// After this many runs in vain, because of busy partitions, a script is sent to the lane.
 const VAIN_RUNS: u32 = 3;
-/// A longer text may take seconds to compile, which each thread that runs it does: so it is never
-/// run on a worker, however quick it is once compiled.
+/// A longer text may take seconds to compile, on each thread that runs it: so it never runs on a
+/// worker, however quick it is once compiled.
 pub const MOST_WORKER_TEXT_BYTES: usize = 64 << 10;
 
 /// A script or function that the server knows. Its history is written only when it changes, so that
@@ -39,13 +39,13 @@ pub const MOST_WORKER_TEXT_BYTES: usize = 64 << 10;
 pub struct Known {
     /// What it is.
     pub program: Program,
-    /// What it says about itself.
+    /// The flags that it declares.
     pub flags: Flags,
-    /// SCRIPT LOAD: it stays until SCRIPT FLUSH.
+    /// It was loaded by SCRIPT LOAD, and stays until SCRIPT FLUSH.
     pub is_loaded: AtomicBool,
-    /// It was called since the store has last looked for one to drop.
+    /// It was called since the store last looked for a script to drop.
     pub was_called: AtomicBool,
-    /// The store has dropped it; who still knows it looks again.
+    /// The store has dropped it; threads that still have it look it up again.
     pub is_gone: AtomicBool,
     /// Its text is too long for a worker.
     pub is_long: bool,
@@ -86,7 +86,7 @@ impl Known {
         }
     }
 
-    /// It is called again.
+    /// Notes a call.
     #[inline]
     pub fn is_called(&self) {
         if !self.was_called.load(Ordering::Relaxed) {
@@ -99,7 +99,7 @@ impl Known {
         !self.is_long && self.pace.load(Ordering::Relaxed) == QUICK
     }
 
-    /// It ran on the lane.
+    /// Notes a run on the lane.
     pub fn ran_on_lane(&self, took_us: u64) {
         if took_us > QUICK_US {
             return self.was_slow();
@@ -113,23 +113,24 @@ impl Known {
         }
     }
 
-    /// It took longer than a worker can wait, or may do so.
+    /// Notes that it took, or may take, longer than a worker can wait.
     pub fn was_slow(&self) {
         self.quick_runs.store(0, Ordering::Relaxed);
         self.pace.store(SLOW, Ordering::Relaxed);
     }
 
-    /// It was undone on a worker because a partition was busy; whether that was often enough.
+    /// Notes a run that was undone on a worker because of a busy partition; whether it is now to go
+    /// to the lane.
     pub fn ran_in_vain(&self) -> bool {
         (self.vain_runs.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(VAIN_RUNS)
     }
 
-    /// Whether it goes through the whole keyspace, as it did before.
+    /// Whether it has gone through the whole keyspace before.
     pub fn needs_everything(&self) -> bool {
         self.needs_everything.load(Ordering::Relaxed)
     }
 
-    /// It went through the whole keyspace.
+    /// Notes that it goes through the whole keyspace.
     pub fn wants_everything(&self) {
         self.needs_everything.store(true, Ordering::Relaxed);
     }

@@ -1,10 +1,10 @@
-//! What a script tells operators: lines of `redis.log`, and of MONITOR. Those of a script, or of
-//! the transaction it is in, that may still be undone wait for its end, or they would be told again
-//! when it runs again.
+//! Log lines of scripts: of `redis.log`, and of MONITOR. Lines of a script, or of its transaction,
+//! that may still be undone wait for its end; otherwise they would be written again when it runs
+//! again.
 //!
-//! 1. At most `HELD_BYTES` of scripts wait. With more all lines are told at once from there on, and
-//!    come twice if it is undone after all. Those of a transaction's own commands take no more than
-//!    what its client has sent.
+//! 1. At most `HELD_BYTES` of scripts' lines wait. Beyond that all lines are written at once, and a
+//!    second time if the script is undone after all. Those of a transaction's own commands take no
+//!    more than what its client has sent.
 //!
 //! Tests: crates/server/tests/scripts.rs, compat/bad_days (`monitor_of_a_script_that_is_undone`).
 
@@ -14,7 +14,7 @@ use pantala_scripting::Level;
 
 use crate::clients::monitors::Monitors;
 
-/// Lines that wait take so much at most.
+/// The most bytes of lines that wait.
 const HELD_BYTES: usize = 64 << 10;
 
 enum Line {
@@ -22,7 +22,7 @@ enum Line {
     Shown(Vec<u8>),
 }
 
-/// What a run has told.
+/// The lines of a run.
 pub(crate) struct Log<'r> {
     monitors: &'r Monitors,
     held: Vec<Line>,
@@ -31,24 +31,24 @@ pub(crate) struct Log<'r> {
 }
 
 impl<'r> Log<'r> {
-    /// Of a script that can be undone, or not.
+    /// The log of a script that can be undone (`holds_back`), or not.
     pub fn new(monitors: &'r Monitors, holds_back: bool) -> Log<'r> {
         Log { monitors, held: Vec::new(), bytes: 0, holds_back }
     }
 
-    /// One more line of `redis.log`.
+    /// Adds a line of `redis.log`.
     pub fn add(&mut self, level: Level, line: &[u8]) {
         let line = String::from_utf8_lossy(line).into_owned();
         self.hold(line.len(), Line::Logged(level, line));
     }
 
-    /// One more line of MONITOR.
+    /// Adds a line for MONITOR.
     #[cold]
     pub fn show(&mut self, line: Vec<u8>) {
         self.hold(line.len(), Line::Shown(line));
     }
 
-    /// One more line of MONITOR, of a transaction's own command.
+    /// Adds a line for MONITOR, of a transaction's own command.
     #[cold]
     pub fn show_own(&mut self, line: Vec<u8>) {
         self.hold(0, Line::Shown(line));
@@ -65,7 +65,7 @@ impl<'r> Log<'r> {
         }
     }
 
-    /// What it did has happened: its lines are told, and those to come at once.
+    /// Writes the lines: the script was not undone. Later lines are written at once.
     pub fn tell(&mut self) {
         self.holds_back = false;
         for line in mem::take(&mut self.held) {
@@ -73,7 +73,7 @@ impl<'r> Log<'r> {
         }
     }
 
-    /// It is undone.
+    /// Drops the lines: the script was undone.
     pub fn forget(&mut self) {
         self.held.clear();
     }

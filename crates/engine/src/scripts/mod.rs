@@ -13,22 +13,22 @@
 //! ```
 //!
 //! Keys need not be declared. Those of the call itself are locked before the script runs; any other
-//! is locked when the script names it, and kept to its end, so what a script does is one step for
-//! everybody else. A script that finds a partition busy begins to wait (`keyspace::token`): it
-//! holds the one token and may wait with locks in hand, or it is undone (`keyspace::undo`) and
-//! begins again with the token. What is too large to be copied for undoing is changed only with the
-//! token: from then on nothing can stop the script. If it then waits for a script that runs for too
-//! long, its own keys count as busy, too.
+//! is locked when the script names it, and held to its end, so what a script does is one step for
+//! all others. A script that finds a partition busy begins to wait (`keyspace::token`): it holds
+//! the one token and may wait with locks in hand, or it is undone (`keyspace::undo`) and begins
+//! again with the token. What is too large to be copied for undoing is changed only with the token:
+//! from then on nothing can stop the script. If it then waits for a script that runs for too long,
+//! its own keys count as busy, too.
 //!
 //! Invariants
-//! 1. A script that is undone has changed nothing and told nobody: its effects leave at its end,
-//!    and so do its lines in the log (but for very many).
+//! 1. A script that is undone has changed nothing and published nothing: its effects are published
+//!    at its end, and so are its log lines (except for very many).
 //! 2. A script waits for a partition only with the token, or with nothing held.
 //! 3. A script runs on a worker only when its last runs were quick, and can always be undone there:
 //!    if it takes longer after all, or is about to change what is too large to be copied, it is
-//!    undone and goes to the lane. So a worker never has the token, and never waits.
-//! 4. Interpreters are one for each thread and know nothing of each other; what a script is and how
-//!    it went is known to all (`Known`).
+//!    undone and moves to the lane. So a worker never has the token, and never waits.
+//! 4. Each thread has an interpreter of its own, and they share nothing; what a script is and how
+//!    its runs went is known to all threads (`Known`).
 //!
 //! Not here: the interpreter (`pantala-scripting`), FUNCTION (`commands/function`).
 //! Tests: compat/transcripts/scripting, crates/server/tests/scripts.rs, compat's `serial`.

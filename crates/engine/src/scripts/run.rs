@@ -1,4 +1,4 @@
-//! From the command to the interpreter and back.
+//! Running scripts: from the command to the interpreter and back.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::tracking::reading::forget_caching;
 
 const NO_SCRIPT: ClientError = ClientError::text("NOSCRIPT No matching script.");
 const NEGATIVE_KEYS: ClientError = ClientError::text("ERR Number of keys can't be negative");
-/// What FCALL says where EVAL says that it is no integer.
+/// FCALL's error text where EVAL says that the number of keys is no integer.
 const BAD_KEYS: ClientError = ClientError::text("ERR Bad number of keys provided");
 const TOO_MANY_KEYS: ClientError =
     ClientError::text("ERR Number of keys can't be greater than number of args");
@@ -33,16 +33,16 @@ const WRITES_IN_READ_ONLY: ClientError =
 const KILLED: &str = "ERR Script killed by user with SCRIPT KILL.";
 const FUNCTION_KILLED: &str = "ERR Script killed by user with FUNCTION KILL.";
 
-/// What a run begins with.
+/// The state in which a run begins.
 struct Begun<'b, 'r> {
     locked: &'b mut Locked<'r>,
     attempt: &'b mut Attempt<'r>,
-    /// When (monotonic, microseconds).
+    /// When it began (monotonic, microseconds).
     began_us: u64,
 }
 
 impl<'r> Turn<'r> {
-    /// Runs EVAL or one of its kin from its start: takes what it names, and more as it goes.
+    /// Runs EVAL or one of its kin: locks the keys of the call, and more as the script names them.
     pub(crate) fn run_script(
         &self,
         session: &mut Session,
@@ -93,8 +93,8 @@ impl<'r> Turn<'r> {
         verdict
     }
 
-    /// Runs it inside a transaction, which has the right to wait. If it has to be put back, then
-    /// with all that is open.
+    /// Runs a script inside a transaction that holds the token. If it has to be put back, the whole
+    /// attempt is.
     pub(crate) fn run_script_inside(
         &self,
         session: &mut Session,
@@ -117,7 +117,7 @@ impl<'r> Turn<'r> {
         }
     }
 
-    /// What MONITOR shows of a command that runs no script: it is not there, or can not be run.
+    /// The line for MONITOR of a command that runs no script, because it is unknown or cannot run.
     fn line_of_failed(
         &self,
         session: &Session,
@@ -173,18 +173,19 @@ impl<'r> Turn<'r> {
         }
     }
 
-    /// What a script says of itself; `None` if it is not known.
+    /// The flags that a script declares; `None` if it is not known.
     pub(crate) fn flags_said(&self, found: CommandRef, args: &[&[u8]]) -> Option<ScriptFlags> {
         match found.row.program? {
-            // One that can not be compiled is told so at once: only its first line counts.
+            // Only the first line counts: a script that cannot be compiled is reported when it
+            // runs.
             Named::Body => pantala_scripting::Script::flags_said(args.get(1)?).ok(),
             Named::Digest => Some(thread::by_sha(&self.engine.scripts, args.get(1)?)?.flags),
             Named::Function => Some(self.engine.function(args.get(1)?).ok()?.flags),
         }
     }
 
-    /// Whether there is no memory for what a script says that it needs. It is refused before
-    /// anything else is said of it, and has not run.
+    /// Whether a script declares that it needs memory. If there is none it is refused before any
+    /// other check, and does not run.
     #[cold]
     pub(crate) fn has_no_memory_for(&self, request: Request<'_>) -> bool {
         self.look_up(request).is_ok_and(|known| known.flags.says_that_it_grows())
@@ -247,7 +248,7 @@ impl<'r> Turn<'r> {
         Verdict::Finished
     }
 
-    /// What this run tells of the next ones. On a worker a slow one would have been stopped.
+    /// Learns the pace for later runs. On a worker a slow run would have been stopped.
     fn learn_pace(&self, known: &Known, began_us: u64) {
         if self.lane == Lane::Slow {
             known.ran_on_lane(monotonic_us() - began_us);
@@ -294,7 +295,7 @@ impl<'r> Turn<'r> {
         }
     }
 
-    /// `Err`: it was ended, at this line if that is known.
+    /// Runs the interpreter. `Err`: it was stopped, at this line if that is known.
     fn interpret(
         &self,
         session: &Session,
@@ -317,7 +318,7 @@ impl<'r> Turn<'r> {
         })
     }
 
-    /// What follows when a script was stopped and is undone.
+    /// The verdict on a script that was stopped and is undone.
     fn begin_again(&self, known: &Known, reason: Reason) -> Verdict {
         let is_worker = self.lane == Lane::Worker;
         match reason {
@@ -355,7 +356,7 @@ impl<'r> Turn<'r> {
         let reply = &output[before..];
         if reply.first() == Some(&b'-') {
             tally.failed.add(1);
-            // An error of a command inside is.
+            // An error of a command inside was counted already.
             if !is_error_counted {
                 let code = reply[1..].split(|byte| b" \r".contains(byte)).next();
                 let code = String::from_utf8_lossy(code.unwrap_or_default());
@@ -369,7 +370,7 @@ impl<'r> Turn<'r> {
     }
 }
 
-/// What is told to whose script was killed.
+/// The error text for a script that was killed.
 fn killed(kind: Kind, line: Option<u32>) -> String {
     let (text, source) = match kind {
         Kind::Script => (KILLED, "@user_script"),
@@ -381,7 +382,7 @@ fn killed(kind: Kind, line: Option<u32>) -> String {
     }
 }
 
-/// Whether the count of keys, argument 2, fits the arguments after it.
+/// Whether the number of keys, argument 2, fits the arguments after it.
 fn check_key_count(args: &[&[u8]], no_number: &ClientError) -> Result<(), ClientError> {
     let count = parse_i64(args[2]).ok_or_else(|| no_number.clone())?;
     let most = (args.len() - 3) as i64;

@@ -1,7 +1,7 @@
-//! Scripts that run at this moment and have done so for a while: SCRIPT KILL, FUNCTION STATS.
+//! Scripts that have been running for a while: SCRIPT KILL, FUNCTION STATS.
 //!
-//! A script enters the list at its first look at the clock that says it is not a quick one, so
-//! quick ones touch nothing engine.
+//! A script is listed at its first clock read that finds it not quick, so quick scripts touch
+//! nothing shared.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_commands::{ClientError, error};
 use pantala_keyspace::{Awaited, PartitionId};
 
-/// What it was called by.
+/// The kind of command that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// EVAL and its kin.
@@ -20,7 +20,7 @@ pub enum Kind {
     Function,
 }
 
-/// One that runs.
+/// A script that is running.
 #[derive(Debug)]
 pub struct Running {
     /// What it was called by.
@@ -31,12 +31,12 @@ pub struct Running {
     pub command: Vec<Vec<u8>>,
     /// When it began (monotonic, microseconds).
     pub since_us: u64,
-    /// What became of it.
+    /// Whether it has written, or was killed.
     pub fate: Fate,
 }
 
-/// Who was first: the script, by changing something, or somebody who killed it. What has written is
-/// not killed, unless the server changes its role, and what is killed writes no more.
+/// Decides which came first: a write of the script, or its being killed. A script that has written
+/// is not killed, unless the server changes its role, and one that was killed writes no more.
 #[derive(Debug)]
 pub struct Fate(AtomicU8);
 
@@ -45,22 +45,22 @@ const WRITTEN: u8 = 1;
 const KILLED: u8 = 2;
 
 impl Fate {
-    /// Of a script that has changed something, or not yet.
+    /// For a script that has written, or not yet.
     pub fn new(has_written: bool) -> Fate {
         Fate(AtomicU8::new(if has_written { WRITTEN } else { OPEN }))
     }
 
-    /// The script is about to change something; false: it was killed.
+    /// Before the script's first write; false: it was killed.
     pub fn write(&self) -> bool {
         self.decide(WRITTEN)
     }
 
-    /// It is to end; false: it has changed something.
+    /// Kills it; false: it has written.
     fn kill(&self) -> bool {
         self.decide(KILLED)
     }
 
-    /// It is to end, whatever it has changed: that stays. Whether it had changed something.
+    /// Kills it even if it has written, which stays. Returns whether it had.
     fn cut(&self) -> bool {
         self.0.swap(KILLED, Ordering::AcqRel) == WRITTEN
     }
@@ -70,28 +70,28 @@ impl Fate {
         decided.is_ok() || decided == Err(fate)
     }
 
-    /// Whether it is to end.
+    /// Whether it was killed.
     pub fn is_killed(&self) -> bool {
         self.0.load(Ordering::Acquire) == KILLED
     }
 }
 
 impl Running {
-    /// How long it has run, in milliseconds.
+    /// For how long it has run, in milliseconds.
     pub fn took_ms(&self) -> u64 {
         monotonic_us().saturating_sub(self.since_us) / 1000
     }
 }
 
-/// Who has waited for as long as this, while a script has run for as long, was held up by it.
+/// A command that has waited for this long, while a script ran for as long, was held up by it.
 const HOLDS_UP_US: u64 = 10_000;
 
 /// Why nothing was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KillError {
-    /// Nothing of this kind runs.
+    /// No script of this kind runs.
     NotBusy,
-    /// All that run have changed something.
+    /// All that run have written.
     HaveWritten,
 }
 
@@ -99,17 +99,17 @@ pub enum KillError {
 #[derive(Debug, Default)]
 pub struct RunningNow {
     all: Mutex<Vec<Arc<Running>>>,
-    /// When the last ended that had run for [`HOLDS_UP_US`].
+    /// When the last script ended that had run for [`HOLDS_UP_US`] (monotonic, microseconds).
     long_ended_us: AtomicU64,
 }
 
 impl RunningNow {
-    /// One that takes long.
+    /// Adds a script that takes long.
     pub fn enter(&self, one: Arc<Running>) {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).push(one);
     }
 
-    /// It has ended.
+    /// Removes a script that has ended.
     pub fn leave(&self, one: &Arc<Running>) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|other| !Arc::ptr_eq(other, one));
@@ -120,8 +120,8 @@ impl RunningNow {
         }
     }
 
-    /// Whether a script has held up who waits since that moment: one that has run for
-    /// [`HOLDS_UP_US`] runs still, or has ended since.
+    /// Whether a script has held up a command that waits since `since_us`: one that has run for
+    /// [`HOLDS_UP_US`] is still running, or has ended since.
     pub fn has_held_up(&self, since_us: u64, now_us: u64) -> bool {
         let is_long = |began_us: u64| now_us.saturating_sub(began_us) >= HOLDS_UP_US;
         is_long(since_us)
@@ -134,7 +134,7 @@ impl RunningNow {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends all of a kind that have changed nothing.
+    /// Kills all scripts of a kind that have not written.
     ///
     /// # Errors
     /// There is none.
@@ -151,8 +151,8 @@ impl RunningNow {
         if killed { Ok(()) } else { Err(KillError::HaveWritten) }
     }
 
-    /// Ends all that run for longer than so many milliseconds, whatever they have changed. Those
-    /// that were not killed before, and whether each had changed something.
+    /// Kills all scripts that have run for longer than `most_ms`, even if they have written.
+    /// Returns those that were not killed before, and whether each had written.
     pub fn cut_long(&self, most_ms: u64) -> Vec<(Arc<Running>, bool)> {
         let all = self.all().into_iter();
         let long = all.filter(|one| one.took_ms() >= most_ms && !one.fate.is_killed());
@@ -160,11 +160,11 @@ impl RunningNow {
     }
 }
 
-/// What scripts have that have run for longer than `busy-reply-threshold`: who waits for any of it
-/// is told so.
+/// What scripts hold that have run for longer than `busy-reply-threshold`: commands that wait for
+/// any of it are answered BUSY.
 #[derive(Debug, Default)]
 pub struct BusyScripts {
-    /// How many scripts.
+    /// The number of such scripts.
     count: AtomicUsize,
     held: Mutex<Held>,
 }
@@ -181,19 +181,19 @@ impl BusyScripts {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many scripts.
+    /// The number of such scripts.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// One more script.
+    /// Adds a script.
     pub fn enter(&self, kind: Kind) {
         let mut held = self.held();
         held.scripts.push(kind);
         self.count.store(held.scripts.len(), Ordering::Release);
     }
 
-    /// It has these now.
+    /// Declares what it holds now.
     pub fn holds(
         &self,
         partitions: impl Iterator<Item = PartitionId>,
@@ -207,7 +207,7 @@ impl BusyScripts {
         }
     }
 
-    /// It ends.
+    /// Removes a script that ends.
     pub fn leave(
         &self,
         partitions: impl Iterator<Item = PartitionId>,
@@ -227,7 +227,7 @@ impl BusyScripts {
         self.count.store(held.scripts.len(), Ordering::Release);
     }
 
-    /// What is told to who waits for this; `None`: no busy script has it.
+    /// The error for a command that waits for this; `None`: no such script holds it.
     pub fn error(&self, awaited: Awaited) -> Option<&'static ClientError> {
         if self.count() == 0 {
             return None;
@@ -237,7 +237,7 @@ impl BusyScripts {
             Awaited::Partition(id) => held.partitions.get(&id).copied(),
             Awaited::Token => held.token,
             Awaited::Snapshot(_) | Awaited::Pin(_) => None,
-            // All of them are inside.
+            // All of them are inside the gate.
             Awaited::Gate => held.scripts.first().copied(),
         };
         Some(match kind? {

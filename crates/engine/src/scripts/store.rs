@@ -1,8 +1,8 @@
-//! The scripts the server has been shown: by SCRIPT LOAD until SCRIPT FLUSH, by EVAL the
-//! [`EVALS_KEPT`] that were called last.
+//! The store of scripts: those of SCRIPT LOAD until SCRIPT FLUSH, and of EVAL the [`EVALS_KEPT`]
+//! called most recently.
 //!
-//! Who was called last is known by a mark on each script, which a call sets and the search for one
-//! to drop takes away (second chance): so calls share nothing that they write.
+//! Recency is a mark on each script, set by a call and cleared by the search for one to drop
+//! (second chance): so calls write nothing that is shared.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -17,20 +17,21 @@ use super::running::{BusyScripts, RunningNow};
 /// Scripts of EVAL that are remembered; one more drops one that was not called for long.
 const EVALS_KEPT: usize = 500;
 
-/// A digest as text.
+/// A digest in hexadecimal.
 pub type Sha = [u8; SHA_HEX_BYTES];
 
-/// A map by digest: of a digest some bytes are as good as a hash of it.
+/// A map by digest. Some bytes of a digest serve as its hash.
 pub type BySha<T> = HashMap<Sha, T, BuildHasherDefault<FirstBytes>>;
 
-/// Takes the first bytes of what is hashed.
+/// A hasher that takes the first bytes.
 #[derive(Default)]
 pub struct FirstBytes(u64);
 
 impl Hasher for FirstBytes {
     fn write(&mut self, bytes: &[u8]) {
         if let Some(first) = bytes.first_chunk() {
-            // Of digits only the lower halves differ: they are spread, and brought to both ends.
+            // Hexadecimal digits differ only in their lower halves: these are spread, and brought
+            // to both ends.
             self.0 = u64::from_le_bytes(*first).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
         }
     }
@@ -43,7 +44,7 @@ impl Hasher for FirstBytes {
 #[derive(Default)]
 struct Store {
     by_sha: BySha<Arc<Known>>,
-    /// Those that only EVAL has shown; who may have to go next first.
+    /// Those that only EVAL has shown, in the order in which they may be dropped.
     evals: VecDeque<Arc<Known>>,
     bytes: usize,
     evicted: u64,
@@ -53,24 +54,24 @@ struct Store {
 #[derive(Default)]
 pub struct Scripts {
     store: RwLock<Store>,
-    /// Changes when compiled scripts are to be forgotten.
+    /// Changes when compiled scripts are to be dropped.
     flushes: AtomicU64,
-    /// What the interpreters may use each.
+    /// The memory limit of each interpreter, in bytes.
     memory_limit_bytes: AtomicUsize,
     vms: Mutex<Vec<Weak<VmBytes>>>,
-    /// Scripts that take long, at this moment.
+    /// Scripts that have been running for a while.
     pub running: RunningNow,
-    /// Partitions they hold.
+    /// What scripts hold that have run for too long.
     pub busy: BusyScripts,
 }
 
-/// What the interpreter of one thread uses. That thread alone writes it.
+/// The memory of one thread's interpreter. Only that thread writes it.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct VmBytes {
-    /// All of it.
+    /// The total, in bytes.
     pub all: AtomicUsize,
-    /// Of libraries.
+    /// Of it, that of libraries.
     pub libraries: AtomicUsize,
 }
 
@@ -82,24 +83,24 @@ fn bytes_of(known: &Known) -> usize {
 }
 
 impl Scripts {
-    /// The script with this digest, given in small letters.
+    /// The script with this digest, in lower case.
     pub fn find(&self, sha: &[u8]) -> Option<Arc<Known>> {
         let sha: &Sha = sha.try_into().ok()?;
         let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
         store.by_sha.get(sha).cloned()
     }
 
-    /// The script with this digest, given in letters of any size; that is no call of it.
+    /// The script with this digest, in any case; does not count as a call.
     pub fn find_any_case(&self, sha: &[u8]) -> Option<Arc<Known>> {
         let mut sha: Sha = sha.try_into().ok()?;
         sha.make_ascii_lowercase();
         self.find(&sha)
     }
 
-    /// The script with this text, remembered from now on.
+    /// The script with this text; it is stored if it is new.
     ///
     /// # Errors
-    /// The text of an error reply: its first line is not understood.
+    /// The text of an error reply: its first line is malformed.
     pub fn remember(&self, body: &[u8]) -> Result<Arc<Known>, ErrorText> {
         let script = Script::new(body)?;
         if let Some(known) = self.find(script.sha()) {
@@ -120,7 +121,7 @@ impl Scripts {
         Ok(known)
     }
 
-    /// SCRIPT LOAD: the script stays.
+    /// Keeps a script until SCRIPT FLUSH (SCRIPT LOAD).
     pub fn keep(&self, known: &Arc<Known>) {
         let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
         if known.is_loaded.swap(true, Ordering::Relaxed) {
@@ -136,7 +137,7 @@ impl Scripts {
         }
     }
 
-    /// Forgets all scripts.
+    /// Drops all scripts.
     pub fn flush(&self) {
         let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
         for known in store.by_sha.values() {
@@ -147,7 +148,7 @@ impl Scripts {
         self.forget_compiled();
     }
 
-    /// From now on every thread compiles what it runs anew.
+    /// Makes every thread compile its scripts again.
     pub fn forget_compiled(&self) {
         self.flushes.fetch_add(1, Ordering::Release);
     }
@@ -157,24 +158,24 @@ impl Scripts {
         self.flushes.load(Ordering::Acquire)
     }
 
-    /// Sets what an interpreter may use, from its next run on; 0: no limit.
+    /// Sets the memory limit of each interpreter, from its next run on; 0: no limit.
     pub fn limit_memory(&self, bytes: usize) {
         self.memory_limit_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// See [`Scripts::limit_memory`].
+    /// The memory limit of each interpreter, in bytes; 0: none.
     pub fn memory_limit_bytes(&self) -> usize {
         self.memory_limit_bytes.load(Ordering::Relaxed)
     }
 
-    /// The bytes of one more interpreter, counted while somebody has them.
+    /// The counter of a new interpreter, summed while it lives.
     pub fn join(&self) -> Arc<VmBytes> {
         let bytes = Arc::new(VmBytes::default());
         self.vms.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&bytes));
         bytes
     }
 
-    /// What all interpreters use, and what of it libraries do.
+    /// The memory of all interpreters, and of it that of libraries, in bytes.
     pub fn vm_bytes(&self) -> (usize, usize) {
         let mut vms = self.vms.lock().unwrap_or_else(PoisonError::into_inner);
         vms.retain(|bytes| bytes.strong_count() > 0);
@@ -184,7 +185,7 @@ impl Scripts {
         })
     }
 
-    /// How many scripts are remembered, their bytes, and how many were dropped for newer ones.
+    /// The number of stored scripts, their bytes, and how many were dropped for newer ones.
     pub fn counts(&self) -> (usize, usize, u64) {
         let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
         (store.by_sha.len(), store.bytes, store.evicted)
@@ -192,9 +193,9 @@ impl Scripts {
 }
 
 impl Store {
-    /// The first that was not called since it was looked at last, or was added.
+    /// Drops the first script that was not called since the last search, or since it was added.
     fn drop_one(&mut self) {
-        // All have had their second chance when it comes to the first again, unless they are
+        // By the time the first comes again all have had their second chance, unless they are
         // called meanwhile.
         for _ in 0..self.evals.len() {
             let was_called =

@@ -14,14 +14,14 @@ use pantala_scripting::{Script, Vm, VmLimits};
 use super::known::{Known, MOST_WORKER_TEXT_BYTES, Program};
 use super::store::{BySha, FirstBytes, Scripts, Sha, VmBytes};
 
-/// Scripts a thread remembers by itself.
+/// The most scripts that a thread remembers.
 const MOST_MET: usize = 1024;
 
 thread_local! {
     static HERE: RefCell<Here> = RefCell::new(Here::default());
 }
 
-/// Scripts with their texts, by a hash of these.
+/// Scripts with their texts, by a hash of the text.
 type ByBody = HashMap<u64, (Box<[u8]>, Arc<Known>), BuildHasherDefault<FirstBytes>>;
 
 struct Here {
@@ -30,7 +30,7 @@ struct Here {
     by_body: ByBody,
     seed: HashSeed,
     flushes: u64,
-    /// What the interpreter uses, for the others to see.
+    /// The memory of the interpreter, visible to other threads.
     bytes: Option<Arc<VmBytes>>,
 }
 
@@ -65,7 +65,7 @@ fn is_there(known: &Arc<Known>) -> bool {
     !known.is_gone.load(Ordering::Acquire)
 }
 
-/// The script with this digest, in letters of any size.
+/// The script with this digest, in any case.
 pub fn by_sha(scripts: &Scripts, sha: &[u8]) -> Option<Arc<Known>> {
     let mut name: Sha = sha.try_into().ok()?;
     name.make_ascii_lowercase();
@@ -85,10 +85,10 @@ pub fn by_sha(scripts: &Scripts, sha: &[u8]) -> Option<Arc<Known>> {
     })
 }
 
-/// The script with this text; it is remembered if it is new and can be compiled.
+/// The script with this text; it is stored if it is new and compiles.
 ///
 /// # Errors
-/// It is wrong, or too long to be looked at on a worker.
+/// It does not compile, or is too long for a worker.
 pub fn by_body(scripts: &Scripts, body: &[u8], lane: Lane) -> Result<Arc<Known>, Stop> {
     let is_long = body.len() > MOST_WORKER_TEXT_BYTES;
     if is_long && lane == Lane::Worker {
@@ -110,7 +110,7 @@ pub fn by_body(scripts: &Scripts, body: &[u8], lane: Lane) -> Result<Arc<Known>,
             known
         }
         None => {
-            // What cannot be compiled is not remembered.
+            // A script that does not compile is not stored.
             let compiled = with_vm(scripts, |vm| vm.compile(&Arc::new(script)));
             compiled.and_then(|()| scripts.remember(body)).map_err(ClientError::bytes)?
         }
@@ -128,8 +128,8 @@ pub fn by_body(scripts: &Scripts, body: &[u8], lane: Lane) -> Result<Arc<Known>,
     Ok(known)
 }
 
-/// Compiles a script here before partitions are taken for it. What is wrong with it is told when
-/// it runs.
+/// Compiles a script on this thread before partitions are taken for it. Errors are reported when it
+/// runs.
 #[cold]
 pub fn compile(scripts: &Scripts, known: &Known) {
     if let Program::Script(script) = &known.program {
@@ -137,7 +137,7 @@ pub fn compile(scripts: &Scripts, known: &Known) {
     }
 }
 
-/// Works with this thread's interpreter. One that panics is not used again.
+/// Works with this thread's interpreter. An interpreter that panics is not used again.
 pub fn with_vm<R>(scripts: &Scripts, work: impl FnOnce(&mut Vm) -> R) -> R {
     let mut vm = HERE.with_borrow_mut(|here| {
         here.notice_flush(scripts);

@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// How many different error codes are counted before those that scripts make up share one line.
+/// The most error codes that are counted separately; further ones, made up by scripts, share one
+/// line.
 const ERROR_CODES: usize = 128;
 
-/// Error replies by their first word.
+/// Counts of error replies, by their first word.
 #[derive(Default)]
 pub struct ErrorCounts(Mutex<BTreeMap<String, u64>>);
 
 impl ErrorCounts {
-    /// One more of an error of ours, of which there are few kinds.
+    /// Counts an error of the server's own, of which there are few codes.
     pub fn count(&self, code: &str) {
         self.add(code.into(), 1);
     }
 
-    /// One more of an error that a script has made.
+    /// Counts an error that a script has made.
     pub fn count_made(&self, code: &str) {
         let is_one_too_many = {
             let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -25,13 +26,13 @@ impl ErrorCounts {
         self.count(if is_one_too_many { "ERRORSTATS_OVERFLOW" } else { code });
     }
 
-    /// So many more.
+    /// Adds `more` errors of a code.
     pub fn add(&self, code: String, more: u64) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry(code).or_default() += more;
     }
 
-    /// All counts, which begin again.
+    /// All counts, which are reset.
     pub fn take(&self) -> BTreeMap<String, u64> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -41,7 +42,7 @@ impl ErrorCounts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Starts again.
+    /// Resets all counts.
     pub fn reset(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -1,16 +1,17 @@
-//! Calls and times of families of commands: what is shown where each command would be too much.
+//! Calls and times by family of commands, for pages where a line for each command would be too
+//! much.
 
 use pantala_commands::{Group, Registry};
 
 use super::histogram::Octaves;
 use super::tallies::Tallies;
 
-/// What the commands of one family came to since the last CONFIG RESETSTAT.
+/// The counts of one family since the last CONFIG RESETSTAT.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Family {
     /// Which family.
     pub group: Group,
-    /// Commands executed, those that failed with them.
+    /// Commands executed, including failed ones.
     pub calls: u64,
     /// Commands refused before execution.
     pub rejected: u64,
@@ -28,15 +29,15 @@ impl Family {
         Family { group, calls: 0, rejected: 0, failed: 0, nanoseconds: 0, times }
     }
 
-    /// Executions by their duration: a bound in microseconds (the last: infinity), and how many
-    /// took less and are not in a bucket before.
+    /// Executions by duration: upper bounds in microseconds (the last: infinity), each with the
+    /// number of executions between it and the bound before.
     pub fn histogram_us(&self) -> Vec<(f64, u64)> {
         self.times.counts().collect()
     }
 }
 
 impl Tallies {
-    /// Every family of this table, of whose commands one was called or refused.
+    /// Every family with a command that was called or refused.
     pub fn families(&self, registry: &Registry) -> Vec<Family> {
         let mut families: Vec<Family> = Vec::new();
         for (number, row) in registry.rows().iter().enumerate() {

@@ -5,9 +5,9 @@
 //! bucket            0           1            2                  17             18
 //! ```
 //!
-//! A time of 2^n nanoseconds begins an *octave*; each octave has [`PARTS`] buckets of one width. So
-//! a percentile is at most an eighth too high, from a quarter of a microsecond to a minute; what is
-//! longer counts in the last bucket.
+//! A time of 2^n nanoseconds begins an *octave*; each octave has [`PARTS`] buckets of equal width.
+//! So a percentile is at most an eighth too high, from a quarter of a microsecond to a minute;
+//! longer times are counted in the last bucket.
 //!
 //! Invariants
 //! 1. One thread counts, any may read: each bucket is a [`Count`].
@@ -23,11 +23,11 @@ use pantala_keyspace::{Count, CountClass};
 const PARTS_BITS: u32 = 3;
 /// Buckets of an octave.
 const PARTS: usize = 1 << PARTS_BITS;
-/// What is shorter than 2 to this, in nanoseconds, shares the first bucket.
+/// Times below 2 to this power, in nanoseconds, share the first bucket.
 const FIRST_OCTAVE: u32 = 8;
-/// What takes 2 to this or longer, in nanoseconds, shares the last bucket.
+/// Times of 2 to this power and more, in nanoseconds, share the last bucket.
 const AFTER_LAST_OCTAVE: u32 = 36;
-/// Octaves that are divided.
+/// Octaves that are divided into buckets.
 const OCTAVES: usize = (AFTER_LAST_OCTAVE - FIRST_OCTAVE) as usize;
 /// Buckets of a histogram.
 const BUCKETS: usize = 1 + OCTAVES * PARTS;
@@ -55,12 +55,13 @@ impl Histogram {
         self.counts().sum()
     }
 
-    /// The count of each bucket; of none if nothing was counted.
+    /// The count of each bucket; empty if nothing was counted.
     fn counts(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.get().into_iter().flat_map(|buckets| buckets.iter().map(Count::get))
     }
 
-    /// The time, in nanoseconds, that so many of a hundred do not exceed; 0 if nothing was counted.
+    /// The time, in nanoseconds, that `percent` of the counted ones do not exceed; 0 if there is
+    /// none.
     pub fn percentile_ns(&self, percent: f64) -> u64 {
         let total = self.total();
         let rank = ((total as f64 * percent / 100.0).ceil() as u64).clamp(1, total.max(1));
@@ -79,7 +80,7 @@ impl Histogram {
         }
     }
 
-    /// Shows each bucket beside that of the other, as far as the other has any.
+    /// Visits each bucket together with the other's, as far as the other has any.
     pub fn each_with(&self, other: &Histogram, see: &mut dyn FnMut(&Count, &Count)) {
         let Some(others) = other.0.get() else { return };
         for (mine, other) in self.buckets().iter().zip(others.iter()) {
@@ -87,8 +88,7 @@ impl Histogram {
         }
     }
 
-    /// Takes over what was counted `inside` by something that took `most_ns` as a whole, or forgets
-    /// it.
+    /// Adds what was counted `inside` by something that took `most_ns` as a whole, or drops it.
     #[inline]
     pub fn settle(&self, inside: &Histogram, most_ns: u64, has_happened: bool) {
         let Some(counted) = inside.0.get() else { return };
@@ -111,14 +111,14 @@ fn bucket_of(nanoseconds: u64) -> usize {
     bucket.min(BUCKETS - 1)
 }
 
-/// The time with which the bucket after this one begins, in nanoseconds.
+/// The end of a bucket's times, in nanoseconds.
 fn end_ns(bucket: usize) -> u64 {
     let octave = FIRST_OCTAVE + (bucket / PARTS) as u32;
     let part = (bucket % PARTS) as u64;
     (PARTS as u64 + part) << (octave - PARTS_BITS)
 }
 
-/// Times counted by octave: what is exported and compared between servers.
+/// Times counted by octave, to be exported and compared between servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Octaves([u64; OCTAVES + 1]);
 
@@ -129,8 +129,8 @@ impl Default for Octaves {
 }
 
 impl Octaves {
-    /// Each octave: the time at which it ends, in microseconds (of the last: infinity), and how
-    /// many times were shorter than that and not in an octave before.
+    /// The end of each octave, in microseconds (of the last: infinity), and how many times were
+    /// counted in it.
     pub fn counts(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         self.0.iter().enumerate().map(|(at, &count)| match at {
             OCTAVES => (f64::INFINITY, count),
@@ -138,11 +138,11 @@ impl Octaves {
         })
     }
 
-    /// The rows of LATENCY HISTOGRAM: an upper bound in microseconds, and how many took no longer.
-    /// A bound at which nothing is added is left out.
+    /// The rows of LATENCY HISTOGRAM: upper bounds in microseconds, and how many took no longer.
+    /// Bounds that add nothing are left out.
     ///
-    /// The bounds are those of Valkey: powers of two from 1,024 nanoseconds on, rounded up to what
-    /// two digits tell apart, and then down to microseconds.
+    /// The bounds are Valkey's: powers of two from 1,024 nanoseconds on, rounded up to two
+    /// significant digits, and then down to microseconds.
     pub fn cumulative_us(&self) -> Vec<(u64, u64)> {
         const FIRST_BOUND: u32 = 10;
         const DIGITS_BITS: u32 = 7;

@@ -1,8 +1,8 @@
-//! What took very long, by event, for LATENCY.
+//! LATENCY: spikes of latency, by event.
 //!
-//! `fast-command` is about commands that promise constant or logarithmic time, `command` about the
-//! others. The rest is in [`Chore`]. Each keeps its newest [`KEPT`] spikes, one for each second at
-//! most (the highest).
+//! `fast-command` is the event of commands that promise constant or logarithmic time, `command`
+//! that of the others; the rest is in [`Chore`]. Each event keeps its newest [`KEPT`] spikes, at
+//! most one a second (the highest).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,28 +11,28 @@ use std::sync::{Mutex, PoisonError};
 use pantala_base::clock::unix_us;
 use pantala_commands::{Command, Flags};
 
-/// Spikes an event keeps.
+/// How many spikes an event keeps.
 pub const KEPT: usize = 160;
 
 /// One spike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spike {
-    /// When (Unix, seconds).
+    /// When it happened (Unix, seconds).
     pub unix_s: i64,
-    /// How long, in milliseconds.
+    /// Its duration, in milliseconds.
     pub took_ms: u64,
 }
 
-/// What is known of one event.
+/// The spikes of one event.
 #[derive(Clone, Debug, Default)]
 pub struct Event {
     /// The newest spikes, oldest first.
     pub spikes: VecDeque<Spike>,
-    /// The highest ever, in milliseconds.
+    /// The highest spike so far, in milliseconds.
     pub highest_ms: u64,
-    /// The sum of all ever, in milliseconds.
+    /// The sum of all spikes so far, in milliseconds.
     pub sum_ms: u64,
-    /// How many there were ever.
+    /// The number of spikes so far.
     pub count: u64,
 }
 
@@ -55,16 +55,16 @@ impl Event {
     }
 }
 
-/// What the server does beside commands, by the names that Valkey gives it.
+/// Work of the server beside commands, by Valkey's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chore {
-    /// Making room, for one window of commands.
+    /// Making room for one window of commands.
     EvictionCycle,
-    /// Of that: some keys of some partitions.
+    /// Part of that: evicting some keys of some partitions.
     EvictionDel,
-    /// One round of the sweep, which holds up nobody.
+    /// One round of the sweep, which delays no client.
     ExpireCycle,
-    /// Of that: the longest time for which it held a partition.
+    /// Part of that: the longest time for which it held a partition.
     ExpireDel,
 }
 
@@ -94,7 +94,7 @@ impl LatencyMonitor {
         self.threshold_ms.store(threshold_ms, Ordering::Relaxed);
     }
 
-    /// Looks at a command that has run.
+    /// Records a command if it took long.
     #[inline]
     pub fn note(&self, row: &Command, took_us: u64) {
         if self.is_long(took_us) {
@@ -103,7 +103,7 @@ impl LatencyMonitor {
         }
     }
 
-    /// Looks at something that was done beside commands.
+    /// Records work beside commands if it took long.
     #[inline]
     pub fn note_chore(&self, chore: Chore, took_us: u64) {
         if self.is_long(took_us) {
@@ -135,7 +135,7 @@ impl LatencyMonitor {
         events.get(std::str::from_utf8(name).ok()?).cloned()
     }
 
-    /// Forgets these events, or all of them; how many there were.
+    /// Drops these events, or all of them; returns how many there were.
     pub fn forget(&self, names: &[&[u8]]) -> usize {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let before = events.len();

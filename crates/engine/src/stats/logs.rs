@@ -1,4 +1,4 @@
-//! What took long or was large: COMMANDLOG (and SLOWLOG, its older name).
+//! COMMANDLOG (and SLOWLOG, its older name): commands that took long or were large.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -7,14 +7,15 @@ use std::sync::{Mutex, PoisonError};
 use pantala_base::clock::unix_us;
 use pantala_commands::{CommandRef, Flags, Session, SharedText};
 
-/// Arguments an entry keeps.
+/// How many arguments an entry keeps.
 const KEPT_ARGUMENTS: usize = 32;
-/// Bytes of an argument an entry keeps.
+/// How many bytes of an argument an entry keeps.
 const KEPT_BYTES: usize = 128;
-/// A client's name of more bytes is cut as an argument is: entries would keep names that it had.
+/// A longer client name is cut like an argument, as entries keep names that the client has given
+/// up.
 const KEPT_NAME_BYTES: usize = 1024;
 
-/// The three logs.
+/// One of the three logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Commands that took long.
@@ -25,14 +26,14 @@ pub enum Kind {
     LargeReply,
 }
 
-/// One entry.
+/// One entry of a log.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Its number; never used twice in its log.
     pub id: u64,
-    /// When it ended (Unix, microseconds).
+    /// When the command ended (Unix, microseconds).
     pub unix_us: i64,
-    /// Microseconds, or bytes.
+    /// Microseconds or bytes, by log.
     pub value: i64,
     /// The arguments, shortened.
     pub args: Vec<Vec<u8>>,
@@ -43,7 +44,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Of now; its log gives it a number.
+    /// An entry for now; its log assigns the number.
     #[cold]
     pub(super) fn new(session: &Session, found: CommandRef, args: &[&[u8]], value: i64) -> Self {
         Entry {
@@ -57,8 +58,7 @@ impl Entry {
     }
 }
 
-/// Entries of commands in a script or transaction, until it ends: one that is undone has done
-/// nothing.
+/// Entries of commands in a script or transaction that may still be undone.
 #[derive(Default)]
 pub struct Notes {
     slow: VecDeque<Entry>,
@@ -67,16 +67,16 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// As nearly always.
+    /// Whether there is none, as nearly always.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.slow.is_empty() && self.large_replies.is_empty() && self.large_requests.is_empty()
     }
 }
 
-/// One log: the newest entries, and when to make one.
+/// One log: its newest entries and its threshold.
 pub struct Log {
-    /// What is this or more is logged; negative: nothing is.
+    /// Values of this and more are logged; negative: nothing is.
     threshold: AtomicI64,
     most: AtomicU64,
     next_id: AtomicU64,
@@ -93,7 +93,7 @@ impl Log {
         }
     }
 
-    /// Sets when to make an entry and how many to keep.
+    /// Sets the threshold, and how many entries are kept.
     pub fn configure(&self, threshold: i64, most: u64) {
         self.threshold.store(threshold, Ordering::Relaxed);
         self.most.store(most, Ordering::Relaxed);
@@ -115,13 +115,13 @@ impl Log {
     fn add(&self, mut entry: Entry) {
         let most = self.most();
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        // With the lock, so that their order is that of their numbers.
+        // Under the lock, so that their order is that of their numbers.
         entry.id = self.next_id.fetch_add(1, Ordering::Relaxed);
         entries.push_front(entry);
         entries.truncate(most);
     }
 
-    /// Keeps an entry for later, where those before it are dropped that the log would drop.
+    /// Keeps an entry for later; drops those before it that the log itself would drop.
     #[cold]
     fn put_off(&self, entry: Entry, entries: &mut VecDeque<Entry>) {
         if entries.len() >= self.most() {
@@ -136,7 +136,7 @@ impl Log {
         entries.iter().take(count).cloned().collect()
     }
 
-    /// The entries from this number on, the oldest first, and the number that the next will have.
+    /// The entries from this number on, oldest first, and the number of the next entry.
     pub fn since(&self, id: u64) -> (Vec<Entry>, u64) {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let mut newer: Vec<Entry> =
@@ -179,7 +179,7 @@ impl Logs {
         }
     }
 
-    /// Looks at a command that has run, and logs what is worth it.
+    /// Logs a command that has run, if it was slow or large.
     pub fn note(
         &self,
         session: &Session,
@@ -205,7 +205,7 @@ impl Logs {
         }
     }
 
-    /// As [`Logs::note`], of a command of a transaction that may still be undone.
+    /// Like [`Logs::note`], for a command of a transaction that may still be undone.
     pub fn note_later(
         &self,
         notes: &mut Notes,
@@ -222,8 +222,8 @@ impl Logs {
         }
     }
 
-    /// Looks at a command that a script of this client has run, timed or not. What a script sends
-    /// is no request.
+    /// Like [`Logs::note_later`], for a command that a script of this client has run, timed or not.
+    /// What a script sends is no request.
     #[inline]
     pub fn note_inside(
         &self,
@@ -248,7 +248,7 @@ impl Logs {
         }
     }
 
-    /// Puts into the logs what a script or transaction has run.
+    /// Adds the entries of a script or transaction to the logs.
     pub fn add_all(&self, notes: Notes) {
         notes.slow.into_iter().for_each(|entry| self.slow.add(entry));
         notes.large_requests.into_iter().for_each(|entry| self.large_request.add(entry));
@@ -256,7 +256,7 @@ impl Logs {
     }
 }
 
-/// What is shown in place of a secret.
+/// Shown in place of a secret.
 pub const REDACTED: &[u8] = b"(redacted)";
 
 fn request_bytes(args: &[&[u8]]) -> i64 {

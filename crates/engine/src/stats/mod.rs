@@ -1,15 +1,15 @@
-//! What is counted and kept for who operates the server.
+//! Statistics and logs for operators.
 //!
 //! | file | what |
 //! |---|---|
 //! | `tallies` | counters, one set a thread |
-//! | `histogram` | how long commands took |
-//! | `families` | calls and times of families of commands |
-//! | `hot_keys` | HOTKEYS: which keys cost most |
+//! | `histogram` | durations of commands |
+//! | `families` | calls and times by family of commands |
+//! | `hot_keys` | HOTKEYS: the keys that cost most |
 //! | `errors` | error replies by code |
-//! | `logs` | COMMANDLOG: slow, large |
-//! | `telemetry` | commands for traces |
-//! | `latency_monitor` | LATENCY: what took very long |
+//! | `logs` | COMMANDLOG: slow and large commands |
+//! | `telemetry` | commands sampled for traces |
+//! | `latency_monitor` | LATENCY: spikes |
 
 pub mod errors;
 pub mod families;

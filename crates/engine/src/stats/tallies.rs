@@ -1,6 +1,6 @@
-//! What each thread counts for INFO, and the sum over all threads.
+//! The counters of each thread for INFO, and the sums over all threads.
 //!
-//! A count is declared once, by `counts!`; the sums, CONFIG RESETSTAT and what is left of an undone
+//! A count is declared once, by `counts!`; sums, CONFIG RESETSTAT and what stays of an undone
 //! script derive from that. Tests: at the foot.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -24,13 +24,13 @@ counts! {
         failed: Script,
     }
     beside {
-        /// Executions by their duration, as far as `latency-tracking` was on.
+        /// Executions by duration, while `latency-tracking` was on.
         pub times: Histogram = Histogram::default(),
     }
 }
 
 counts! {
-    /// Counts of one thread, for a table of so many rows.
+    /// The counters of one thread, for a command table with this many rows.
     struct ThreadTally(rows: usize) {
         /// Bytes received.
         received_bytes: Thread,
@@ -56,37 +56,38 @@ counts! {
         input_limit: Thread,
         /// Connections closed because they took too long to authenticate.
         late_logins: Thread,
-        /// Connections closed because all of them together had too much in their buffers.
+        /// Connections closed because the buffers of all clients together took too much.
         evicted_clients: Thread,
         /// Connections given to another worker because this one was too busy.
         moved: Thread,
         /// Blocks that defragmentation has moved,
         blocks_moved: Thread,
-        /// and that it has left where they were.
+        /// and blocks that it has left in place.
         blocks_left: Thread,
-        /// Keys of which defragmentation has moved something,
+        /// Keys of which defragmentation has moved some block,
         keys_moved: Thread,
-        /// and those of which nothing.
+        /// and keys of which it has moved none.
         keys_left: Thread,
         /// Microseconds in which there was something to defragment.
         defrag_us: Thread,
-        /// Microseconds in which the sweep looked for what has expired.
+        /// Microseconds that the sweep spent on looking for expired keys.
         expire_cycle_us: Thread,
-        /// The part of what it looks at that has expired, lately, in millionths.
+        /// The recent share of expired keys among those that the sweep looks at, in millionths.
         expired_share_ppm: Level,
-        /// Since when there is (monotonic, microseconds); 0: there is nothing.
+        /// Since when there is something to defragment (monotonic, microseconds); 0: there is
+        /// nothing.
         defrag_since_us: Level,
         /// Percentage of a core that defragmentation takes now.
         defrag_percent: Level,
         /// Bytes that connections and their buffers take now.
         client_bytes: Level,
-        /// Of these, what connections of replicas and their buffers take.
+        /// Of these, bytes of replicas' connections and their buffers.
         replica_bytes: Level,
-        /// Bytes of the buffer that is kept for the next piece of a replica, beside `client_bytes`.
+        /// Bytes of the spare buffer for replicas, not in `client_bytes`.
         replica_spare_bytes: Level,
         /// The most commands that one turn of the loop has run,
         most_in_turn: Level,
-        /// and how long the longest ran commands, in microseconds.
+        /// and the longest time that a turn ran commands, in microseconds.
         longest_turn_us: Level,
         /// Error replies.
         errors: Script,
@@ -94,21 +95,21 @@ counts! {
         unexpected_errors: Script,
     }
     beside {
-        /// Of the keyspace.
+        /// The counters of the keyspace.
         pub keys: Tally = Tally::default(),
-        /// By row.
+        /// The counters of each row.
         pub commands: Box<[CommandTally]> = (0..rows).map(|_| CommandTally::new()).collect(),
         /// Error replies by code, of what may still be undone.
         codes: OnceLock<ErrorCounts> = OnceLock::new(),
-        /// Keys whose commands cost much, while somebody asks.
+        /// The notes for HOTKEYS, while a session runs.
         pub hot_keys: SeenByThread = SeenByThread::default(),
-        /// See [`ThreadTally::inside`].
+        /// The counters of what may still be undone; see [`ThreadTally::inside`].
         inside: OnceLock<Box<ThreadTally>> = OnceLock::new(),
     }
 }
 
 impl ThreadTally {
-    /// In its present turn its loop has run so many commands, for so long.
+    /// Notes how many commands a turn has run, and for how many microseconds.
     #[inline]
     pub fn note_turn(&self, commands: u64, us: u64) {
         for (most, now) in [(&self.most_in_turn, commands), (&self.longest_turn_us, us)] {
@@ -118,13 +119,13 @@ impl ThreadTally {
         }
     }
 
-    /// Bytes that connections take which are no replica's.
+    /// Bytes that connections take, without those of replicas.
     pub fn own_client_bytes(&self) -> u64 {
         self.client_bytes.get().saturating_sub(self.replica_bytes.get())
     }
 
-    /// Where a script or transaction counts that may still be undone: all zeroes between two of
-    /// them, and in no sum.
+    /// The counters of a script or transaction that may still be undone: zero between two of them,
+    /// and in no sum.
     pub fn inside(&self) -> &ThreadTally {
         self.inside.get_or_init(|| {
             let inside = ThreadTally::new(self.commands.len());
@@ -133,7 +134,7 @@ impl ThreadTally {
         })
     }
 
-    /// Counts an error reply, whose code all threads count together.
+    /// Counts an error reply; its code is counted by all threads together.
     #[cold]
     pub fn count_error(&self, errors: &ErrorCounts, code: &str) {
         self.errors.add(1);
@@ -147,8 +148,8 @@ impl ThreadTally {
         self.codes.get().unwrap_or(errors).count_made(code);
     }
 
-    /// Takes over what was counted inside, by commands of these rows; or, when it did not happen,
-    /// no more than what has expired meanwhile.
+    /// Adds what was counted inside, by commands of these rows; or, if it did not happen, only what
+    /// has expired meanwhile.
     pub fn settle_inside(&self, rows: &[u16], has_happened: bool, errors: &ErrorCounts) {
         let inside = self.inside();
         let has_errors = inside.errors.get() > 0;
@@ -163,7 +164,7 @@ impl ThreadTally {
         }
     }
 
-    /// Shows each count that CONFIG RESETSTAT begins anew, beside that of the other.
+    /// Visits each count that CONFIG RESETSTAT resets, together with the other's.
     fn each_with(&self, other: &ThreadTally, see: &mut dyn FnMut(&Count, &Count)) {
         self.each_count_with(other, see);
         self.keys.each_count_with(&other.keys, see);
@@ -174,7 +175,7 @@ impl ThreadTally {
 }
 
 impl CommandTally {
-    /// Adds one execution to the time, and to the histogram if there is to be one.
+    /// Adds one execution to the time, and to the histogram if there is one.
     #[inline]
     pub fn took(&self, nanoseconds: u64, has_histogram: bool) {
         self.nanoseconds.add(nanoseconds);
@@ -197,8 +198,8 @@ impl CommandTally {
 
 /// The tallies of all threads that ever counted.
 ///
-/// A count has one writer, so CONFIG RESETSTAT cannot set it back: it notes where all stand,
-/// and that is taken off from then on.
+/// A count has one writer, so CONFIG RESETSTAT cannot set it to zero: it notes the present values,
+/// which are subtracted from then on.
 pub struct Tallies {
     all: Mutex<Vec<Arc<ThreadTally>>>,
     at_reset: Mutex<ThreadTally>,
@@ -212,10 +213,11 @@ impl Tallies {
         Tallies { all: Mutex::new(Vec::new()), at_reset, rows }
     }
 
-    /// A thread's tally: one that nobody counts in any more, with what it has, or a new one.
+    /// A tally for the calling thread: one that no thread uses any more, with its counts, or a new
+    /// one.
     pub fn join(&self) -> Arc<ThreadTally> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        // Also orders what was counted there before what will be.
+        // This also orders earlier counts before later ones.
         if let Some(left) = all.iter_mut().find_map(|tally| {
             Arc::get_mut(tally)?;
             Some(Arc::clone(tally))
@@ -227,26 +229,26 @@ impl Tallies {
         tally
     }
 
-    /// Shows the tally of each thread.
+    /// Calls `see` with the tally of each thread.
     pub fn each(&self, see: &mut dyn FnMut(&ThreadTally)) {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().for_each(|tally| see(tally));
     }
 
-    /// One count, over all threads, since the last reset.
+    /// The sum of one count over all threads, since the last reset.
     pub fn sum(&self, pick: impl Fn(&ThreadTally) -> u64) -> u64 {
         let sum = self.sum_ever(&pick);
         let at_reset = self.at_reset.lock().unwrap_or_else(PoisonError::into_inner);
         sum.wrapping_sub(pick(&at_reset))
     }
 
-    /// The largest of one count, over all threads.
+    /// The largest value of one count over all threads.
     pub fn most(&self, pick: impl Fn(&ThreadTally) -> u64) -> u64 {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(|tally| pick(tally)).max().unwrap_or(0)
     }
 
-    /// One count, over all threads, since the start.
+    /// The sum of one count over all threads, since the start.
     pub fn sum_ever(&self, pick: impl Fn(&ThreadTally) -> u64) -> u64 {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(|tally| pick(tally)).fold(0, u64::wrapping_add)
@@ -271,7 +273,7 @@ impl Tallies {
         let sums = ThreadTally::new(self.rows);
         for tally in all.iter() {
             sums.each_with(tally, &mut |sum, count| sum.add(count.get()));
-            // What is the most of all begins again; a turn at this moment may count to either.
+            // Maxima begin again; a turn at this moment may count for either period.
             tally.most_in_turn.set(0);
             tally.longest_turn_us.set(0);
         }

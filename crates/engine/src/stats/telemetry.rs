@@ -1,12 +1,12 @@
-//! Commands for traces: each command of one turn in so many, until the exporter takes them. What is
-//! slow is taken from the slow log.
+//! Commands for traces: all commands of one turn in N, until the exporter takes them. Slow commands
+//! are taken from the slow log instead.
 //!
 //! ```text
 //! Turn::new: one in N --> the turn is timed --finish--> note --> at most MOST entries --> take
 //! ```
 //!
-//! 1. A turn that is not traced pays one comparison. Which are is told by the time at which they
-//!    begin, so no thread counts.
+//! 1. A turn that is not traced pays one comparison. Its start time decides whether it is traced,
+//!    so no thread counts.
 //! 2. Entries beyond [`MOST`] are dropped, and counted.
 //!
 //! Not here: what is sent, and where (`pantala_admin::otlp`). Tests: at the foot;
@@ -22,22 +22,22 @@ use pantala_commands::{Flags, Session};
 use super::logs::{Entry, Kind, Logs};
 use crate::execute::finish::Ended;
 
-/// Entries that wait for the exporter.
+/// The most entries that wait for the exporter.
 const MOST: usize = 4_096;
 
 /// Sampled commands that wait to be exported as spans, and the counters of the export.
 #[derive(Default)]
 pub struct Telemetry {
     entries: Mutex<Vec<Entry>>,
-    /// Spans that were not sent: there were too many, or nobody took them.
+    /// Spans that were not sent: there were too many, or the collector did not take them.
     pub dropped: AtomicU64,
-    /// Exports that were taken,
+    /// Exports that were accepted,
     pub exported: AtomicU64,
-    /// and those that were not.
+    /// and those that failed.
     pub failed: AtomicU64,
 }
 
-/// Whether the turn that begins at this time is one in so many; 0: none is.
+/// Whether the turn that begins at this time is traced, as one in `one_in`; 0: none is.
 #[inline]
 pub(crate) fn is_sampled(one_in: u32, now_us: u64) -> bool {
     one_in != 0 && is_drawn(one_in, now_us)
@@ -49,12 +49,12 @@ fn is_drawn(one_in: u32, now_us: u64) -> bool {
 }
 
 impl Telemetry {
-    /// Keeps a command of a turn that is traced; those of the slow log are known anyway.
+    /// Keeps a command of a traced turn; those in the slow log are left out.
     #[cold]
     pub(crate) fn note(&self, logs: &Logs, session: &Session, ended: Ended<'_>) {
         let Ended { found, args, took_us, .. } = ended;
         let took_us = took_us.cast_signed();
-        // The slow log passes over EXEC, as it has its commands.
+        // The slow log leaves EXEC out, as it has its commands.
         let is_in_log = !found.row.flags.has(Flags::SKIP_COMMANDLOG);
         if is_in_log && logs.of(Kind::Slow).wants(took_us) {
             return;
@@ -68,7 +68,7 @@ impl Telemetry {
         }
     }
 
-    /// What has come since it was last asked.
+    /// Takes all waiting entries.
     pub fn take(&self) -> Vec<Entry> {
         take(&mut *self.entries.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,4 +1,4 @@
-//! What commands have done becomes messages for the workers of those who are to be told.
+//! The notifier: effects of commands become messages for the workers of other clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -13,14 +13,14 @@ use crate::clients::mailbox::{Keys, Message, Word};
 use crate::engine::Engine;
 use crate::pubsub::{Kind, WakeSet};
 
-/// What a message takes beside the names of keys.
+/// The bytes of a message beside the names of keys.
 const MESSAGE_BYTES: usize = 64;
 
-/// The keyspace's way to the other clients.
+/// The change sink of a keyspace.
 pub struct Notifier(Weak<Engine>);
 
 impl Notifier {
-    /// For the keyspace of this server.
+    /// The sink for the keyspace of this engine.
     pub fn new(engine: &Arc<Engine>) -> Notifier {
         Notifier(Arc::downgrade(engine))
     }
@@ -72,23 +72,23 @@ impl ChangeSink for Notifier {
     }
 }
 
-/// Who is to be woken.
+/// Adds the workers that are to be woken to `wakes`.
 fn hand_over(engine: &Engine, ringing: &WakeSet, wakes: &mut Vec<Ticket>) {
     let inboxes = ringing.workers().filter_map(|worker| engine.workers.mailbox(worker));
     wakes.extend(inboxes.map(|inbox| Ticket::Inbox(inbox)));
 }
 
-/// Changed keys with one prefix, and who changed them.
+/// The changed keys with one prefix, each with the client that changed it.
 type Broadcast<'s> = (&'s BTreeSet<ClientId>, BTreeMap<Arc<[u8]>, ClientId>);
 
-/// One going through of everybody who is to be told.
+/// One handing over of effects.
 struct Round<'s, 'b> {
     engine: &'s Engine,
     everybody: &'s Everybody,
     /// Workers that have messages.
     wakes: &'b mut WakeSet,
     broadcasts: BTreeMap<&'s [u8], Broadcast<'s>>,
-    /// About what all of them are told takes.
+    /// About the bytes that all of them are told.
     told_bytes: u64,
 }
 
@@ -103,13 +103,13 @@ impl<'s, 'b> Round<'s, 'b> {
             let changed = &mut broadcast.or_insert_with(|| (clients, BTreeMap::new())).1;
             let first = *changed.entry(key.clone()).or_insert(author);
             if first != author {
-                // Each of them is to hear of the other.
+                // Each of them is to hear of the other's change.
                 changed.insert(key.clone(), 0);
             }
         }
         let keys: Keys = [key].into();
         for reader in readers.iter().filter(|reader| **reader != author) {
-            // What one that broadcasts now has read before counts no more.
+            // Keys that a client has read before it switched to broadcast do not count any more.
             let tracker = self.everybody.by_client.get(reader);
             if tracker.is_some_and(|tracker| tracker.prefixes.is_empty()) {
                 self.tell(*reader, Some(keys.clone()));
@@ -117,7 +117,7 @@ impl<'s, 'b> Round<'s, 'b> {
         }
     }
 
-    /// Every client that tracks a prefix is told of all its keys at one time.
+    /// Tells each client that tracks a prefix of all its changed keys at once.
     fn tell_broadcasts(&mut self) {
         for (clients, changed) in std::mem::take(&mut self.broadcasts).into_values() {
             let all: Keys = changed.keys().cloned().collect();
@@ -138,13 +138,13 @@ impl<'s, 'b> Round<'s, 'b> {
         }
     }
 
-    /// Leaves word for a client that tracks, or for whoever is told in its place.
+    /// Leaves a message for a tracking client, or for the client that receives it instead.
     fn tell(&mut self, client: ClientId, keys: Option<Keys>) {
         let Some(tracker) = self.everybody.by_client.get(&client) else { return };
         let is_redirected = tracker.redirect != 0;
         let told = if is_redirected { tracker.redirect } else { client };
         let names = keys.iter().flat_map(|keys| keys.iter()).map(|key| key.len());
-        // In a buffer that has grown by doubling.
+        // Twice, as it lies in a buffer that has grown by doubling.
         self.told_bytes += 2 * (MESSAGE_BYTES + names.sum::<usize>()) as u64;
         if self.leave(told, Word::Stale { keys, is_redirected }) || !is_redirected {
             return;
@@ -153,7 +153,7 @@ impl<'s, 'b> Round<'s, 'b> {
         self.leave(client, Word::Broken(told));
     }
 
-    /// Whether the client is there.
+    /// Leaves a message; false if the client is gone.
     fn leave(&mut self, client: ClientId, word: Word) -> bool {
         match self.engine.notices.directory.send(client, word) {
             Way::To(place, word) => {

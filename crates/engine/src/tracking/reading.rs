@@ -1,4 +1,4 @@
-//! What a client that tracks keys reads is remembered.
+//! Registering the keys that tracking clients read.
 
 use pantala_commands::{CommandRef, Flags, Session, key_positions};
 use pantala_keyspace::{Key, Locked};
@@ -6,7 +6,7 @@ use pantala_keyspace::{Key, Locked};
 use crate::execute::{Request, Turn};
 
 impl<'r> Turn<'r> {
-    /// Keeps the number of remembered keys within `tracking-table-max-keys`. Inside the gate.
+    /// Keeps the number of tracked keys within `tracking-table-max-keys`. Inside the gate.
     #[inline]
     pub fn shrink_tracked(&self) {
         if self.engine.notices.trackers.is_used() {
@@ -15,8 +15,9 @@ impl<'r> Turn<'r> {
     }
 }
 
-/// Notes the keys of a command that only reads; their partitions are held. Of one that is served
-/// for a key that is `ready` only this: others may not be held, and have given it nothing.
+/// Registers the keys of a command that only reads; their partitions are held. If a blocked command
+/// is served for the key `ready`, only this one: others may not be held, and it got nothing from
+/// them.
 pub fn remember(
     session: &Session,
     request: Request<'_>,
@@ -36,14 +37,14 @@ pub fn remember(
     }
 }
 
-/// Whether the keys of a command of this client are remembered.
+/// Whether the keys of a command of this client are registered.
 fn remembers(session: &Session, found: CommandRef) -> bool {
     let flags = found.row.flags;
     let is_read = flags.has(Flags::READONLY) && !flags.has(Flags::PUBSUB);
     is_read && session.tracking.as_ref().is_some_and(|tracking| tracking.remembers())
 }
 
-/// CLIENT CACHING is for one command.
+/// Resets CLIENT CACHING, which is for one command.
 pub fn forget_caching(session: &mut Session) {
     if let Some(tracking) = &mut session.tracking {
         tracking.caching = false;

@@ -1,4 +1,4 @@
-//! Who tracks keys, and which prefixes.
+//! Clients that track keys, and their prefixes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,12 +19,13 @@ pub(super) struct Tracker {
     pub(super) prefixes: Arc<Vec<Vec<u8>>>,
 }
 
-/// All that track.
+/// All tracking clients.
 #[derive(Default)]
 pub(super) struct Everybody {
     pub(super) by_client: HashMap<ClientId, Tracker>,
     by_prefix: BTreeMap<Box<[u8]>, BTreeSet<ClientId>>,
-    /// How many prefixes of each length there are: only these parts of a key are looked for.
+    /// The number of prefixes of each length: only prefixes of a key with these lengths are looked
+    /// up.
     lengths: BTreeMap<usize, usize>,
 }
 
@@ -51,7 +52,7 @@ impl Everybody {
         }
     }
 
-    /// The prefixes of a key that somebody tracks, and who does.
+    /// The tracked prefixes of a key, each with its clients.
     pub(super) fn prefixes_of<'e>(
         &'e self,
         key: &[u8],
@@ -69,19 +70,19 @@ pub struct Trackers {
 }
 
 impl Trackers {
-    /// Whether anybody tracks.
+    /// Whether any client tracks.
     #[inline]
     pub fn is_used(&self) -> bool {
         self.count() > 0
     }
 
-    /// How many clients track.
+    /// The number of tracking clients.
     #[inline]
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// How many prefixes are tracked.
+    /// The number of tracked prefixes.
     pub fn prefix_count(&self) -> usize {
         self.read().by_prefix.len()
     }
@@ -99,11 +100,11 @@ impl Trackers {
         let mut everybody = self.everybody.write().unwrap_or_else(PoisonError::into_inner);
         change(&mut everybody);
         self.count.store(everybody.by_client.len(), Ordering::Relaxed);
-        // Under the lock: of two changes the later is what the keyspace is told last.
+        // Under the lock, so that the keyspace is told of the later of two changes last.
         space.want(wanted(&everybody, &settings.current()));
     }
 
-    /// The client tracks from now on, in this way.
+    /// Makes a client track in this mode.
     pub fn join(
         &self,
         space: &Keyspace,
@@ -124,7 +125,7 @@ impl Trackers {
         });
     }
 
-    /// The client tracks no more.
+    /// Ends tracking for a client.
     pub fn leave(&self, space: &Keyspace, settings: &SettingsCell, client: ClientId) {
         if self.is_used() {
             self.change(space, settings, |everybody| {
@@ -136,13 +137,13 @@ impl Trackers {
         }
     }
 
-    /// The settings have changed.
+    /// Tells the keyspace of changed settings.
     pub fn settings_changed(&self, space: &Keyspace, settings: &SettingsCell) {
         self.change(space, settings, |_| {});
     }
 }
 
-/// `tracking-table-max-keys`, where 0 is no limit.
+/// `tracking-table-max-keys`; 0 in the settings means no limit.
 pub fn most_keys(settings: &Settings) -> usize {
     match settings.tracking_table_max_keys {
         0 => usize::MAX,
@@ -150,7 +151,7 @@ pub fn most_keys(settings: &Settings) -> usize {
     }
 }
 
-/// What the keyspace has to tell.
+/// What the keyspace has to report.
 fn wanted(everybody: &Everybody, settings: &Settings) -> Wanted {
     let letters = &settings.notify_keyspace_events;
     let mut wanted = Wanted::NOTHING;

@@ -1,4 +1,4 @@
-//! What a worker keeps of a command that waits, and how many there are.
+//! A blocked command as its worker keeps it, and the number of blocked connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,43 +6,43 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pantala_commands::AtTimeout;
 use pantala_keyspace::Waiter;
 
-/// How many connections have a command that waits for keys, or for the end of CLIENT PAUSE.
+/// The number of connections that are blocked on keys, or held back by CLIENT PAUSE.
 #[derive(Default)]
 pub struct BlockedCount(AtomicU64);
 
 impl BlockedCount {
-    /// One more.
+    /// Counts one more.
     pub fn join(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One less.
+    /// Counts one less.
     pub fn leave(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// How many. One that is served counts until its worker has heard of it.
+    /// The number. A connection that was served counts until its worker has handled that.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What a command that has waited, and runs again from its start, keeps of that.
+/// What a command that was blocked keeps when it runs again from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waited {
-    /// When it ends in vain (monotonic, microseconds).
+    /// Its timeout (monotonic, microseconds), if any.
     pub until_us: Option<u64>,
     /// Its place in the queues of its keys.
     pub arrival: u64,
 }
 
-/// A command that waits, as its worker keeps it.
+/// A blocked command, as its worker keeps it.
 pub struct Blocked {
-    /// In the queues of its keys.
+    /// Its waiter in the queues of its keys.
     pub waiter: Arc<Waiter>,
-    /// When it ends in vain (monotonic, microseconds).
+    /// Its timeout (monotonic, microseconds), if any.
     pub until_us: Option<u64>,
-    /// What it answers then.
+    /// The reply at the timeout.
     pub at_timeout: AtTimeout,
 }
 

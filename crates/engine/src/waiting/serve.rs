@@ -1,4 +1,4 @@
-//! Putting commands into the queues of their keys, serving them, and taking them out.
+//! Blocking commands: entering the queues of their keys, being served, and leaving the queues.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,35 +17,35 @@ use crate::engine::Engine;
 use crate::execute::finish::Ended;
 use crate::execute::{Request, Turn, Verdict};
 
-/// Where a command that may wait is called: its worker and its connection.
+/// Where a command that may block reports to: its worker and its connection.
 pub struct ReplyTarget<'s> {
     /// The worker's inbox.
     pub inbox: &'s Arc<dyn Mailbox>,
     /// The connection.
     pub connection: u64,
-    /// The number its parking will have.
+    /// The number that its parking will have.
     pub parking: u32,
-    /// Of a command that has waited before and runs again.
+    /// Set for a command that was blocked before and runs again.
     pub waited: Option<Waited>,
 }
 
-/// What a waiter wants to be run.
+/// The command of a waiter.
 pub struct Pending {
     /// The row.
     pub found: CommandRef,
     /// The arguments.
     pub args: OwnedArgs,
     keys: WaitedKeys,
-    /// The session when it began to wait.
+    /// The session as it was when the command blocked.
     pub session: Session,
     inbox: Arc<dyn Mailbox>,
 }
 
-/// One more of them, while it lives.
+/// Counts as one blocked connection while it lives.
 pub struct CountedAsBlocked(Arc<Engine>);
 
 impl CountedAsBlocked {
-    /// From now on.
+    /// Counts one more blocked connection.
     pub fn new(engine: &Arc<Engine>) -> Self {
         engine.blocked.join();
         CountedAsBlocked(Arc::clone(engine))
@@ -59,8 +59,8 @@ impl Drop for CountedAsBlocked {
 }
 
 impl Engine {
-    /// How many keys are waited for by who is also told when such a key goes: who reads as a
-    /// consumer of a group.
+    /// How many keys have blocked clients that are also told when the key goes: those that read as
+    /// a consumer of a group.
     pub fn keys_waited_for_by_consumers(&self) -> usize {
         self.space.waited_keys_where(&|request| {
             let row = request.downcast_ref::<Pending>().map(|pending| pending.found.row);
@@ -109,8 +109,8 @@ impl Turn<'_> {
         Blocked { waiter, until_us, at_timeout: wait.at_timeout }
     }
 
-    /// Serves everybody who waits for keys that the command at hand has changed. Its partitions
-    /// are still held.
+    /// Serves all clients blocked on keys that the current command has changed. Its partitions are
+    /// still held.
     #[cold]
     pub fn serve_ready(&self, locked: &mut Locked<'_>) {
         let before = *locked.scope();
@@ -134,7 +134,7 @@ impl Turn<'_> {
                 }
                 waiter.let_go();
                 left.push_back(waiter);
-                // Those before have taken everything: there is nothing for the others.
+                // Clients before have taken everything: nothing is left for the others.
                 if was_there && !locked.peek(key).exists() {
                     break;
                 }
@@ -164,7 +164,7 @@ impl Turn<'_> {
         })
     }
 
-    /// Runs a claimed waiter's command for the key that changed. False: it goes on waiting.
+    /// Runs a claimed waiter's command for the key that changed; false: it stays blocked.
     fn serve_one(
         &self,
         locked: &mut Locked<'_>,
@@ -199,7 +199,7 @@ impl Turn<'_> {
         let (found, reply_bytes) = (pending.found, reply.len());
         self.note_keys(Ended { found, args: &args, took_us, reply_bytes });
         let (connection, parking) = (waiter.connection, waiter.parking);
-        // Its reply may leave before the step has ended: it knows the stamp.
+        // Its reply may be sent before the step has ended, so it carries the stamp.
         let step = locked.stamp_early();
         pending.inbox.leave(Message::Served { connection, parking, reply, took_us, step });
         locked.wake_later(Ticket::Inbox(Arc::clone(&waiter.inbox)));
@@ -208,15 +208,15 @@ impl Turn<'_> {
 }
 
 impl Turn<'_> {
-    /// Whether its user may still run a command that has waited. If not it runs by itself, where it
-    /// is refused.
+    /// Whether its user may still run a blocked command. If not, the command runs again by itself,
+    /// and is refused there.
     fn may_be_served(&self, session: &mut Session, found: CommandRef, args: &[&[u8]]) -> bool {
         self.engine.renew(session)
             && (!session.has_rules() || self.engine.ask(session, session.db, (found, args)).is_ok())
     }
 }
 
-/// Lets a claimed waiter's connection run the command again. It is not in the queue any more: true.
+/// Has a claimed waiter's connection run the command again. Always true: it has left the queue.
 fn run_by_itself(locked: &mut Locked<'_>, waiter: &Waiter) -> bool {
     waiter.end();
     locked.wake_later(waiter.ticket());
@@ -236,14 +236,14 @@ fn waited_keys(found: CommandRef, args: &OwnedArgs, which: WaitedKeys) -> Vec<&[
     keys
 }
 
-/// Whether a waiter's command may have something to say to a key that now has this type. To run it
-/// takes as long as it has keys, and another command may have changed them all.
+/// Whether a waiter's command may be served by a key that now has this type. Running it takes time
+/// in proportion to its keys, and another command may have changed all of them.
 fn concerns(waiter: &Waiter, kind: Option<Type>) -> bool {
     let pending = waiter.request.downcast_ref::<Pending>();
     let wanted = pending.and_then(|pending| match pending.found.row.group {
         Group::List => Some(Type::List),
         Group::SortedSet => Some(Type::SortedSet),
-        // Who reads as a consumer is also told that its stream is gone.
+        // A consumer is also told that its stream is gone.
         Group::Stream if !pending.found.row.flags.has(Flags::WRITE) => Some(Type::Stream),
         _ => None,
     });
@@ -251,8 +251,8 @@ fn concerns(waiter: &Waiter, kind: Option<Type>) -> bool {
 }
 
 impl Blocked {
-    /// Takes the right to serve it, so that nobody else does, and takes it out of the queues.
-    /// False when somebody has served it, or has called it, in this moment.
+    /// Claims it, so that nothing else serves it, and takes it out of the queues. False if it is
+    /// being served or called at this moment.
     pub fn give_up(&self, engine: &Engine) -> bool {
         let is_won = self.waiter.claim();
         if is_won {
@@ -262,7 +262,7 @@ impl Blocked {
         is_won
     }
 
-    /// Logs its command, which has ended, if that is worth it; the row of it.
+    /// Logs its ended command if that is worthwhile; returns its row.
     pub fn note(
         &self,
         engine: &Engine,
@@ -276,7 +276,7 @@ impl Blocked {
         Some(*found)
     }
 
-    /// Takes it out of the queues of its keys, if these are so many. It has ended.
+    /// Removes the ended waiter from the queues of its keys, if these are at least `at_least`.
     pub fn forget(&self, engine: &Engine, at_least: usize) {
         let Some(pending) = self.waiter.request.downcast_ref::<Pending>() else { return };
         let keys = waited_keys(pending.found, &pending.args, pending.keys);
@@ -288,8 +288,8 @@ impl Blocked {
     }
 }
 
-/// A waiter that has ended and stands in the queue of a key whose partition was busy: whoever frees
-/// that takes it out. It would keep its worker's inbox, be the worker gone.
+/// An ended waiter in the queue of a busy partition: it is removed when the partition is freed. It
+/// would keep its worker's inbox alive otherwise.
 struct Forgotten {
     engine: Weak<Engine>,
     db: DbIndex,
@@ -307,7 +307,7 @@ impl pantala_keyspace::Inbox for Forgotten {
     }
 }
 
-/// Takes a waiter that has ended out of the queue of a key: now, or as soon as that is free.
+/// Removes an ended waiter from the queue of a key: now, or once the partition is free.
 fn forget_waiter(engine: &Engine, db: DbIndex, key: &[u8], waiter: &Arc<Waiter>) {
     let space = &engine.space;
     while let Err(busy) = space.forget_waiter(db, space.key(key), waiter) {

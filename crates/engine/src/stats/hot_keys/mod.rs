@@ -1,24 +1,24 @@
-//! HOTKEYS: which keys cost most, by the time their commands take and by the bytes that go to and
-//! fro.
+//! HOTKEYS: the keys that cost most, by the time of their commands and by the bytes transferred.
 //!
 //! ```text
 //! HOTKEYS START --> Plan (one atomic word) --> each turn reads it --> each thread: Seen
 //! HOTKEYS GET   <-- the sum over all threads <---------------------------------------+
 //! ```
 //!
-//! While nobody tracks, a turn costs one relaxed load of a word that nobody writes. While somebody
-//! does, commands run one by one, each with its own look at the clock, and each thread writes down
-//! what its own have cost.
+//! While no session runs, a turn costs one relaxed load of a word that is not written. While one
+//! runs, commands run one by one, each with its own clock reads, and each thread notes what its own
+//! commands have cost.
 //!
 //! Invariants
-//! 1. What a thread has seen belongs to the session whose number it bears; of any other it counts
-//!    for nothing, and it begins anew when it meets another.
-//! 2. Who runs commands never waits: while what it has seen is being read, it counts nothing.
-//! 3. A session that was to end at some time counts nothing after it, whoever notices that.
+//! 1. What a thread has noted belongs to the session whose number it carries; for any other session
+//!    it counts nothing, and the thread starts over when it meets another number.
+//! 2. Threads that run commands never wait: while a thread's notes are being read, it counts
+//!    nothing.
+//! 3. A session with an end counts nothing after it, whichever thread notices.
 //!
 //! | file | what |
 //! |---|---|
-//! | here | the session, and what threads have seen together |
+//! | here | the session, and the notes of all threads together |
 //! | `sketch` | keys and their weights in bounded memory |
 //!
 //! Not here: the command (`server/commands/hotkeys.rs`). Tests: at the foot, in `sketch`; the
@@ -42,7 +42,7 @@ use super::tallies::{Tallies, ThreadTally};
 pub const MOST_RATIO: u32 = i32::MAX as u32;
 
 /// What is tracked, in one word: two bits for the metrics, 31 for the ratio, the others for the
-/// number of the session. Zero: nothing is.
+/// number of the session. Zero: nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan(u64);
 
@@ -70,29 +70,29 @@ impl Plan {
         self != Plan::OFF
     }
 
-    /// Which costs.
+    /// The costs that are tracked.
     pub fn metrics(self) -> Metrics {
         Metrics { cpu: self.0 & 1 != 0, net: self.0 & 2 != 0 }
     }
 
-    /// One command of so many is looked at.
+    /// One in this many commands is sampled.
     pub fn ratio(self) -> u32 {
         (self.0 >> 2) as u32 & MOST_RATIO
     }
 }
 
-/// What a session begins with.
+/// The parameters of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// Which costs.
+    /// The costs that are tracked.
     pub metrics: Metrics,
-    /// How many keys are told.
+    /// How many keys are reported.
     pub count: usize,
-    /// One command of so many is looked at.
+    /// One in this many commands is sampled.
     pub ratio: u32,
-    /// How long it lasts, in milliseconds; `None`: until it is stopped.
+    /// Its duration in milliseconds; `None`: until it is stopped.
     pub lasts_ms: Option<i64>,
-    /// What the process had used by then, in user mode and in the kernel, in milliseconds.
+    /// The CPU time of the process when it began, in user mode and in the kernel, in milliseconds.
     pub cpu_ms: [u64; 2],
 }
 
@@ -117,7 +117,7 @@ pub struct HotKeys {
 #[derive(Default)]
 struct Current {
     session: Option<Session>,
-    /// Sessions so far.
+    /// The number of sessions so far.
     count: u32,
 }
 
@@ -127,12 +127,12 @@ impl Current {
     }
 }
 
-/// A session runs.
+/// The error: a session runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InProgress;
 
 impl HotKeys {
-    /// What is tracked in a turn that begins now.
+    /// The plan for a turn that begins now.
     #[inline]
     pub fn plan(&self, now: UnixMs) -> Plan {
         match self.plan.load(Ordering::Relaxed) {
@@ -163,13 +163,13 @@ impl HotKeys {
     /// Begins a session, in place of one that has ended.
     ///
     /// # Errors
-    /// One runs.
+    /// A session runs.
     pub fn start(&self, wanted: Wanted, now: UnixMs) -> Result<(), InProgress> {
         let mut current = self.current(now);
         if current.is_running() {
             return Err(InProgress);
         }
-        // Never zero, so that no word of a plan is.
+        // Never zero, so that no plan's word is zero.
         current.count = current.count % MOST_RATIO + 1;
         let plan = Plan::new(wanted.metrics, wanted.ratio, current.count);
         current.session = Some(Session { wanted, plan, began: now, ended: None });
@@ -189,10 +189,10 @@ impl HotKeys {
         true
     }
 
-    /// Forgets a session that has ended, and what was seen. May wait for threads that count.
+    /// Drops a session that has ended, and its notes. May wait for threads that count.
     ///
     /// # Errors
-    /// It runs.
+    /// It still runs.
     pub fn reset(&self, now: UnixMs, tallies: &Tallies) -> Result<(), InProgress> {
         let mut current = self.current(now);
         if current.is_running() {
@@ -203,7 +203,7 @@ impl HotKeys {
         Ok(())
     }
 
-    /// What was seen of the session, if there is one. May wait for threads that count.
+    /// The report of the session, if there is one. May wait for threads that count.
     pub fn report(&self, now: UnixMs, tallies: &Tallies) -> Option<Report> {
         let session = self.current(now).session?;
         let Session { wanted, plan, began, ended } = session;
@@ -230,22 +230,22 @@ impl HotKeys {
     }
 }
 
-/// What all threads have seen of a session.
+/// The notes of all threads on a session.
 #[derive(Debug)]
 pub struct Report {
-    /// It runs.
+    /// Whether it still runs.
     pub is_active: bool,
-    /// One command of so many was looked at.
+    /// One in this many commands was sampled.
     pub ratio: u32,
     /// When it began.
     pub began: UnixMs,
-    /// How long it has lasted, in milliseconds.
+    /// Its duration so far, in milliseconds.
     pub lasted_ms: i64,
-    /// What the process had used when it began, in user mode and in the kernel, in milliseconds.
+    /// The CPU time of the process when it began, in user mode and in the kernel, in milliseconds.
     pub cpu_ms: [u64; 2],
-    /// The time of all commands with keys, in microseconds.
+    /// The total time of commands with keys, in microseconds.
     pub all_us: u64,
-    /// The bytes of all commands with keys.
+    /// The total bytes of commands with keys.
     pub all_bytes: u64,
     /// Keys by the time of their commands, in microseconds.
     pub cpu: Option<Heaviest>,
@@ -266,10 +266,10 @@ impl Report {
     }
 }
 
-/// The keys that weigh most.
+/// The heaviest keys.
 #[derive(Debug, Default)]
 pub struct Heaviest {
-    /// What all keys weigh whose commands were looked at.
+    /// The total weight of all sampled keys.
     pub total: u64,
     /// Keys and weights, the heaviest first.
     pub keys: Vec<(Box<[u8]>, u64)>,
@@ -294,7 +294,7 @@ impl Heaviest {
     }
 }
 
-/// What a thread has seen, which only it writes.
+/// The notes of one thread, which only it writes.
 #[derive(Default)]
 pub struct SeenByThread(Mutex<Option<Box<Seen>>>);
 
@@ -304,7 +304,7 @@ impl SeenByThread {
     }
 }
 
-/// See [`SeenByThread`].
+/// The notes of one thread; see [`SeenByThread`].
 struct Seen {
     plan: Plan,
     random: Rng,
@@ -321,17 +321,17 @@ impl Seen {
     }
 }
 
-/// What a command has cost.
+/// The cost of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// How long it took, in microseconds.
+    /// Its duration, in microseconds.
     pub us: u64,
     /// The size of its reply.
     pub reply_bytes: usize,
 }
 
 impl ThreadTally {
-    /// A command has run on this thread.
+    /// Notes a command that has run on this thread.
     #[cold]
     pub fn note_keys(&self, plan: Plan, found: CommandRef, args: &[&[u8]], cost: Cost) {
         let positions = key_positions(found.row, args).unwrap_or_default();
@@ -363,7 +363,7 @@ impl ThreadTally {
 
 /// The size of a request in RESP.
 fn request_bytes(args: &[&[u8]]) -> u64 {
-    // A mark, the digits of a length, and the end of the line.
+    // A marker, the digits of a length, and the end of the line.
     let header = |number: usize| 3 + digit_count(number as u64);
     let each = args.iter().map(|arg| header(arg.len()) + arg.len() + 2);
     (header(args.len()) + each.sum::<usize>()) as u64

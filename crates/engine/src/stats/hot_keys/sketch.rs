@@ -1,11 +1,11 @@
-//! Which keys weigh most, in bounded memory.
+//! The heaviest keys, estimated in bounded memory.
 //!
-//! Each key that is kept has the weight it was seen with since then, and a *base*: at most so much
-//! may have been seen before, and forgotten. When there is no room the lighter half is dropped, and
-//! the heaviest dropped becomes the base of whatever comes later. That is Space-Saving (Metwally,
-//! Agrawal, El Abbadi 2005) with the batches of Anderson et al. (2017): a key that has more than
-//! one five-hundredth of the whole weight is never dropped, and its weight is exact from when it
-//! was first seen. Adding takes constant time in the mean.
+//! Each kept key has the weight seen since it was added, and a *base*: the most that may have been
+//! seen before, and forgotten. When there is no room the lighter half is dropped, and the heaviest
+//! dropped key becomes the base of whatever comes later. That is Space-Saving (Metwally, Agrawal,
+//! El Abbadi 2005) with the batches of Anderson et al. (2017): a key that has more than one
+//! five-hundredth of the total weight is never dropped, and its weight is exact from when it was
+//! first seen. Adding takes constant time on average.
 //!
 //! Invariants
 //! 1. At most [`CAPACITY`] keys of [`MOST_KEY_BYTES`] are kept.
@@ -16,16 +16,16 @@
 
 use std::collections::HashMap;
 
-/// Keys that are kept at most.
+/// The most keys that are kept.
 const CAPACITY: usize = 1024;
-/// A longer key is not kept: it counts as a part of the whole only.
+/// Longer keys are not kept; they count in the total only.
 pub const MOST_KEY_BYTES: usize = 1024;
 
 /// The heaviest keys of a stream of (key, weight) pairs, estimated in bounded memory.
 #[derive(Default)]
 pub struct Sketch {
     kept: HashMap<Box<[u8]>, Weight>,
-    /// The heaviest key that was dropped weighed this at most.
+    /// The largest weight of a dropped key.
     floor: u64,
     total: u64,
 }
@@ -42,7 +42,7 @@ impl Weight {
 }
 
 impl Sketch {
-    /// A key weighs so much more.
+    /// Adds to the weight of a key.
     pub fn add(&mut self, key: &[u8], weight: u64) {
         self.total += weight;
         if let Some(kept) = self.kept.get_mut(key) {
@@ -67,12 +67,12 @@ impl Sketch {
         self.kept.retain(|_, weight| weight.most() > self.floor);
     }
 
-    /// Everything that was added, also of keys that are not kept.
+    /// The total weight, including keys that are not kept.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The keys that are kept, with the weights they were seen with.
+    /// The kept keys, with the weights seen.
     pub fn keys(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.kept.iter().map(|(key, weight)| (&**key, weight.seen))
     }
