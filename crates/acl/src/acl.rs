@@ -1,4 +1,4 @@
-//! The users in force and what they were refused, for all threads.
+//! The users in force and the log of denied accesses, for all threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -6,31 +6,31 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::log::Log;
 use crate::users::Users;
 
-/// The users as they are now; readers keep what they have and look at the version.
+/// The current users; readers keep their `Arc` and check the version.
 pub struct Acl {
     version: AtomicU64,
     users: RwLock<Arc<Users>>,
-    /// What was refused.
+    /// The log of denied accesses.
     pub log: Log,
 }
 
-/// The users of a moment, and which moment that was.
+/// The users at one moment, with their version.
 #[derive(Clone, Debug)]
 pub struct InForce {
     /// The users.
     pub users: Arc<Users>,
-    /// Their version, or an older one: then they are looked at again, for nothing.
+    /// Their version, or an older one: then they are fetched again needlessly.
     pub version: u64,
 }
 
 impl Acl {
-    /// With these users.
+    /// Starts with these users.
     pub fn new(users: Users) -> Acl {
         let users = RwLock::new(Arc::new(users));
         Acl { version: AtomicU64::new(1), users, log: Log::default() }
     }
 
-    /// Changes with every change of users.
+    /// A number that changes with every change of users.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
@@ -47,7 +47,7 @@ impl Acl {
         InForce { users: self.users(), version }
     }
 
-    /// Puts what `change` makes of the users in force. Nothing changes on an error.
+    /// Replaces the users in force by the result of `change`. Nothing changes on an error.
     pub fn change<E>(
         &self,
         change: impl FnOnce(&Users) -> Result<Users, E>,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::user::User;
 
-/// How many parts there are. With 100,000 users one has about 400.
+/// The number of parts. With 100,000 users a part has about 400.
 const PARTS: usize = 256;
 
 type Part = BTreeMap<Box<[u8]>, Arc<User>>;
@@ -27,37 +27,37 @@ impl Default for ByName {
     }
 }
 
-/// Which part has a name. Operators choose names, so nobody chooses them to be in one part.
+/// The part of a name. Operators choose names, so nobody chooses them to collide.
 fn part_of(name: &[u8]) -> usize {
     name.iter().fold(0, |sum: usize, byte| sum.wrapping_mul(31).wrapping_add((*byte).into()))
         % PARTS
 }
 
 impl ByName {
-    /// How many there are.
+    /// How many users there are.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// The user of this name.
+    /// The user with this name.
     pub fn get(&self, name: &[u8]) -> Option<&Arc<User>> {
         self.parts[part_of(name)].get(name)
     }
 
-    /// All of them, by name.
+    /// All users, by name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<User>> {
         let mut all: Vec<&Arc<User>> = self.parts.iter().flat_map(|part| part.values()).collect();
         all.sort_unstable_by_key(|user| user.name());
         all.into_iter()
     }
 
-    /// Puts a user in the place of whoever has the name.
+    /// Inserts a user, or replaces the one with the name.
     pub fn insert(&mut self, user: Arc<User>) {
         let part = Arc::make_mut(&mut self.parts[part_of(user.name())]);
         self.count += usize::from(part.insert(user.name().into(), user).is_none());
     }
 
-    /// Removes a user, if there is one of this name.
+    /// Removes a user, if there is one with this name.
     pub fn remove(&mut self, name: &[u8]) {
         let part = &mut self.parts[part_of(name)];
         if part.contains_key(name) {

@@ -1,11 +1,11 @@
-//! What is wrong with a rule, in Valkey's words.
+//! Errors in ACL rules, in Valkey's words.
 
 /// Why a rule is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleError {
     /// No command or category has this name.
     UnknownCommand,
-    /// It means nothing.
+    /// The rule is not understood.
     Syntax,
     /// `+config|get|x`
     WithinSubcommand,
@@ -22,7 +22,7 @@ pub enum RuleError {
 }
 
 impl RuleError {
-    /// The text of the wire.
+    /// The error text for the client.
     pub fn text(self) -> &'static str {
         match self {
             RuleError::UnknownCommand => "Unknown command or category name in ACL",
@@ -52,16 +52,16 @@ impl RuleError {
 /// Why SETUSER is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetUserError {
-    /// A user cannot be called so.
+    /// The name is not allowed for a user.
     BadName,
-    /// A selector that begins here does not end.
+    /// A selector that begins here is not closed.
     Unclosed(Vec<u8>),
     /// This rule is wrong.
     Rule(Vec<u8>, RuleError),
 }
 
 impl SetUserError {
-    /// The text of the wire, without `ERR`.
+    /// The error text for the client, without `ERR`.
     pub fn text(&self) -> Vec<u8> {
         match self {
             SetUserError::BadName => b"Usernames can't contain spaces or null characters".to_vec(),

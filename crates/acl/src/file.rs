@@ -1,7 +1,7 @@
 //! Users as lines of text: `aclfile`, and `user` lines of the configuration file.
 //!
-//! A line is `user name rule rule ...`, its words separated by single blanks: between two of them
-//! stands an empty word. There are no quotes and no comments.
+//! A line is `user name rule rule ...`, its words separated by single spaces: two consecutive
+//! spaces enclose an empty word. There are no quotes and no comments.
 //!
 //! Not here: the file itself. Tests: at the foot.
 
@@ -14,22 +14,22 @@ use crate::rules::words::has_space;
 use crate::user::User;
 use crate::users::{Users, merged};
 
-/// What ends every list of errors.
+/// The end of every list of errors.
 const NOTHING_CHANGED: &str = "WARNING: ACL errors detected, no change to the previously active \
     ACL rules was performed";
 
 impl Users {
-    /// All users as text, a line for each, with a line feed after each.
+    /// All users as text, one per line, each with a line feed.
     pub fn to_text(&self) -> Vec<u8> {
         let line = |user: &Arc<User>| [&user.describe()[..], b"\n"].concat();
         self.iter().flat_map(line).collect()
     }
 
-    /// The users of a file and nobody else, of whom none has been here before
-    /// ([`Users::in_place_of`]). The default user, if it is not named there, may do everything.
+    /// The users of a file and no others, all of them new ([`Users::in_place_of`]). The default
+    /// user, if the file does not name it, has all permissions.
     ///
     /// # Errors
-    /// What is wrong, with the file's name and the numbers of lines, in Valkey's words.
+    /// The errors, with the file's name and line numbers, in Valkey's words.
     pub fn loaded(
         &self,
         text: &[u8],
@@ -100,7 +100,7 @@ impl Reader {
                     let what = b": Error in applying operation '";
                     self.wrong(&[place, what, rule, b"': ", text]);
                 }
-                // What follows the first error may only follow from it.
+                // Errors after the first may be consequences of it.
                 _ if has_told => {}
                 _ => {
                     has_told = true;

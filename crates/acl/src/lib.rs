@@ -1,23 +1,23 @@
-//! Who may do what: users, their passwords and rules, as valkey-server 9.1.2 has them.
+//! Access control: users, their passwords and rules, as in valkey-server 9.1.2.
 //!
 //! ```text
 //! Users --(name, password)--> User --> selectors --> commands, keys, channels, databases
 //!                               ^ check(Request)
 //! ```
 //!
-//! A [`User`] never changes: SETUSER makes another one, and a next [`Users`] that has it. Who holds
-//! an `Arc<User>` goes on with what it says until it looks at the version again ([`Acl`]).
+//! A [`User`] never changes: SETUSER makes another one, and a new [`Users`] that has it. The holder
+//! of an `Arc<User>` uses it until it checks the version again ([`Acl`]).
 //!
-//! 1. A user is a root selector and any number of further ones; a request is allowed when one of
-//!    them allows all of it. What a selector says of commands is worked out when it is made: a bit
-//!    for each command.
-//! 2. [`User::is_unrestricted`] is worked out once, so who may do everything is not checked at all.
-//! 3. A change of users is made as a whole or not at all.
-//! 4. [`User::describe`] is Valkey's own text, word for word; what reads it makes the same user.
+//! 1. A user has a root selector and any number of further ones; a request is allowed when one of
+//!    them allows all of it. A selector's rules for commands are compiled when it is made: one bit
+//!    per command.
+//! 2. [`User::is_unrestricted`] is computed once, so unrestricted users are not checked at all.
+//! 3. A change of users takes effect as a whole or not at all.
+//! 4. [`User::describe`] is Valkey's own text, word for word; parsing it makes the same user.
 //!
 //! Commands are numbers of a [`Catalogue`], which the command table supplies.
 //!
-//! Not here: connections, what arguments are keys, replies, reading and writing files.
+//! Not here: connections, which arguments are keys, replies, reading and writing files.
 //!
 //! Tests: foot of the files.
 

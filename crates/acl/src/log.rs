@@ -9,14 +9,14 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// An entry takes up what follows it within this time.
+/// An entry absorbs similar refusals within this time.
 pub const GROUPED_MS: i64 = 60_000;
-/// So many entries are looked at.
+/// How many entries are searched for a similar one.
 pub const SCANNED: usize = 10;
-/// So much is kept of a key, a channel or a name, in bytes.
+/// How much of a key, a channel or a name is kept, in bytes.
 pub const TEXT_BYTES: usize = 1024;
 
-/// What was refused.
+/// The kind of object that was denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Reason {
@@ -28,14 +28,14 @@ pub enum Reason {
     Channel,
     /// A database.
     Database,
-    /// A password.
+    /// A failed authentication.
     Auth,
-    /// A client's certificate.
+    /// A failed authentication by a client certificate.
     TlsCert,
 }
 
 impl Reason {
-    /// All of them, with their names in the log and in INFO, in INFO's order.
+    /// All reasons with their names in the log and in INFO, in INFO's order.
     pub const ALL: [(Reason, &'static str, &'static str); 6] = [
         (Reason::Auth, "auth", "auth"),
         (Reason::Command, "command", "cmd"),
@@ -52,10 +52,10 @@ impl Reason {
     }
 }
 
-/// Where it was refused.
+/// The context of a denied command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
-    /// What a client sent.
+    /// A command sent by a client.
     TopLevel,
     /// A command of a transaction.
     Multi,
@@ -74,23 +74,23 @@ impl Context {
     }
 }
 
-/// One refusal.
+/// One denied access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What was refused.
+    /// The kind of object.
     pub reason: Reason,
-    /// Where.
+    /// The context.
     pub context: Context,
-    /// The command, key, channel or database by name; for a password the command it came with.
+    /// The name of the command, key, channel or database; for a password the command it came with.
     pub object: Vec<u8>,
-    /// The user, as far as the client has said one.
+    /// The user, as far as the client has named one.
     pub user: Vec<u8>,
     /// The client, as CLIENT LIST shows it.
     pub client: Vec<u8>,
 }
 
 impl Refusal {
-    /// Of this object, by this user; what is too long of both is told by its length.
+    /// A refusal for this object and user; names that are too long are shortened.
     pub fn new(
         reason: Reason,
         context: Context,
@@ -102,8 +102,8 @@ impl Refusal {
     }
 }
 
-/// The beginning of a text that is too long, and how much more there is, as logs of commands tell
-/// it.
+/// The start of a text that is too long, and how many bytes are missing, in the form of the slow
+/// log.
 fn shortened(text: &[u8]) -> Vec<u8> {
     match text.split_at_checked(TEXT_BYTES) {
         Some((begin, rest)) if !rest.is_empty() => {
@@ -113,18 +113,18 @@ fn shortened(text: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Refusals that are alike.
+/// A group of similar refusals.
 #[derive(Clone, Debug)]
 pub struct LogEntry {
-    /// The last one.
+    /// The last refusal.
     pub refusal: Refusal,
-    /// How many.
+    /// How many there were.
     pub count: u64,
-    /// Its number; never used twice.
+    /// The number of the entry; never reused.
     pub id: u64,
-    /// When the first was (Unix, milliseconds).
+    /// When the first occurred (Unix, milliseconds).
     pub created_ms: i64,
-    /// When the last was.
+    /// When the last occurred (Unix, milliseconds).
     pub updated_ms: i64,
 }
 
@@ -157,7 +157,7 @@ impl Log {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a refusal and keeps it, in `most` entries.
+    /// Counts a refusal and logs it, with a limit of `most` entries.
     #[cold]
     pub fn add(&self, refusal: Refusal, now_ms: i64, most: usize) {
         self.counts[usize::from(refusal.reason as u8)].fetch_add(1, Ordering::Relaxed);
@@ -186,7 +186,7 @@ impl Log {
         self.entries().newest_first.iter().take(count).cloned().collect()
     }
 
-    /// Forgets the entries.
+    /// Removes all entries.
     pub fn clear(&self) {
         self.entries().newest_first.clear();
     }
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    /// Objects, counts and numbers, the newest first.
+    /// Objects, counts and numbers, newest first.
     fn shown(log: &Log) -> Vec<(String, u64, u64)> {
         let entry = |entry: &LogEntry| {
             let object = String::from_utf8_lossy(&entry.refusal.object).into_owned();

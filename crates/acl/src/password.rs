@@ -1,4 +1,4 @@
-//! Passwords: only their SHA-256 is kept, and digests are compared in constant time.
+//! Passwords: only SHA-256 digests are kept, and they are compared in constant time.
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -19,7 +19,7 @@ impl Password {
         Password(Sha256::digest(password).into())
     }
 
-    /// From 64 hexadecimal digits, in small letters.
+    /// Parses 64 hexadecimal digits in lower case.
     pub fn from_hex(text: &[u8]) -> Option<Password> {
         if text.len() != HEX_BYTES {
             return None;
@@ -41,7 +41,7 @@ impl Password {
         text
     }
 
-    /// Whether both are the same, in a time that does not tell where they differ.
+    /// Whether both are equal, in constant time.
     pub fn is(&self, other: &Password) -> bool {
         self.0.ct_eq(&other.0).into()
     }
@@ -60,7 +60,7 @@ thread_local! {
     static DIGESTS_MADE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// How many this thread has made: digesting is what costs time.
+/// How many digests this thread has computed: that is the cost of a login.
 #[cfg(test)]
 pub(crate) fn digests_made() -> u64 {
     DIGESTS_MADE.with(std::cell::Cell::get)

@@ -9,8 +9,8 @@ use crate::rules::patterns::{ChannelRules, DefaultChannels};
 use crate::rules::request::{Access, ChannelKind, Denied, Request};
 use crate::rules::selector::Selector;
 
-/// Tells users of the same name apart: SETUSER and LOAD keep it, who is deleted and made again gets
-/// another.
+/// Distinguishes users with the same name: SETUSER and LOAD keep it; a user that is deleted and
+/// created again gets another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UserId(u64);
 
@@ -59,7 +59,7 @@ impl User {
         self
     }
 
-    /// Its name.
+    /// The name.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
@@ -69,51 +69,52 @@ impl User {
         self.is_on
     }
 
-    /// Whether any password will do.
+    /// Whether it accepts any password.
     pub fn has_no_password(&self) -> bool {
         self.no_password
     }
 
-    /// Whether it may be used without a password: of the default user, by everybody who connects.
+    /// Whether it needs no password: the default user is then available to every connection.
     pub fn is_open(&self) -> bool {
         self.is_on && self.no_password
     }
 
-    /// Digests of its passwords, as text.
+    /// The digests of its passwords, as text.
     pub fn password_texts(&self) -> impl Iterator<Item = [u8; 64]> {
         self.passwords.iter().map(Password::hex)
     }
 
-    /// Whether this is one of its passwords. All are compared, whichever it is.
+    /// Whether this is one of its passwords. Compares with all, whichever matches.
     pub(crate) fn accepts(&self, given: &Password) -> bool {
         let found = self.passwords.iter().fold(false, |found, known| found | known.is(given));
         found | self.no_password
     }
 
-    /// Whether it may run all commands with all keys, channels and databases.
+    /// Whether it may run all commands on all keys, channels and databases.
     #[inline]
     pub fn is_unrestricted(&self) -> bool {
         self.is_unrestricted
     }
 
-    /// The root selector, whose rules stand without parentheses.
+    /// The root selector, whose rules are written without parentheses.
     pub fn root(&self) -> &Selector {
         &self.selectors[0]
     }
 
-    /// The others.
+    /// The other selectors.
     pub fn selectors(&self) -> &[Selector] {
         &self.selectors[1..]
     }
 
-    /// Whether some selector allows the command with this first argument, whatever it does.
+    /// Whether some selector allows the command with this first argument, ignoring keys and
+    /// channels.
     #[inline]
     pub fn may_run(&self, command: CommandId, first_arg: Option<&[u8]>) -> bool {
         self.selectors.iter().any(|selector| selector.may_run(command, first_arg))
     }
 
-    /// Whether a selector allows all of it. If none does: what refused it in the
-    /// selector that came farthest.
+    /// Whether a selector allows all of the request. If none does, fails with the refusal of the
+    /// selector that came furthest.
     #[inline]
     pub fn check(&self, request: &Request<'_>) -> Result<(), Denied> {
         let mut worst = Denied::Database(0);
@@ -127,8 +128,8 @@ impl User {
         Err(worst)
     }
 
-    /// Whether a selector allows all of it, and this for every key there is: what SORT's BY and GET
-    /// need.
+    /// Whether a selector allows all of the request, and this access to every key: required for
+    /// SORT's BY and GET.
     pub fn check_with_every_key(&self, request: &Request<'_>, access: Access) -> bool {
         self.selectors.iter().any(|one| one.check(request).is_ok() && one.may_use_every_key(access))
     }
@@ -138,8 +139,8 @@ impl User {
         self.selectors.iter().any(|selector| selector.may_use_channel(channel, kind))
     }
 
-    /// Whether it may use all channels that it might use before, when it was `before`: by its
-    /// patterns, not by what they mean.
+    /// Whether it still has all channel permissions of `before`: compares patterns, not their
+    /// meaning.
     pub fn keeps_channels_of(&self, before: &User) -> bool {
         let mine = || self.selectors.iter().map(|selector| &selector.channels);
         mine().any(ChannelRules::is_all)
@@ -153,7 +154,7 @@ impl User {
         [Some(switch), no_password].into_iter().flatten()
     }
 
-    /// Applies one rule. On an error the user may be half changed: it is to be dropped.
+    /// Applies one rule. After an error the user may be half changed, and must be dropped.
     pub(crate) fn change(
         &mut self,
         rule: &[u8],
@@ -173,7 +174,7 @@ impl User {
                 self.no_password = false;
                 self.passwords.clear();
             }
-            // Payloads are checked whoever sends them.
+            // Payloads are always checked, whoever sends them.
             _ if is("sanitize-payload") || is("skip-sanitize-payload") => {}
             [b'>', password @ ..] => self.add_password(Password::of(password)),
             [b'#', hex @ ..] => {
@@ -196,13 +197,13 @@ impl User {
         Ok(())
     }
 
-    /// After the last rule: what is asked often is worked out.
+    /// Computes what is asked often, after the last rule.
     pub(crate) fn settled(mut self) -> User {
         self.is_unrestricted = self.selectors.iter().any(Selector::is_unrestricted);
         self
     }
 
-    /// This password and no other; any, if it is empty.
+    /// Sets this password as the only one; an empty one: any password is accepted.
     pub(crate) fn set_only_password(&mut self, password: &[u8]) {
         self.passwords.clear();
         self.no_password = password.is_empty();
@@ -224,7 +225,7 @@ impl User {
         Ok(())
     }
 
-    /// `user name on nopass ~* &* +@all`, as LIST shows it and files have it.
+    /// `user name on nopass ~* &* +@all`, as in ACL LIST and in files.
     pub fn describe(&self) -> Vec<u8> {
         let mut text = [b"user ", self.name()].concat();
         for flag in self.flags() {
@@ -245,7 +246,7 @@ impl User {
 }
 
 impl PartialEq for User {
-    /// Whether both are called the same and may do the same.
+    /// Whether both have the same name and permissions.
     fn eq(&self, other: &User) -> bool {
         self.name == other.name
             && self.is_on == other.is_on

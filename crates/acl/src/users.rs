@@ -1,4 +1,4 @@
-//! All users.
+//! All users of the server.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::rules::patterns::DefaultChannels;
 use crate::rules::words::has_space;
 use crate::user::User;
 
-/// The name of the user that a connection begins as.
+/// The name of the user of a new connection.
 pub const DEFAULT_NAME: &[u8] = b"default";
 
 /// All users at one moment. Immutable: a change of a user makes a new `Users`.
@@ -35,42 +35,42 @@ impl Users {
         Users { catalogue, by_name, default }
     }
 
-    /// The commands that rules are about.
+    /// The commands that rules can name.
     pub fn catalogue(&self) -> &Arc<Catalogue> {
         &self.catalogue
     }
 
-    /// The user that a connection begins as.
+    /// The user of a new connection.
     pub fn default_user(&self) -> &Arc<User> {
         &self.default
     }
 
-    /// A user by name.
+    /// The user with this name.
     pub fn find(&self, name: &[u8]) -> Option<&Arc<User>> {
         self.by_name.get(name)
     }
 
-    /// Whether there is nobody to be but the default user, who needs no password.
+    /// Whether the default user is the only one and needs no password.
     pub fn needs_no_login(&self) -> bool {
         self.by_name.len() == 1 && self.default.is_open()
     }
 
-    /// All of them, by name.
+    /// All users, by name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<User>> {
         self.by_name.iter()
     }
 
-    /// The user of this name, if it is on and has this password.
+    /// The user with this name, if it is on and has this password.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<Arc<User>> {
-        // It is digested whoever is meant, so that the time does not tell which names there are;
-        // and compared in any case, so that it does not tell who is off.
+        // The password is digested for any name, so that the time does not tell which names exist,
+        // and compared in any case, so that it does not tell which users are off.
         let given = Password::of(password);
         let user = self.find(name)?;
         let accepts = user.accepts(&given);
         (accepts && user.is_on()).then(|| Arc::clone(user))
     }
 
-    /// The set after SETUSER: the user made or changed by these rules, or nothing at all.
+    /// The users after SETUSER has created or changed a user by these rules, or an error.
     pub fn with_rules(
         &self,
         name: &[u8],
@@ -94,7 +94,7 @@ impl Users {
         Ok(users)
     }
 
-    /// The set without these users, and how many have gone. The default user stays.
+    /// The users without these names, and how many were removed. The default user stays.
     pub fn without(&self, names: &[&[u8]]) -> (Users, usize) {
         let mut users = self.clone();
         for name in names.iter().filter(|name| **name != DEFAULT_NAME) {
@@ -104,7 +104,7 @@ impl Users {
         (users, gone)
     }
 
-    /// The set after a change of `requirepass`: the default user's only password, or none.
+    /// The users after a change of `requirepass`: the default user's only password, or none.
     pub fn with_default_password(&self, password: &[u8]) -> Users {
         let mut user = User::clone(&self.default);
         user.set_only_password(password);
@@ -113,7 +113,7 @@ impl Users {
         users
     }
 
-    /// These users instead of others; who is called as one of those is the same as before.
+    /// These users as the successors of `before`: a user with the same name keeps its id.
     #[must_use]
     pub fn in_place_of(mut self, before: &Users) -> Users {
         let users: Vec<Arc<User>> = self.iter().cloned().collect();
@@ -127,7 +127,7 @@ impl Users {
         self
     }
 
-    /// A user of these rules, in the place of whoever has the name.
+    /// Inserts a user with these rules, or replaces the one with the name.
     pub(crate) fn insert(&mut self, user: User) {
         let user = match self.find(user.name()) {
             Some(before) => user.with_id(before.id()),
@@ -144,10 +144,10 @@ impl Users {
     }
 }
 
-/// Rules with those that lie between parentheses put together again: `(+get` and `~a)` are one.
+/// Joins rules that were split between parentheses: `(+get` and `~a)` become one.
 pub(crate) fn merged(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, SetUserError> {
     let mut merged: Vec<Vec<u8>> = Vec::new();
-    // What a selector that has not ended yet began with, and all of it so far.
+    // The start of a selector that is not closed yet, and all of it so far.
     let mut open: Option<(&[u8], Vec<u8>)> = None;
     for &rule in rules {
         let (first, whole) = match open.take() {
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::password::digests_made;
 
-    /// CVE-2026-47783: names that there are could be told by the time of the answer.
+    /// CVE-2026-47783: existing names could be told by the time of the answer.
     #[test]
     fn an_unknown_name_takes_the_work_of_a_known_one() {
         let users =

@@ -4,8 +4,8 @@
 //! 220 | u32 bits | u32 Memcached's flags, if bit 1 is set       bit 0: not to be evicted
 //! ```
 //!
-//! Dragonfly writes and reads this in its files. Redis and Valkey know nothing of it, and refuse a
-//! file or a payload in which it is; so it is written only where flags are not 0.
+//! Dragonfly writes and reads this in its files. Redis and Valkey do not know it, and refuse a file
+//! or a payload that contains it; so it is written only if the flags are not 0.
 //!
 //! Tests: at the foot; `tests/file.rs`, `tests/values.rs`.
 
@@ -25,7 +25,7 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Reads what follows the mark.
+    /// Reads the bytes that follow the mark.
     pub(crate) fn read(input: &mut Input<'_>) -> Result<Beside, Malformed> {
         let bits = u32::from_le_bytes(input.array()?);
         let flags = match bits & HAS_FLAGS {
@@ -35,7 +35,7 @@ impl Beside {
         Ok(Beside { flags, sticky: bits & STICKY != 0 })
     }
 
-    /// Reads it with its mark, if it is there.
+    /// Reads it with its mark, if the mark is there.
     pub(crate) fn read_if_there(input: &mut Input<'_>) -> Result<Beside, Malformed> {
         match input.rest().first() {
             Some(&KEY_BITS) => {
@@ -47,7 +47,7 @@ impl Beside {
     }
 }
 
-/// Appends it with its mark, if there is something to tell.
+/// Appends it with its mark, if the flags are not 0.
 #[inline]
 pub fn write_flags(flags: u32, out: &mut Vec<u8>) {
     if flags != 0 {

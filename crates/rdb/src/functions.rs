@@ -1,7 +1,7 @@
-//! What FUNCTION DUMP answers and FUNCTION RESTORE takes: the code of every library, each after a
-//! mark, and the version and checksum that end every payload.
+//! The payload of FUNCTION DUMP and FUNCTION RESTORE: the code of every library, each after an
+//! opcode, then the version and checksum that end every payload.
 //!
-//! Written as version 10, in which functions first were: Redis 7.0 and all after it read that.
+//! Written as version 10, the first with functions: Redis 7.0 and all later servers read it.
 
 use pantala_base::crc::crc64;
 use pantala_table::IntText;
@@ -14,20 +14,20 @@ use crate::{Strings, payload};
 
 const VERSION: u16 = 10;
 
-/// Why a payload holds no libraries.
+/// Why a payload is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The version is not known, or the checksum is wrong.
+    /// The version is unknown, or the checksum is wrong.
     Seal,
-    /// A form which no release has written.
+    /// A form that no release has written.
     BeforeRelease,
-    /// Something else than a library.
+    /// It holds something other than a library.
     NotAFunction,
     /// A library's code ends too early.
     Code,
 }
 
-/// Appends a payload with libraries of these codes.
+/// Appends a payload with the code of these libraries.
 pub fn write<'a>(codes: impl IntoIterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     let begin = out.len();
     for code in codes {
@@ -39,7 +39,7 @@ pub fn write<'a>(codes: impl IntoIterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     out.extend_from_slice(&checksum.to_le_bytes());
 }
 
-/// The codes in a payload, each of up to `most_bytes`.
+/// The code of the libraries in a payload, each of up to `most_bytes`.
 pub fn read(payload: &[u8], versions: Versions, most_bytes: usize) -> Result<Vec<Vec<u8>>, Fault> {
     let mut input = Input::new(payload::open(payload, versions).ok_or(Fault::Seal)?.body);
     let mut codes = Vec::new();

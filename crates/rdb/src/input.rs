@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why bytes are no value. For logs: clients are not told.
+/// Why bytes are invalid. For logs: clients are not told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
@@ -14,7 +14,7 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Why reading beyond the end is refused.
+/// The error of reading beyond the end.
 pub const TOO_SHORT: Malformed = Malformed("it ends too early");
 
 /// The bytes that remain to be read.
@@ -29,12 +29,12 @@ impl<'a> Input<'a> {
         Input { rest: bytes }
     }
 
-    /// What was not read yet.
+    /// The unread bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Whether all was read.
+    /// Whether everything was read.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }

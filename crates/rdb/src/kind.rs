@@ -18,8 +18,8 @@ impl Kind {
         )
     }
 
-    /// What stands for it where only kinds are written that Redis or Valkey know: that without the
-    /// deadlines of members.
+    /// The kind that replaces it where only kinds of Redis or Valkey are written: without deadlines
+    /// of members.
     pub fn portable(self) -> Kind {
         match self {
             Kind::SET_WITH_DEADLINES => Kind::SET,
@@ -28,8 +28,8 @@ impl Kind {
         }
     }
 
-    /// What stands for it where only kinds are written that Redis 7.0 knows: a hash without the
-    /// deadlines of its fields, a stream whose consumers have one time.
+    /// The kind that replaces it where only kinds of Redis 7.0 are written: a hash without
+    /// deadlines of fields, a stream whose consumers have one time.
     pub fn old(self) -> Kind {
         match self.portable() {
             Kind::HASH_2 => Kind::HASH,
@@ -38,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// What TYPE answers for its values; a module's name is not known here.
+    /// The answer of TYPE for its values; a module's name is not known here.
     pub fn type_name(self) -> &'static str {
         match self {
             Kind::STRING => "string",
@@ -78,7 +78,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// What it is, in a sentence.
+            /// A description in one sentence.
             pub fn description(self) -> &'static str {
                 match self.0 {
                     $($number => $what,)+

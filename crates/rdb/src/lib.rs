@@ -1,13 +1,13 @@
-//! Values as bytes: the format in which Redis and Valkey keep them in snapshot files and DUMP hands
-//! them out.
+//! The RDB format of values, in which Redis and Valkey keep them in snapshot files and DUMP returns
+//! them.
 //!
 //! ```text
 //! DUMP's payload:   kind | value                     | version | checksum      (see `payload`)
 //! a snapshot file:  kind | key | value  kind | key | value ...                 (see `file`)
 //! ```
 //!
-//! A value is one of some twenty kinds ([`Kind`]): several for each type, by encoding and age. All
-//! are read; what is written is the oldest kind that loses nothing, so that old servers read it:
+//! A value has one of some twenty kinds ([`Kind`]): several for each type, by encoding and age. All
+//! are read; written is the oldest kind that loses nothing, so that old servers can read it:
 //!
 //! | type | small | large |
 //! |---|---|---|
@@ -21,27 +21,27 @@
 //! | file | what |
 //! |---|---|
 //! | `kind` | the numbers, and which servers know them |
-//! | `input` | bytes that are read |
+//! | `input` | a cursor over bytes |
 //! | `scalars` | lengths, strings, compressed strings, deadlines |
 //! | `packed` | packed elements, as they lie in a string |
-//! | `types` | one type of collection each, both ways |
-//! | `beside` | what stands before a key |
+//! | `types` | encoding and decoding one type of collection each |
+//! | `beside` | metadata before a key |
 //! | `payload` | version and checksum around one value |
 //! | `functions` | the code of libraries |
 //! | `file` | snapshot files |
 //!
 //! Invariants
-//! 1. No bytes make anything here panic. What is allocated is bounded by the length of the bytes
-//!    and by what compression can make of them (88 bytes of one), never by a length they claim.
+//! 1. No bytes make anything here panic. Allocation is bounded by the length of the bytes and by
+//!    what compression can make of them (88 bytes of one), never by a claimed length.
 //! 2. Time is linear in the bytes, times a logarithm for sorted sets.
-//! 3. What was read holds the invariants of `values`: no doubles, in order, not empty.
-//! 4. What is written is read back as it was. So are encodings where limits are the same, but for
-//!    packed sets of numbers, which become sets of integers.
+//! 3. Decoded values hold the invariants of `values`: no duplicates, in order, not empty.
+//! 4. A written value is read back unchanged. So are encodings where the limits are the same,
+//!    except packed sets of numbers, which become sets of integers.
 //!
-//! Not here: input and output, threads, clocks. The format is the one the public descriptions of
-//! RDB files give; what they do not was read off the bytes of Valkey 9.1.2 and Redis 7.0.15.
-//! Tests: at the foot of the files, `tests/` (round trips, files of other servers),
-//! `compat/clients/dump.py` and `rdb_files.py` (both ways with other servers), `fuzz/src/rdb.rs`.
+//! Not here: input and output, threads, clocks. The format follows the public descriptions of RDB
+//! files; what these lack was read off the bytes of Valkey 9.1.2 and Redis 7.0.15. Tests: at the
+//! foot of the files, `tests/` (round trips, files of other servers), `compat/clients/dump.py` and
+//! `rdb_files.py` (both ways with other servers), `fuzz/src/rdb.rs`.
 
 #![forbid(unsafe_code)]
 
@@ -72,7 +72,7 @@ pub use scalars::text::{Strings, Style, Text};
 use scalars::text;
 use types::{hash, list, set, sorted_set, stream};
 
-/// What a value that is read may be, and the sizes up to which collections are packed.
+/// Limits for decoded values, and the sizes up to which collections are packed.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The longest string or element, in bytes.
@@ -89,7 +89,7 @@ pub struct Limits {
     pub stream: BlockLimits,
 }
 
-/// A value that was read.
+/// A decoded value.
 #[derive(Debug)]
 pub enum Value<'a> {
     /// A string.
@@ -99,7 +99,7 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// To be written.
+    /// A view for writing.
     pub fn view(&self) -> ValueRef<'_, Object> {
         match self {
             Value::String(text) => ValueRef::Str(text.view()),
@@ -108,10 +108,10 @@ impl Value<'_> {
     }
 }
 
-/// Nothing has expired at this moment.
+/// A time before every deadline.
 const BEFORE_ALL: UnixMs = UnixMs(i64::MIN);
 
-/// The kind that a value is written as.
+/// The kind in which a value is written.
 pub fn kind_of(value: &ValueRef<'_, Object>, now: UnixMs) -> Kind {
     match value {
         ValueRef::Str(_) => Kind::STRING,
@@ -123,33 +123,33 @@ pub fn kind_of(value: &ValueRef<'_, Object>, now: UnixMs) -> Kind {
     }
 }
 
-/// Appends a value, without its kind. What has expired at `now` is left out.
+/// Appends a value, without its kind. Elements that have expired at `now` are left out.
 pub fn write(value: &ValueRef<'_, Object>, now: UnixMs, strings: Strings, out: &mut Vec<u8>) {
     let mut writing = Writing::begin(value, now, strings);
     while !writing.go_on(value, usize::MAX, out) {}
 }
 
-/// A part of a value to be written.
+/// The part of a value to be written now.
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    /// What it is written as.
+    /// The kind in which it is written.
     kind: Kind,
-    /// Where the last part ended; 0 at the beginning.
+    /// Where the last part ended; 0 at the start.
     from: usize,
     now: UnixMs,
     style: Style,
-    /// About this many bytes.
+    /// The approximate size of the part in bytes.
     most_bytes: usize,
 }
 
 impl Part {
-    /// How long `out` may become.
+    /// The length of `out` at which the part ends.
     fn end(&self, out: &[u8]) -> usize {
         out.len().saturating_add(self.most_bytes)
     }
 }
 
-/// A value that is written in parts, between which it does not change.
+/// A value that is written in parts, between which it must not change.
 #[derive(Debug)]
 pub struct Writing {
     kind: Kind,
@@ -161,7 +161,7 @@ pub struct Writing {
 }
 
 impl Writing {
-    /// Looks at the value. What has expired at `now` is left out.
+    /// Prepares writing the value. Elements that have expired at `now` are left out.
     pub fn begin(value: &ValueRef<'_, Object>, now: UnixMs, style: impl Into<Style>) -> Writing {
         let style @ Style { is_portable, is_old, .. } = style.into();
         let kind = match kind_of(value, now) {
@@ -179,13 +179,13 @@ impl Writing {
         }
     }
 
-    /// What it is written as.
+    /// The kind in which it is written.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Appends about this many bytes of the value, without its kind; whether that was the last of
-    /// it.
+    /// Appends about this many bytes of the value, without its kind; returns whether it is
+    /// finished.
     pub fn go_on(
         &mut self,
         value: &ValueRef<'_, Object>,
@@ -209,11 +209,11 @@ impl Writing {
     }
 }
 
-/// Why a collection without elements is refused.
+/// The error of a collection without elements.
 const EMPTY: Malformed = Malformed("a collection without elements");
 
-/// Reads a value of a kind. Elements whose deadline has passed at `now` are kept like others: the
-/// sweep removes them.
+/// Reads a value of a kind. Elements that have expired at `now` are kept like others: the sweep
+/// removes them.
 pub fn read<'a>(
     kind: Kind,
     input: &mut Input<'a>,

@@ -1,12 +1,12 @@
-//! What DUMP answers and RESTORE takes: a kind, a value, and after them the version of the format
-//! and a checksum of all that.
+//! The payload of DUMP and RESTORE: a kind, a value, then the version of the format and a checksum
+//! of everything before.
 //!
-//! The version is the oldest that has the kind, not one number for all: servers refuse what is
-//! newer than they are, and what they could read they should get. So Redis 7.0 takes everything
-//! from here but hashes with deadlines and streams whose consumers have two times.
+//! The version is the oldest that has the kind: servers refuse newer versions than their own, and
+//! should get everything that they can read. So Redis 7.0 accepts everything except hashes with
+//! deadlines and streams whose consumers have two times.
 //!
-//! Versions 12 to 79 are Redis's own, where kinds from 22 on mean something else than in Valkey.
-//! They are refused, as Valkey does, unless all versions are asked for; then those kinds alone are.
+//! Versions 12 to 79 are Redis's own, where kinds from 22 on have other meanings than in Valkey.
+//! They are refused, as in Valkey, unless all versions are accepted; then only those kinds are.
 
 use pantala_base::UnixMs;
 use pantala_base::crc::crc64;
@@ -22,25 +22,25 @@ const VERSION_BYTES: usize = 2;
 const CHECKSUM_BYTES: usize = 8;
 /// Bytes after kind and value.
 pub const FOOTER_BYTES: usize = VERSION_BYTES + CHECKSUM_BYTES;
-/// The last version that Redis and Valkey share, and the first and last of Valkey's own.
+/// The last version that Redis and Valkey share, and the range of Valkey's own.
 const LAST_SHARED: u16 = 11;
 const VALKEY: std::ops::RangeInclusive<u16> = 80..=80;
-/// Versions of Redis's own, and the first of the kinds that are different there.
+/// Redis's own versions, and the first kind with another meaning there.
 const FOREIGN: std::ops::Range<u16> = LAST_SHARED + 1..*VALKEY.start();
 const FIRST_FOREIGN_KIND: Kind = Kind::HASH_2;
 
-/// Which versions are taken.
+/// Which versions are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Versions {
-    /// Those whose kinds are all known.
+    /// The versions whose kinds are all known.
     Known,
-    /// Redis's own and those to come, too: most kinds stay what they are.
+    /// Also Redis's own and future versions: most kinds keep their meaning.
     All,
-    /// Known ones, whatever the checksum of a payload: for tests of what a value may be.
+    /// Known versions, with any checksum in a payload: for tests of values.
     Unsealed,
 }
 
-/// A payload whose version and checksum are right.
+/// A payload whose version and checksum are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payload<'a> {
     /// Kind and value.
@@ -51,7 +51,7 @@ pub struct Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// Whether Redis 7.0 and Valkey read it, and what is kept beside it.
+    /// Whether Redis 7.0 and Valkey can read it, including what is kept beside it.
     pub fn is_for_all(&self) -> bool {
         self.version <= OLDEST_WRITTEN && self.beside.flags == 0
     }
@@ -63,7 +63,8 @@ impl Payload<'_> {
     }
 }
 
-/// Appends the payload of a value with these flags. What has expired at `now` is left out.
+/// Appends the payload of a value with these flags. Elements that have expired at `now` are left
+/// out.
 pub fn write(value: &ValueRef<'_, Object>, flags: u32, now: UnixMs, out: &mut Vec<u8>) {
     let begin = out.len();
     write_flags(flags, out);
@@ -88,7 +89,7 @@ pub fn write_old(value: &ValueRef<'_, Object>, out: &mut Vec<u8>) -> (Kind, Kind
     (crate::kind_of(value, now), kind)
 }
 
-/// What stands after kind and value, which are in these pieces.
+/// The footer of a kind and value given in these pieces.
 pub fn footer<'p>(kind: Kind, pieces: impl IntoIterator<Item = &'p [u8]>) -> [u8; FOOTER_BYTES] {
     let checksum = pieces.into_iter().fold(0, crc64);
     let mut footer = [0; FOOTER_BYTES];
@@ -98,7 +99,7 @@ pub fn footer<'p>(kind: Kind, pieces: impl IntoIterator<Item = &'p [u8]>) -> [u8
     footer
 }
 
-/// A payload, if version and checksum are right.
+/// Opens a payload, if version and checksum are valid.
 pub fn open(payload: &[u8], versions: Versions) -> Option<Payload<'_>> {
     let (sealed, checksum) = payload.split_last_chunk::<CHECKSUM_BYTES>()?;
     let (body, version) = sealed.split_last_chunk::<VERSION_BYTES>()?;
@@ -119,7 +120,7 @@ pub fn open(payload: &[u8], versions: Versions) -> Option<Payload<'_>> {
     Some(Payload { body: input.rest(), beside, version })
 }
 
-/// The value of an opened payload.
+/// Decodes the value of an opened payload.
 pub fn read<'a>(payload: &Payload<'a>, limits: &Limits) -> Result<Value<'a>, Malformed> {
     let mut input = Input::new(payload.body);
     let kind = Kind(input.byte()?);

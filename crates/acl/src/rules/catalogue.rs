@@ -1,4 +1,4 @@
-//! The commands that rules are about: their names, numbers, categories.
+//! The commands that rules can name: names, numbers, categories.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,14 @@ use super::category::{Categories, Category};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandId(pub u16);
 
-/// One command, as far as rules know it.
+/// One command, as far as rules need it.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// `name`, or `container|name`, in lower case; empty for what no rule can name.
+    /// `name`, or `container|name`, in lower case; empty for a command that no rule can name.
     pub name: String,
     /// Its categories.
     pub categories: Categories,
-    /// Allowed to everybody, also before AUTH: no rule takes it away.
+    /// Allowed for everybody, even before AUTH: no rule can forbid it.
     pub is_open: bool,
 }
 
@@ -44,7 +44,7 @@ impl Catalogue {
         Catalogue { entries, by_name, subcommands }
     }
 
-    /// How many there are.
+    /// How many commands there are.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -54,23 +54,23 @@ impl Catalogue {
         self.entries.is_empty()
     }
 
-    /// All of them.
+    /// All commands.
     pub fn iter(&self) -> impl Iterator<Item = (CommandId, &Entry)> {
         (0..).map(CommandId).zip(&self.entries)
     }
 
-    /// A command by `name` or `container|name`, in any case.
+    /// Finds a command by `name` or `container|name`, case-insensitively.
     pub fn find(&self, name: &[u8]) -> Option<CommandId> {
         let name = std::str::from_utf8(name).ok()?;
         self.by_name.get(&name.to_ascii_lowercase()).copied()
     }
 
-    /// What is known of a command.
+    /// The entry of a command.
     pub fn entry(&self, id: CommandId) -> Option<&Entry> {
         self.entries.get(usize::from(id.0))
     }
 
-    /// What a container holds.
+    /// The subcommands of a container.
     pub fn subcommands(&self, id: CommandId) -> &[CommandId] {
         self.subcommands.get(usize::from(id.0)).map_or(&[], Vec::as_slice)
     }
@@ -80,7 +80,7 @@ impl Catalogue {
         self.entry(id).is_some_and(|entry| entry.name.contains('|'))
     }
 
-    /// Those of a category.
+    /// The commands of a category.
     pub fn of_category(&self, category: Category) -> impl Iterator<Item = (CommandId, &Entry)> {
         self.iter().filter(move |(_, entry)| entry.categories.has(category))
     }

@@ -79,7 +79,7 @@ impl Category {
         Category::ALL[usize::from(self as u8)].1
     }
 
-    /// The category of this name, in any case.
+    /// The category with this name, case-insensitively.
     pub fn find(name: &[u8]) -> Option<Category> {
         let is_it = |(_, known): &&(Category, &str)| known.as_bytes().eq_ignore_ascii_case(name);
         Category::ALL.iter().find(is_it).map(|(category, _)| *category)
@@ -91,30 +91,30 @@ impl Category {
 pub struct Categories(u32);
 
 impl Categories {
-    /// None.
+    /// The empty set.
     pub const NONE: Categories = Categories(0);
 
-    /// With this one.
+    /// The set with this category added.
     pub const fn with(self, category: Category) -> Categories {
         Categories(self.0 | 1 << category as u8)
     }
 
-    /// With this one if `is_so`.
+    /// The set with this category added if `is_so`.
     pub const fn with_if(self, is_so: bool, category: Category) -> Categories {
         if is_so { self.with(category) } else { self }
     }
 
-    /// Without this one.
+    /// The set without this category.
     pub const fn without(self, category: Category) -> Categories {
         Categories(self.0 & !(1 << category as u8))
     }
 
-    /// Whether this one is among them.
+    /// Whether the set contains this category.
     pub const fn has(self, category: Category) -> bool {
         self.0 & 1 << category as u8 != 0
     }
 
-    /// Those that are in it, in the order of ACL CAT.
+    /// The categories in the set, in the order of ACL CAT.
     pub fn iter(self) -> impl Iterator<Item = Category> {
         Category::ALL.iter().map(|(category, _)| *category).filter(move |one| self.has(*one))
     }

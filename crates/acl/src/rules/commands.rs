@@ -8,19 +8,19 @@ use super::words::Words;
 use super::words::has_space;
 use crate::error::RuleError;
 
-/// What a selector says of commands.
+/// A selector's rules for commands.
 ///
-/// Two forms of the same: bits, which are asked, and the rules, which are shown. Of the rules those
-/// that later ones made void are dropped, as Valkey drops them: by name, not by meaning.
+/// Kept in two forms: bits, which are checked, and the rules, which are shown. Rules that later
+/// ones override are dropped, as in Valkey: by name, not by meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommandRules {
-    /// A bit for each command, set where it is allowed. Those open to all are always set.
+    /// One bit per command, set if it is allowed. Always set for commands open to all.
     bits: Box<[u64]>,
-    /// The rules begin with `+@all`, not with `-@all`.
+    /// Whether the rules begin with `+@all` instead of `-@all`.
     from_all: bool,
     /// `+get`, `-config|set`, `+@read`, in lower case.
     rules: Vec<Box<[u8]>>,
-    /// First arguments with which a command is allowed all the same, in lower case.
+    /// First arguments with which a command is allowed even if its bit is not set, in lower case.
     first_args: Vec<(CommandId, Box<[u8]>)>,
 }
 
@@ -53,12 +53,12 @@ impl CommandRules {
         }
     }
 
-    /// Whether every command may be run.
+    /// Whether every command is allowed.
     pub fn is_all(&self) -> bool {
         self.bits.iter().all(|word| *word == u64::MAX)
     }
 
-    /// A rule that begins with `+` or `-`, but for `+@all` and `-@all`.
+    /// Applies a rule that begins with `+` or `-`, other than `+@all` and `-@all`.
     pub fn change(&mut self, rule: &[u8], catalogue: &Catalogue) -> Result<(), RuleError> {
         let is_allowed = rule[0] == b'+';
         let what = &rule[1..];
@@ -80,7 +80,7 @@ impl CommandRules {
         Ok(())
     }
 
-    /// `container|subcommand`, or `command|first-argument`.
+    /// Applies `container|subcommand`, or `command|first-argument`.
     fn allow_within(
         &mut self,
         what: &[u8],
@@ -92,7 +92,7 @@ impl CommandRules {
             return Err(RuleError::WithinSubcommand);
         }
         let word = &what[bar + 1..];
-        // With a blank in it the rule could not be read again.
+        // A rule with a space in it could not be read back.
         if word.is_empty() || has_space(word) {
             return Err(RuleError::Syntax);
         }
@@ -110,7 +110,7 @@ impl CommandRules {
         Ok(())
     }
 
-    /// Allows or forbids a command and all that it holds.
+    /// Allows or forbids a command and all its subcommands.
     fn set(&mut self, id: CommandId, is_allowed: bool, catalogue: &Catalogue) {
         let is_open = |id: CommandId| catalogue.entry(id).is_some_and(|entry| entry.is_open);
         self.first_args.retain(|(known, _)| *known != id);
@@ -127,7 +127,7 @@ impl CommandRules {
         self.bits[usize::from(id / 64)] &= !(1 << (id % 64));
     }
 
-    /// Writes a rule behind the others, in the place of those about the same name or what it holds.
+    /// Appends a rule, and drops earlier ones about the same name or its subcommands.
     fn note(&mut self, rule: &[u8]) {
         let rule = rule.to_ascii_lowercase();
         let name = &rule[1..];
@@ -138,7 +138,7 @@ impl CommandRules {
         self.rules.push(rule.into());
     }
 
-    /// Whether a command may be run with this first argument.
+    /// Whether a command with this first argument is allowed.
     #[inline]
     pub fn allow(&self, CommandId(id): CommandId, first_arg: Option<&[u8]>) -> bool {
         let word = self.bits.get(usize::from(id / 64)).copied().unwrap_or_default();

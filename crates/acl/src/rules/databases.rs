@@ -3,10 +3,10 @@
 use super::request::Database;
 use crate::error::RuleError;
 
-/// The highest number that a rule may name, whatever databases there are.
+/// The highest number in a rule, whatever databases exist.
 const MOST: u32 = i32::MAX.unsigned_abs();
 
-/// A number as `strtol` reads it: blanks and a sign may stand before it, nothing behind.
+/// Parses a number as `strtol` does: leading spaces and a sign are allowed, nothing after it.
 fn parse(text: &[u8]) -> Result<u32, RuleError> {
     let text = text.trim_ascii_start();
     let (is_negative, digits) = match text {
@@ -24,11 +24,11 @@ fn parse(text: &[u8]) -> Result<u32, RuleError> {
     }
 }
 
-/// What a selector says of databases.
+/// A selector's rules for databases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DatabaseRules {
     all: bool,
-    /// Ascending, without doubles.
+    /// Ascending, without duplicates.
     some: Vec<u32>,
 }
 
@@ -49,12 +49,12 @@ impl DatabaseRules {
         *self = DatabaseRules { all: false, some: Vec::new() };
     }
 
-    /// Whether every database may be used.
+    /// Whether every database is allowed.
     pub fn is_all(&self) -> bool {
         self.all
     }
 
-    /// What stands after `db=`: these and no others.
+    /// Applies the list after `db=`: only these databases are allowed.
     pub fn set(&mut self, list: &[u8]) -> Result<(), RuleError> {
         let mut some = Vec::new();
         for number in list.split(|byte| *byte == b',') {
@@ -66,7 +66,7 @@ impl DatabaseRules {
         Ok(())
     }
 
-    /// Whether it may be used.
+    /// Whether a database is allowed.
     #[inline]
     pub fn allow(&self, database: Database) -> bool {
         match database {
@@ -76,7 +76,7 @@ impl DatabaseRules {
         }
     }
 
-    /// The rule as text: `alldbs`, `db=0,1`, or nothing for none.
+    /// The rule as text: `alldbs`, `db=0,1`, or empty for none.
     pub fn word(&self) -> Vec<u8> {
         if self.all {
             return b"alldbs".to_vec();

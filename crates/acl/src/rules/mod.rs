@@ -1,10 +1,10 @@
-//! What a user may do, rule by rule.
+//! The rules of a user.
 //!
 //! ```text
 //! catalogue   the commands and their categories, by number
 //! commands, patterns, databases     what rules of one kind allow
-//! selector    one of each kind: what all of a request has to be allowed by
-//! request     what is asked, and how it is refused
+//! selector    one of each kind, all of which must allow a request
+//! request     the input of a check, and its refusal
 //! words       rules as text
 //! ```
 //!

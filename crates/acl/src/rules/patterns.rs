@@ -13,7 +13,7 @@ pub(crate) struct Patterns<P> {
     some: Vec<P>,
 }
 
-/// What a selector says of keys.
+/// A selector's rules for keys.
 pub(crate) type KeyRules = Patterns<KeyPattern>;
 
 /// Channels of a new user, or after `reset`: `acl-pubsub-default`.
@@ -26,7 +26,7 @@ pub enum DefaultChannels {
     All,
 }
 
-/// What a selector says of channels.
+/// A selector's rules for channels.
 pub(crate) type ChannelRules = Patterns<ChannelPattern>;
 
 /// `~pattern`, `%R~pattern`, `%W~pattern`.
@@ -57,7 +57,7 @@ impl<P> Patterns<P> {
         *self = Patterns::default();
     }
 
-    /// Whether there is nothing that they do not allow.
+    /// Whether everything is allowed.
     pub fn is_all(&self) -> bool {
         self.all
     }
@@ -67,14 +67,14 @@ impl<P> Patterns<P> {
         self.all || self.some.iter().any(allows)
     }
 
-    /// The rules as text, where `all` is what allows everything.
+    /// The rules as text; `all` is the word that allows everything.
     fn words_of(&self, all: &[u8], word: impl Fn(&P) -> Vec<u8>) -> Words {
         if self.all { vec![all.to_vec()] } else { self.some.iter().map(word).collect() }
     }
 }
 
 impl KeyRules {
-    /// A rule that begins with `~` or `%`.
+    /// Applies a rule that begins with `~` or `%`.
     pub fn add(&mut self, rule: &[u8]) -> Result<(), RuleError> {
         if self.all {
             return Err(RuleError::KeysAfterAll);
@@ -90,20 +90,20 @@ impl KeyRules {
             Some(known) => known.access = known.access.and(access),
             None => self.some.push(KeyPattern { pattern: pattern.into(), access }),
         }
-        // What is shown as `~*` has to mean what it means when it is read again.
+        // A rule shown as `~*` must mean the same when it is read back.
         if self.allow_any(Access::READ_WRITE) {
             self.allow_all();
         }
         Ok(())
     }
 
-    /// Whether this may be done with the key.
+    /// Whether this access to the key is allowed.
     #[inline]
     pub fn allow(&self, key: &[u8], access: Access) -> bool {
         self.allow_by(|known| known.access.covers(access) && glob::matches(&known.pattern, key))
     }
 
-    /// Whether this may be done with every key.
+    /// Whether this access to every key is allowed.
     pub fn allow_any(&self, access: Access) -> bool {
         self.allow_by(|known| *known.pattern == *b"*" && known.access.covers(access))
     }
@@ -121,7 +121,7 @@ impl KeyRules {
     }
 }
 
-/// `R~pattern`, as it follows `%`. Without `~` the pattern is empty.
+/// Parses `R~pattern`, as it follows `%`. Without `~` the pattern is empty.
 fn access_and_pattern(rule: &[u8]) -> Result<(Access, &[u8]), RuleError> {
     let mut access = Access::NONE;
     let mut rest = rule;
@@ -142,7 +142,7 @@ fn access_and_pattern(rule: &[u8]) -> Result<(Access, &[u8]), RuleError> {
 }
 
 impl ChannelRules {
-    /// Whether each of these patterns is one of others.
+    /// Whether each of these patterns is among those of `others`.
     pub fn is_within<'c, I: Iterator<Item = &'c ChannelRules>>(
         &self,
         others: impl Fn() -> I,
@@ -151,7 +151,7 @@ impl ChannelRules {
         !self.all && self.some.iter().all(is_there)
     }
 
-    /// What stands after `&`.
+    /// Adds the pattern after `&`.
     pub fn add(&mut self, pattern: &[u8]) -> Result<(), RuleError> {
         if self.all {
             return Err(RuleError::ChannelsAfterAll);
@@ -166,7 +166,7 @@ impl ChannelRules {
         Ok(())
     }
 
-    /// Whether a channel, or a pattern of channels, may be used.
+    /// Whether a channel, or a pattern of channels, is allowed.
     pub fn allow(&self, channel: &[u8], kind: ChannelKind) -> bool {
         self.allow_by(|ChannelPattern(known)| match kind {
             ChannelKind::Exact => glob::matches(known, channel),

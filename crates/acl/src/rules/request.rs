@@ -1,13 +1,13 @@
-//! What is asked of a user's rules, and how they refuse.
+//! The input of a check against a user's rules, and its refusal.
 
 use super::catalogue::CommandId;
 
-/// What is done with a key, as far as rules tell it apart.
+/// The kinds of access to a key that rules distinguish.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access(u8);
 
 impl Access {
-    /// Only whether it is there, or nothing about its value: any pattern will do.
+    /// Only its existence, or nothing about its value: any pattern suffices.
     pub const NONE: Access = Access(0);
     /// Its value is read.
     pub const READ: Access = Access(1);
@@ -16,12 +16,12 @@ impl Access {
     /// Both.
     pub const READ_WRITE: Access = Access(3);
 
-    /// Both sets.
+    /// The union of both sets.
     pub const fn and(self, other: Access) -> Access {
         Access(self.0 | other.0)
     }
 
-    /// Whether all of `other` is in it.
+    /// Whether all of `other` is included.
     pub const fn covers(self, other: Access) -> bool {
         self.0 & other.0 == other.0
     }
@@ -30,37 +30,37 @@ impl Access {
 /// How a channel is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelKind {
-    /// By its name: PUBLISH, SUBSCRIBE and those for slots.
+    /// By its name: PUBLISH, SUBSCRIBE and the variants for slots.
     Exact,
-    /// By a pattern (PSUBSCRIBE), which has to stand in the rules as it is.
+    /// By a pattern (PSUBSCRIBE), which must occur literally in the rules.
     Pattern,
 }
 
-/// Which databases something is done in.
+/// The databases that a command touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Database {
-    /// This one.
+    /// A single database.
     One(u32),
-    /// Every one (FLUSHALL).
+    /// Every database (FLUSHALL).
     All,
 }
 
-/// One command that somebody wants to run. Positions are those of arguments; the name's is 0.
+/// A command to be checked. Positions are those of arguments; the name's is 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The command; a container's subcommand where there is one.
+    /// The command; the subcommand of a container where there is one.
     pub command: CommandId,
-    /// The arguments, with the name.
+    /// The arguments, including the name.
     pub args: &'a [&'a [u8]],
-    /// Which arguments are keys, and what is done with them.
+    /// Positions of keys, and the access to them.
     pub keys: &'a [(usize, Access)],
-    /// Which arguments are channels.
+    /// Positions of channels.
     pub channels: &'a [(usize, ChannelKind)],
-    /// Databases: at position 0 the selected one, or all; else the one that an argument names.
+    /// Databases: at position 0 the selected one, or all; otherwise the one that an argument names.
     pub databases: &'a [(usize, Database)],
 }
 
-/// What was refused. The position is that of the argument; of the selected database 0.
+/// What was denied. The position is that of the argument; 0 for the selected database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denied {
     /// The command, or its first argument.
@@ -74,7 +74,7 @@ pub enum Denied {
 }
 
 impl Denied {
-    /// Of several refusals the highest is told: what came farthest.
+    /// Of several refusals the highest is reported: the one that came furthest.
     pub(crate) fn rank(self) -> (u8, usize) {
         match self {
             Denied::Database(position) => (0, position),

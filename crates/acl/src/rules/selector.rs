@@ -20,7 +20,7 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Nothing is allowed but what the settings allow everybody.
+    /// A selector that allows only what the settings allow everybody.
     pub(crate) fn new(catalogue: &Catalogue, channels: DefaultChannels) -> Selector {
         let mut selector = Selector {
             commands: CommandRules::new(catalogue),
@@ -34,7 +34,7 @@ impl Selector {
         selector
     }
 
-    /// What stands between parentheses: rules, each of which may be quoted.
+    /// Parses the rules between parentheses, each of which may be quoted.
     pub(crate) fn parse(
         text: &[u8],
         catalogue: &Catalogue,
@@ -76,7 +76,7 @@ impl Selector {
             && self.databases.is_all()
     }
 
-    /// Whether it allows all of this; else what it refuses first.
+    /// Whether all of the request is allowed; fails with the first refusal.
     #[inline]
     pub(crate) fn check(&self, request: &Request<'_>) -> Result<(), Denied> {
         for &(position, database) in request.databases {
@@ -102,42 +102,42 @@ impl Selector {
         Ok(())
     }
 
-    /// Whether a command may be run with this first argument.
+    /// Whether a command with this first argument is allowed.
     pub(crate) fn may_run(&self, command: CommandId, first_arg: Option<&[u8]>) -> bool {
         self.commands.allow(command, first_arg)
     }
 
-    /// Whether a channel may be used.
+    /// Whether a channel is allowed.
     pub(crate) fn may_use_channel(&self, channel: &[u8], kind: ChannelKind) -> bool {
         self.channels.allow(channel, kind)
     }
 
-    /// Whether this may be done with every key.
+    /// Whether this access to every key is allowed.
     pub(crate) fn may_use_every_key(&self, access: Access) -> bool {
         self.keys.allow_any(access)
     }
 
-    /// What GETUSER shows: commands.
+    /// The commands, as GETUSER shows them.
     pub fn commands_text(&self) -> Vec<u8> {
         self.commands.words().join(&b' ')
     }
 
-    /// What GETUSER shows: keys.
+    /// The keys, as GETUSER shows them.
     pub fn keys_text(&self) -> Vec<u8> {
         self.keys.words().join(&b' ')
     }
 
-    /// What GETUSER shows: channels.
+    /// The channels, as GETUSER shows them.
     pub fn channels_text(&self) -> Vec<u8> {
         self.channels.words().join(&b' ')
     }
 
-    /// What GETUSER shows: databases.
+    /// The databases, as GETUSER shows them.
     pub fn databases_text(&self) -> Vec<u8> {
         self.databases.word()
     }
 
-    /// All its rules, as LIST shows them.
+    /// All rules, as ACL LIST shows them.
     pub(crate) fn words(&self) -> Words {
         let mut words = self.keys.words();
         if !self.channels.is_all() {

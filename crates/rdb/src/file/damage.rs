@@ -1,10 +1,10 @@
-//! What is wrong with a file, and where.
+//! The damage in a file: offset, expectation and finding.
 
 use std::fmt;
 
 use crate::input::Malformed;
 
-/// The first thing in a file that cannot be.
+/// The first invalid place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The offset in the file where the damage begins.
@@ -24,14 +24,14 @@ pub enum Found {
     Number(u64),
     /// A checksum.
     Checksum {
-        /// What is written in the file.
+        /// The checksum in the file.
         written: u64,
-        /// That of the bytes before it.
+        /// The checksum of the bytes before it.
         computed: u64,
     },
     /// More bytes or elements than the file has.
     TooMany(u64),
-    /// Bytes that are no value of their kind.
+    /// Bytes that are not a value of their kind.
     Value(Malformed),
 }
 

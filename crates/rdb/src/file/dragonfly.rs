@@ -1,15 +1,15 @@
-//! Sections that Dragonfly has compressed together: frames of LZ4 or of Zstandard.
+//! Sections that Dragonfly has compressed together: frames of LZ4 or Zstandard.
 //!
 //! ```text
 //! LZ4:
 //! frame:  0x184d2204 | flags | largest block | length | checksum | block ... | 0 | checksum
-//! block:  u32 bytes, the highest bit set if they are as they were | bytes | checksum
+//! block:  u32 bytes, the highest bit set if uncompressed | bytes | checksum
 //! ```
 //!
-//! By its public source; not tried with a real Dragonfly. Checksums are passed over: the file's own
-//! covers them, if there is one. Nothing is allocated by a length that is only claimed, and a frame
-//! of Zstandard, of which four bytes can stand for 128 KB, may hold `MOST_BYTES`, or as much as LZ4
-//! could.
+//! Written from its public source; not tested with a real Dragonfly. Checksums of frames are
+//! skipped: the file's own covers them, if there is one. A claimed length causes no allocation. A
+//! frame of Zstandard, of which four bytes can stand for 128 KB, may hold `MOST_BYTES`, or as much
+//! as LZ4 could.
 
 use std::io::Read;
 
@@ -26,20 +26,20 @@ const HAS_LENGTH: u8 = 0x08;
 const HAS_CHECKSUM: u8 = 0x04;
 const HAS_DICTIONARY: u8 = 0x01;
 const CHECKSUM_BYTES: usize = 4;
-/// In the length of a block that is not compressed.
+/// The bit in a block's length that marks it as uncompressed.
 const PLAIN: u32 = 1 << 31;
-/// How far back a copy may begin, also into blocks before.
+/// How far back a copy may begin, including earlier blocks.
 const MOST_DISTANCE: usize = 1 << 16;
 /// The most that one compressed byte can stand for.
 const MOST_GROWTH: u64 = 255;
 
 const WRONG: Malformed = Malformed("compressed sections that are not what they say");
 
-/// What a frame of Zstandard may hold, however small it is: Dragonfly compresses after some
+/// What any frame of Zstandard may hold, however small it is: Dragonfly compresses after some
 /// hundreds of kilobytes, or one value.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// What a frame of Zstandard held.
+/// Decompresses a frame of Zstandard.
 pub fn decompress_zstd(frame: &[u8]) -> Result<Vec<u8>, Malformed> {
     const TOO_MUCH: Malformed = Malformed("compressed sections that hold too much");
     let most = MOST_BYTES.max(MOST_GROWTH * frame.len() as u64);
@@ -54,7 +54,7 @@ pub fn decompress_zstd(frame: &[u8]) -> Result<Vec<u8>, Malformed> {
     }
 }
 
-/// What a frame of LZ4 held.
+/// Decompresses a frame of LZ4.
 pub fn decompress_lz4(frame: &[u8]) -> Result<Vec<u8>, Malformed> {
     let mut input = Input::new(frame);
     let (magic, flags) = (input.array()?, input.byte()?);
@@ -142,7 +142,7 @@ mod tests {
         assert!(decompress_lz4(&frame(HAS_DICTIONARY, expected.len(), &blocks)).is_err());
     }
 
-    /// Twelve texts, compressed by the Zstandard of its authors.
+    /// Twelve texts, compressed by the reference implementation of Zstandard.
     const ZSTD: &[u8] =
         b"(\xb5/\xfd`(\x01E\x01\x00\xd0some words, morand again. \x04\x00\xf7Q)\xfe\x13\
         \x0f\x9a5~\x95$";

@@ -1,5 +1,4 @@
-//! Entries of a file as they are read: on any thread, once [`super::Reader`] has found where they
-//! end.
+//! Decodes the entries of a file, on any thread, once [`super::Reader`] has found their ends.
 
 use pantala_base::UnixMs;
 
@@ -13,40 +12,40 @@ use crate::scalars::length;
 use crate::scalars::text::{self, Text};
 use crate::{Beside, EMPTY, Kind, Limits, Value};
 
-/// A key with all that stands in the file for it.
+/// A key with everything that the file holds for it.
 #[derive(Debug)]
 pub struct Entry<'a> {
-    /// Where it begins in the file.
+    /// The offset of the entry in the file.
     pub offset: u64,
     /// The key.
     pub key: Text<'a>,
-    /// When it expires. What has expired is read like all else.
+    /// The deadline. Expired keys are read like all others.
     pub deadline: Option<UnixMs>,
-    /// For how many seconds it was not used, where a server kept that.
+    /// The idle time in seconds, if the server wrote it.
     pub idle_seconds: Option<u64>,
-    /// How often it was used, as a logarithm, where a server kept that.
+    /// The logarithm of the access frequency, if the server wrote it.
     pub frequency: Option<u8>,
     /// What is kept beside the value.
     pub beside: Beside,
-    /// What the value is written as.
+    /// The type and encoding of the value.
     pub kind: Kind,
     /// The value.
     pub content: Content<'a>,
 }
 
-/// What a key holds.
+/// The content of a key.
 #[derive(Debug)]
 pub enum Content<'a> {
     /// A value.
     Value(Value<'a>),
-    /// A module's value, which is not read.
+    /// A module's value, which is not decoded.
     Module(ModuleType),
-    /// A collection without elements, as faulty servers have written it; others leave such keys
-    /// out when they read a file.
+    /// A collection without elements, as faulty servers have written it; other servers skip such
+    /// keys when they read a file.
     Nothing,
 }
 
-/// Entries one after the other, nothing between them.
+/// Iterates over consecutive entries.
 #[derive(Debug)]
 pub struct Entries<'a, 'l> {
     input: Input<'a>,
@@ -56,7 +55,7 @@ pub struct Entries<'a, 'l> {
 }
 
 impl<'a, 'l> Entries<'a, 'l> {
-    /// Those in these bytes, which begin at this offset of a file of this version.
+    /// The entries in these bytes, which begin at `offset` of a file of this version.
     pub fn new(
         bytes: &'a [u8],
         offset: u64,
@@ -101,7 +100,7 @@ impl<'a, 'l> Entries<'a, 'l> {
 impl<'a> Iterator for Entries<'a, '_> {
     type Item = Result<Entry<'a>, Damage>;
 
-    /// After the first damage there is nothing more.
+    /// Nothing follows the first damage.
     fn next(&mut self) -> Option<Self::Item> {
         if self.input.is_empty() {
             return None;
@@ -114,7 +113,7 @@ impl<'a> Iterator for Entries<'a, '_> {
     }
 }
 
-/// What stands before a key.
+/// The fields before a key.
 struct EntryHead {
     deadline: Option<UnixMs>,
     idle_seconds: Option<u64>,

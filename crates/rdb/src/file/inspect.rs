@@ -1,6 +1,6 @@
-//! What is in a file: for who wants to know without loading it.
+//! Inspects the content of a file without loading it.
 //!
-//! Each value is read, too, and thrown away: so damage is found that a checksum does not tell of.
+//! Each value is decoded and dropped, so damage is found that a checksum does not reveal.
 
 use std::collections::BTreeMap;
 
@@ -12,46 +12,46 @@ use super::version::Version;
 use crate::scalars::text::Text;
 use crate::{Kind, Limits};
 
-/// What was found so far.
+/// The findings so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// What the head says.
+    /// The version in the head.
     pub version: Option<Version>,
-    /// Names and values of what stands there about the file and the server.
+    /// Names and values about the file and the server.
     pub aux: Vec<(Vec<u8>, Vec<u8>)>,
     /// Libraries of functions.
     pub functions: u64,
-    /// By number.
+    /// The databases, by number.
     pub databases: BTreeMap<u32, DatabaseSummary>,
-    /// How many values modules have in it.
+    /// The number of values of each module type.
     pub modules: BTreeMap<ModuleType, u64>,
-    /// Modules that keep something beside their keys.
+    /// Modules with data outside keys.
     pub module_aux: Vec<ModuleType>,
-    /// Bytes that were looked at and are sound.
+    /// Bytes that were checked and are sound.
     pub bytes: u64,
-    /// Of which database the next entries are.
+    /// The database of the next entries.
     database: u32,
 }
 
-/// What is in a database.
+/// The content of a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DatabaseSummary {
     /// All keys.
     pub keys: u64,
-    /// Those with a deadline.
+    /// Keys with a deadline.
     pub with_deadline: u64,
-    /// How many values are written in which way.
+    /// How many values have each kind.
     pub kinds: BTreeMap<Kind, u64>,
-    /// Keys that a server leaves out: collections without elements.
+    /// Keys that a server skips: collections without elements.
     pub empty: u64,
 }
 
-/// A file that is looked at, piece by piece.
+/// Inspects a file piece by piece.
 #[derive(Debug)]
 pub struct Inspection {
     reader: Reader,
     limits: Limits,
-    /// What is left of the pieces, from `begin` on.
+    /// The unread bytes of the pieces, from `begin` on.
     buffer: Vec<u8>,
     begin: usize,
     is_whole: bool,
@@ -59,7 +59,7 @@ pub struct Inspection {
 }
 
 impl Inspection {
-    /// At the beginning of a file.
+    /// An inspection at the start of a file.
     pub fn new(options: ReadOptions, limits: Limits) -> Inspection {
         Inspection {
             reader: Reader::new(options),
@@ -71,7 +71,7 @@ impl Inspection {
         }
     }
 
-    /// Looks at the next piece; `is_last` says that nothing follows it. The first damage, after
+    /// Inspects the next piece; `is_last`: nothing follows it. Fails with the first damage, after
     /// which nothing more can be told.
     pub fn feed(&mut self, piece: &[u8], is_last: bool) -> Result<(), Damage> {
         self.buffer.drain(..self.begin);
@@ -89,17 +89,17 @@ impl Inspection {
         Ok(())
     }
 
-    /// Whether the end was found.
+    /// Whether the end of the file was found.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// What was given behind the end: not the file's.
+    /// Bytes given after the end, which do not belong to the file.
     pub fn rest(&self) -> &[u8] {
         &self.buffer[self.begin..]
     }
 
-    /// What was found so far.
+    /// The findings so far.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }

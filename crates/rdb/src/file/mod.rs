@@ -1,4 +1,4 @@
-//! Snapshot files: what stands around values in the files that Redis and Valkey write.
+//! Snapshot files: the framing around values in the files of Redis and Valkey.
 //!
 //! ```text
 //! file:      head | section ... | 255 | checksum
@@ -6,14 +6,14 @@
 //! section:   250 name value            something about the file or the server
 //!            245 code                  a library of functions
 //!            254 number                entries of this database follow
-//!            251 keys, with deadline   how many there are in it, roughly
+//! 251 keys, with deadline   about how many there are in it
 //!            entry
 //! entry:     252 deadline, if there is one | 220 flags, if not 0 | kind | key | value
-//! checksum:  CRC-64 of all before it, or eight zeros: none
+//! checksum:  CRC-64 of everything before it, or eight zeros: none
 //! ```
 //!
-//! **Which version stands in the head** is decided by what is in the file: the oldest that has all
-//! its kinds, so the widest circle of servers reads it. Tried with Redis 7.0.15 and Valkey 9.1.2:
+//! **The version in the head** is the oldest that has all kinds in the file, so that the most
+//! servers can read it. Tested with Redis 7.0.15 and Valkey 9.1.2:
 //!
 //! | head | Redis 7.0.15 | Valkey 9.1.2 |
 //! |---|---|---|
@@ -22,33 +22,33 @@
 //! | `REDIS0012` | ends (3) | ends (3) |
 //! | `VALKEY080` | ends, without a reason | reads it, kind 22 too; ends at 112 and 113 (1) |
 //!
-//! What they say: (1) "Unknown RDB encoding type 20", (2) "Can't handle foreign type or opcode 22
+//! Their messages: (1) "Unknown RDB encoding type 20", (2) "Can't handle foreign type or opcode 22
 //! in RDB with version 10", (3) "Can't handle RDB format version 11".
 //!
 //! So nothing is ever misread: a server that lacks a kind does not start. As the head comes first
-//! and is known last, it is written as version 10 and, where that was too old, written over in the
-//! end ([`Writer::end`]); all heads are nine bytes.
+//! and its version is known last, it is written as version 10 and, if that was too old, overwritten
+//! in the end ([`Writer::end`]); all heads have nine bytes.
 //!
 //! | file | what |
 //! |---|---|
-//! | `opcode` | the marks before sections |
+//! | `opcode` | the opcodes before sections |
 //! | `write` | the writer |
-//! | `read` | the reader: finds sections, passes over entries |
-//! | `inspect` | tells what is in a file |
-//! | `entry` | reads entries that were found |
-//! | `shape`, `skim` | what things are made of, and walking over them |
-//! | `version` | whose kinds are in a file |
-//! | `module` | names of modules |
-//! | `dragonfly` | what Dragonfly compresses |
-//! | `damage` | what is wrong with a file |
+//! | `read` | the reader: finds sections, skips entries |
+//! | `inspect` | reports the content of a file |
+//! | `entry` | decodes entries that were found |
+//! | `shape`, `skim` | the shape of sections and values, and skipping over it |
+//! | `version` | versions and dialects |
+//! | `module` | names of module types |
+//! | `dragonfly` | Dragonfly's compressed sections |
+//! | `damage` | the damage in a file |
 //!
 //! Files of Dragonfly are read, too: one `.rdb`, or each of the parts and the summary of a `.dfs`.
-//! Not known are its JSON, filters, sketches and search indexes, kinds 26 and above of Redis 8.6,
-//! and functions of release candidates: a file with them is refused.
+//! Its JSON, filters, sketches and search indexes are unknown, as are kinds 26 and above of Redis
+//! 8.6 and functions of release candidates: a file with them is refused.
 //!
-//! Not here: files, threads, the order of entries. Bytes are appended to what the caller writes.
-//! Tests: at the foot of the files, `tests/file.rs`, `tests/golden.rs` (other servers' files),
-//! `compat/clients/rdb_files.py` (to other servers and back).
+//! Not here: file access, threads, the order of entries. Bytes are appended to what the caller
+//! writes. Tests: at the foot of the files, `tests/file.rs`, `tests/golden.rs` (other servers'
+//! files), `compat/clients/rdb_files.py` (to other servers and back).
 
 mod damage;
 mod dragonfly;
@@ -70,7 +70,7 @@ pub use read::{FoundSection, Next, ReadOptions, Reader, Section};
 pub use version::{Dialect, Version};
 pub use write::{EntryWriting, HEAD_BYTES, Head, Sizes, Writer, write_database, write_entry};
 
-/// The version in a head that everything is written as, unless something newer is in the file.
+/// The version that is written unless the file holds something newer.
 pub const OLDEST_WRITTEN: u16 = 10;
-/// The first version of Valkey's own, whose head has Valkey's name.
+/// Valkey's first own version, whose head has Valkey's name.
 pub const FIRST_OF_VALKEY: u16 = 80;

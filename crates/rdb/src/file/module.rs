@@ -1,8 +1,8 @@
-//! Modules in files: a value says by a number which module's it is.
+//! Module types in files: a number that names the module of a value.
 
 use std::fmt;
 
-/// The name of a module's type, and the version of what it wrote.
+/// The name of a module's type, and the version of its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ModuleType(pub u64);
 
@@ -12,7 +12,7 @@ const LETTER_BITS: u32 = 6;
 const VERSION_BITS: u32 = 10;
 
 impl ModuleType {
-    /// The version.
+    /// The version of the encoding.
     pub fn version(self) -> u64 {
         self.0 & ((1 << VERSION_BITS) - 1)
     }

@@ -9,14 +9,15 @@
 //! }
 //! ```
 //!
-//! Entries that follow each other without another section between them can be kept together and
-//! given to another thread, which reads them with [`super::Entries`].
+//! Consecutive entries can be kept together and given to another thread, which decodes them with
+//! [`super::Entries`].
 //!
 //! Invariants
-//! 1. A window begins where the last section ended, and has all that the one before had.
-//! 2. However the file is cut into windows, the same sections and the same damage are found, but
-//!    for the words that tell of a file that ends too early.
-//! 3. The checksum is that of all sections so far.
+//! 1. A window begins where the last section ended, and has everything that the previous window had
+//!    from there.
+//! 2. For every division of the file into windows, the same sections and the same damage are found,
+//!    except for the words about a file that ends too early.
+//! 3. The checksum covers all sections so far.
 
 use pantala_base::crc::crc64;
 use pantala_table::IntText;
@@ -33,34 +34,34 @@ use crate::payload::Versions;
 use crate::scalars::length;
 use crate::scalars::text::{self, Text};
 
-/// How a file is read.
+/// The options of reading a file.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadOptions {
-    /// Which versions are taken.
+    /// The accepted versions.
     pub versions: Versions,
-    /// Whether the checksum is compared, if there is one.
+    /// Whether the checksum is verified, if there is one.
     pub checks: bool,
-    /// Bytes of the file, if that is known: what claims more is refused at once.
+    /// The size of the file, if known: a larger claim is refused at once.
     pub file_bytes: Option<u64>,
 }
 
-/// What comes next in a file.
+/// The result of a call.
 #[derive(Debug)]
 pub enum Next<'w> {
-    /// This.
+    /// A section.
     Section(FoundSection<'w>),
-    /// That is not whole in the window: so many bytes more are needed, if not more than that.
+    /// The section is not whole in the window: at least this many bytes more are needed.
     More(usize),
 }
 
-/// A section with all its bytes.
+/// A section with its bytes.
 #[derive(Debug)]
 pub struct FoundSection<'w> {
-    /// Where it begins in the file.
+    /// The offset of the section in the file.
     pub offset: u64,
-    /// The beginning of the window.
+    /// The bytes of the section, at the start of the window.
     pub bytes: &'w [u8],
-    /// What it is.
+    /// The parsed section.
     pub section: Section<'w>,
 }
 
@@ -69,23 +70,23 @@ pub struct FoundSection<'w> {
 pub enum Section<'w> {
     /// The magic and the version.
     Head(Version),
-    /// Something about the file or the server: name and value.
+    /// A name and value about the file or the server.
     Aux(Text<'w>, Text<'w>),
     /// The code of a library of functions.
     Function(Text<'w>),
     /// Entries of this database follow.
     Database(u32),
-    /// How many keys there are in it, roughly.
+    /// About how many keys it has.
     Sizes(Sizes),
-    /// What a module keeps beside its keys.
+    /// A module's data outside keys.
     ModuleAux(ModuleType),
-    /// Something about slots of a cluster.
+    /// Data about slots of a cluster.
     Slots,
-    /// What was compressed together: sections, to be read with [`Reader::within`].
+    /// Decompressed sections, to be read with [`Reader::within`].
     Compressed(Vec<u8>),
     /// An entry, to be read with [`super::Entries`].
     Entry(Kind),
-    /// The end. What follows in the window is not the file's.
+    /// The end. Bytes after it in the window do not belong to the file.
     End,
 }
 
@@ -101,7 +102,7 @@ pub struct Reader {
     /// The opcode of the section, or the kind of its value, once found.
     mark: Option<u8>,
     has_prefix: bool,
-    /// Whether there is neither head nor end.
+    /// Whether it reads compressed sections, without head and end.
     is_within: bool,
 }
 
@@ -110,7 +111,7 @@ const EXPECTED_MARK: &str = "a mark or a kind of value that is known";
 const EXPECTED_KIND: &str = "a kind of value that is known";
 
 impl Reader {
-    /// At the beginning of a file.
+    /// A reader at the start of a file.
     pub fn new(options: ReadOptions) -> Reader {
         Reader {
             options,
@@ -124,19 +125,19 @@ impl Reader {
         }
     }
 
-    /// At the beginning of sections that were compressed together at this offset. Offsets count
-    /// their bytes from there. All that there is has to be in the window.
+    /// A reader for sections that were compressed together at this offset. Offsets count their
+    /// bytes from there. The window must hold all of them.
     pub fn within(version: Version, offset: u64) -> Reader {
         let options = ReadOptions { versions: Versions::Known, checks: false, file_bytes: None };
         Reader { version: Some(version), offset, is_within: true, ..Reader::new(options) }
     }
 
-    /// Where the next section begins.
+    /// The offset of the next section.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The next section. `is_all` says that the file has nothing behind the window.
+    /// Finds the next section. `is_all`: the file ends with the window.
     pub fn next<'w>(&mut self, window: &'w [u8], is_all: bool) -> Result<Next<'w>, Damage> {
         let Some(version) = self.version else { return self.head(window, is_all) };
         let most = match self.options.file_bytes {
@@ -205,7 +206,7 @@ impl Reader {
         Damage { offset: self.offset + at, expected, found }
     }
 
-    /// Begins with what a mark announces.
+    /// Starts the section or entry that an opcode announces.
     fn enter(&mut self, mark: u8, version: Version) -> Result<(), Damage> {
         let at = self.skimmer.at();
         self.skimmer.pass(1);
@@ -241,7 +242,7 @@ impl Reader {
         }
     }
 
-    /// The section, which is whole, and the next one's beginning.
+    /// Returns a whole section, and prepares for the next.
     fn whole<'w>(
         &mut self,
         mark: u8,
@@ -276,7 +277,7 @@ impl Reader {
         (self.skimmer, self.mark, self.has_prefix) = (Skimmer::default(), None, false);
     }
 
-    /// Compares the checksum, if there is one.
+    /// Verifies the checksum, if there is one.
     fn check(&mut self, end: &[u8]) -> Result<(), Damage> {
         let offset = self.offset + 1;
         self.pass(&end[..1]);
@@ -291,7 +292,7 @@ impl Reader {
     }
 }
 
-/// What is no entry, after its mark.
+/// Parses a section other than an entry, after its opcode.
 fn section<'w>(mark: u8, input: &mut Input<'w>) -> Result<Section<'w>, Malformed> {
     const MOST: usize = usize::MAX >> 1;
     Ok(match mark {

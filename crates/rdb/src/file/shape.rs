@@ -6,7 +6,7 @@ use super::opcode;
 use super::version::Dialect;
 use crate::Kind;
 
-/// One after the other.
+/// A sequence of items.
 pub type Shape = &'static [Item];
 
 /// One item of a shape.
@@ -20,17 +20,17 @@ pub enum Item {
     Bytes(u8),
     /// A score as text.
     OldScore,
-    /// A count, and so many times this.
+    /// A count, and this shape so many times.
     Times(Shape),
     /// Four bytes of bits, and four more if the second bit is set.
     KeyBits,
-    /// What a module wrote: marks and what they announce, up to the mark of the end.
+    /// A module's data: opcodes and what they announce, up to the end opcode.
     ModuleParts,
 }
 
 use Item::{Bytes, KeyBits, Length, ModuleParts, OldScore, String, Times};
 
-/// An entry's key.
+/// The shape of an entry's key.
 pub const KEY: Shape = &[String];
 
 const ID: Shape = &[Bytes(16)];
@@ -43,7 +43,7 @@ const STREAM: Shape = &[
     Length,
     Times(&[String, Length, Length, PENDING, Times(&[String, Bytes(8), Times(ID)])]),
 ];
-/// Length, last id, first id, largest deleted id, how many were added.
+/// The length, last id, first id, largest deleted id, entries added.
 const COUNTERS: [Item; 8] = [Length; 8];
 const CONSUMERS: Item = Times(&[String, Bytes(8), Bytes(8), Times(ID)]);
 const GROUPS: Item = Times(&[String, Length, Length, Length, PENDING, CONSUMERS]);
@@ -63,7 +63,7 @@ const STREAM_2: &[Item; 10] = &stream_2(Times(&[
 ]));
 const STREAM_3: &[Item; 10] = &stream_2(GROUPS);
 
-/// What a value of a kind is made of.
+/// The shape of a value of this kind.
 pub fn of_value(kind: Kind) -> Option<Shape> {
     Some(match kind {
         Kind::LIST | Kind::SET | Kind::LIST_QUICKLIST => &[Times(&[String])],
@@ -96,7 +96,7 @@ pub fn of_value(kind: Kind) -> Option<Shape> {
     })
 }
 
-/// What stands before the kind of the same entry.
+/// The shape of a field before the kind of an entry.
 pub fn of_prefix(mark: u8, dialect: Dialect) -> Option<Shape> {
     Some(match mark {
         opcode::DEADLINE_MS => &[Bytes(8)],
@@ -109,7 +109,7 @@ pub fn of_prefix(mark: u8, dialect: Dialect) -> Option<Shape> {
     })
 }
 
-/// What a section is made of that is no entry, after its mark.
+/// The shape of a section other than an entry, after its opcode.
 pub fn of_section(mark: u8, dialect: Dialect) -> Option<Shape> {
     Some(match mark {
         opcode::AUX => &[String, String],

@@ -1,11 +1,11 @@
 //! Walks a shape over bytes that come in windows, to find where it ends.
 //!
 //! Invariants
-//! 1. `at` is behind whole items only. It may lie beyond the window: what a string holds is passed
-//!    over, not waited for.
-//! 2. The next item begins at `at`; nothing before it is looked at again, so however the bytes are
-//!    cut into windows, each is looked at once, but for the few of an item's head.
-//! 3. There is no recursion, and frames are as many as shapes are nested.
+//! 1. `at` is always at the end of a whole item. It may lie beyond the window: the bytes of a
+//!    string are skipped, not waited for.
+//! 2. The next item begins at `at`; earlier bytes are not read again, so for every division into
+//!    windows each byte is read once, except the few of an item's head.
+//! 3. There is no recursion, and the number of frames is the depth of nested shapes.
 
 use smallvec::SmallVec;
 
@@ -15,7 +15,7 @@ use crate::input::{Input, Malformed, TOO_SHORT};
 use crate::scalars::length::{self, Length};
 use crate::scalars::text;
 
-/// A mark of a module, and what follows it.
+/// The end opcode of a module's data.
 const PART_END: u64 = 0;
 const PART_SIGNED: u64 = 1;
 const PART_UNSIGNED: u64 = 2;
@@ -23,30 +23,30 @@ const PART_FLOAT: u64 = 3;
 const PART_DOUBLE: u64 = 4;
 const PART_STRING: u64 = 5;
 
-/// The bit of `KeyBits` that says that a number follows.
+/// The bit of `KeyBits` that announces a number.
 const HAS_NUMBER: u32 = 1 << 1;
-/// From here on the length of a score as text stands for a score without one.
+/// From this length on, the length byte of a score as text stands for a score without text.
 const FIRST_WITHOUT_TEXT: u8 = 253;
 
-/// How far it came.
+/// How far the walk came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skimmed {
-    /// To the end of all shapes.
+    /// All shapes were skipped.
     Whole,
-    /// To the end of the window, or beyond.
+    /// The window ended, or was passed.
     Part,
 }
 
-/// Why what is there is no such shape.
+/// A violation of the shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Counted like `at`.
+    /// Its position, counted like `at`.
     pub at: u64,
     pub expected: &'static str,
     pub found: Found,
 }
 
-/// Items that are left: the rest of a shape, `times` times if this one is counted.
+/// The remaining items of a shape, to be repeated `times` times including this one.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     shape: Shape,
@@ -67,23 +67,23 @@ impl Skimmer {
         self.at
     }
 
-    /// Passes over bytes that the caller has read.
+    /// Skips bytes that the caller has read.
     pub fn pass(&mut self, count: u64) {
         self.at += count;
     }
 
-    /// Has this walked over before what was to be walked over already.
+    /// Adds a shape to be walked over before the pending ones.
     pub fn begin(&mut self, shape: Shape) {
         self.frames.push(Frame { shape, next: 0, times: 1 });
     }
 
-    /// What comes next, in words; `None` at the end of all shapes.
+    /// The next expected item, in words; `None` at the end of all shapes.
     pub fn expected(&self) -> Option<&'static str> {
         let frame = self.frames.iter().rev().find(|frame| frame.next < frame.shape.len())?;
         Some(frame.shape[frame.next].in_words())
     }
 
-    /// Walks on. `window` begins where `at` was 0, and all that can come has `most` bytes.
+    /// Continues. `window` begins where `at` was 0, and at most `most` bytes can come in total.
     pub fn go_on(&mut self, window: &[u8], most: u64) -> Result<Skimmed, Fault> {
         while let Some(frame) = self.frames.last_mut() {
             let Some(&item) = frame.shape.get(frame.next) else {
@@ -146,7 +146,7 @@ enum After {
     Into(Shape, u64),
 }
 
-/// How many bytes an item has, counted shapes without what they hold.
+/// The length of an item; for counted shapes only of the count.
 fn walk(item: Item, bytes: &[u8]) -> Result<(u64, After), Malformed> {
     let mut input = Input::new(bytes);
     let mut after = After::Next;
@@ -185,7 +185,7 @@ fn walk(item: Item, bytes: &[u8]) -> Result<(u64, After), Malformed> {
     Ok((passed.saturating_add(read as u64), after))
 }
 
-/// Reads a string's head, and tells how many bytes follow.
+/// Reads a string's head, and returns how many bytes follow.
 fn string(input: &mut Input<'_>) -> Result<u64, Malformed> {
     Ok(match length::read_any(input)? {
         Length::Is(len) => len,

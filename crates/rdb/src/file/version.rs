@@ -1,42 +1,42 @@
-//! The version of a file, and in whose way it numbers kinds.
+//! The version of a file, and the dialect that gives the kinds their meaning.
 //!
-//! Up to version 11 Redis and Valkey are the same. From there on Redis counts on, and Valkey began
-//! again at 80 with a head of its own; kinds from 22 on, and the mark 243, are different things.
+//! Up to version 11 Redis and Valkey are the same. After that Redis counts on, and Valkey continues
+//! at 80 with a head of its own; kinds from 22 on, and opcode 243, have different meanings.
 
 use super::{FIRST_OF_VALKEY, HEAD_BYTES, Head, opcode};
 use crate::Kind;
 use crate::payload::Versions;
 
-/// Whose kinds above 21 are in a file.
+/// The meaning of the kinds above 21 in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// Nobody's: there are none, but for those of Dragonfly, which writes version 9.
+    /// No dialect: there are none, except those of Dragonfly, which writes version 9.
     Shared,
-    /// Those of Redis 7.4 and later.
+    /// Redis 7.4 and later.
     Redis,
-    /// Those of Valkey 9, and ours.
+    /// Valkey 9 and Pantala.
     Valkey,
 }
 
 /// The last version that Redis and Valkey share.
 const LAST_SHARED: u16 = 11;
-/// The last versions of each whose kinds we know.
+/// The last known version of each.
 const LAST_KNOWN_OF_REDIS: u16 = 12;
 const LAST_KNOWN_OF_VALKEY: u16 = 80;
-/// Kinds from here on are different things in different dialects.
+/// Kinds from here on have different meanings in different dialects.
 const FIRST_DIFFERENT: u8 = Kind::HASH_2.0;
 
-/// What a head says.
+/// The version in a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     /// The number.
     pub number: u16,
-    /// See there.
+    /// Its dialect.
     pub dialect: Dialect,
 }
 
 impl Version {
-    /// That of a head; `None` if it is no head.
+    /// Parses a head; `None` if it is invalid.
     pub(super) fn of(head: &Head) -> Option<Version> {
         let (digits, is_valkey) = match head.strip_prefix(b"REDIS") {
             Some(digits) => (digits, false),
@@ -53,7 +53,7 @@ impl Version {
         Some(Version { number, dialect })
     }
 
-    /// Whether files of this version are read.
+    /// Whether files of this version are accepted.
     pub(super) fn is_taken(self, versions: Versions) -> bool {
         let last = match self.dialect {
             Dialect::Shared | Dialect::Redis => LAST_KNOWN_OF_REDIS,
@@ -63,12 +63,12 @@ impl Version {
         versions == Versions::All || (first..=last).contains(&self.number)
     }
 
-    /// Whether a checksum ends the file: since Redis 2.6.
+    /// Whether the file ends with a checksum: since Redis 2.6.
     pub(super) fn has_checksum(self) -> bool {
         self.number >= 5
     }
 
-    /// The kind that a byte stands for. It may be one that nobody knows.
+    /// The kind for a byte. The kind may be unknown.
     pub(super) fn kind(self, byte: u8) -> Option<Kind> {
         let redis = [Kind::HASH_BEFORE_RELEASE, Kind::HASH_LISTPACK_BEFORE_RELEASE];
         let later = [Kind::HASH_METADATA, Kind::HASH_LISTPACK_DEADLINES];

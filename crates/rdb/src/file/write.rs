@@ -1,8 +1,8 @@
-//! Writing a file: sections are appended, entries are made anywhere and by any thread.
+//! Writes a file: sections are appended; entries can be encoded anywhere and by any thread.
 //!
 //! Invariants
-//! 1. What a [`Writer`] appended and what it was told of, in that order, is the file so far.
-//! 2. Entries that were made by themselves belong to no database: the writer names theirs first.
+//! 1. The file so far is what a [`Writer`] appended and what it accounted for, in that order.
+//! 2. Entries that are encoded separately name no database: the writer names theirs first.
 
 use pantala_base::UnixMs;
 use pantala_base::crc::{crc64, crc64_of_two};
@@ -20,7 +20,7 @@ pub const HEAD_BYTES: usize = 9;
 /// The first bytes of a file.
 pub type Head = [u8; HEAD_BYTES];
 
-/// The head of a version.
+/// The head for a version.
 pub(super) fn head_of(version: u16) -> Head {
     let mut head = if version < FIRST_OF_VALKEY { *b"REDIS0000" } else { *b"VALKEY000" };
     let mut rest = version;
@@ -33,22 +33,22 @@ pub(super) fn head_of(version: u16) -> Head {
     head
 }
 
-/// How many keys a database has: a hint for who reads the file.
+/// The number of keys in a database: a hint for the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// All keys.
     pub keys: u64,
-    /// Those with a deadline.
+    /// Keys with a deadline.
     pub with_deadline: u64,
 }
 
-/// A file being written. See the module.
+/// Writes the sections of a file and tracks checksum, length and version.
 #[derive(Debug)]
 pub struct Writer {
-    /// The version in the head, and the oldest that has everything in the file.
+    /// The version in the head; in `needed` the oldest that has everything in the file.
     version: u16,
     needed: u16,
-    /// That of all after the head, if there is to be one.
+    /// The checksum of everything after the head, if there will be one.
     checksum: Option<u64>,
     /// Bytes after the head.
     len: u64,
@@ -56,8 +56,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Appends the head of a version: [`OLDEST_WRITTEN`], unless it is known already that something
-    /// newer will be in the file.
+    /// Starts a file with this version in its head: [`OLDEST_WRITTEN`], unless something newer is
+    /// known to follow.
     pub fn begin(version: u16, has_checksum: bool, out: &mut Vec<u8>) -> Writer {
         let version = version.max(OLDEST_WRITTEN);
         out.extend_from_slice(&head_of(version));
@@ -70,7 +70,7 @@ impl Writer {
         HEAD_BYTES as u64 + self.len
     }
 
-    /// Appends something about the file or the server.
+    /// Appends a name and value about the file or the server.
     pub fn aux(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
         self.section(out, |out| {
             out.push(opcode::AUX);
@@ -87,7 +87,7 @@ impl Writer {
         });
     }
 
-    /// Appends which database the next entries are of, unless the last ones were of it, too.
+    /// Appends the database of the next entries, unless it is the current one.
     pub fn database(&mut self, number: u32, out: &mut Vec<u8>) {
         if self.database != Some(number) {
             self.database = Some(number);
@@ -95,7 +95,7 @@ impl Writer {
         }
     }
 
-    /// Appends how many keys the database has that was named last.
+    /// Appends the number of keys of the current database.
     pub fn sizes(&mut self, sizes: Sizes, out: &mut Vec<u8>) {
         self.section(out, |out| {
             out.push(opcode::SIZES);
@@ -129,8 +129,8 @@ impl Writer {
         self.needed = self.needed.max(version);
     }
 
-    /// Appends the end. The head that is to be written over the first bytes of the file, if the
-    /// version there is too old for what came.
+    /// Appends the end. Returns the head that must overwrite the first bytes of the file, if the
+    /// version there is too old for the content.
     pub fn end(&mut self, out: &mut Vec<u8>) -> Option<Head> {
         self.section(out, |out| out.push(opcode::END));
         let head = head_of(self.needed);
@@ -140,20 +140,20 @@ impl Writer {
     }
 }
 
-/// Appends of which database the next entries are.
+/// Appends the database of the next entries.
 pub fn write_database(number: u32, out: &mut Vec<u8>) {
     out.push(opcode::DATABASE);
     length::write(u64::from(number), out);
 }
 
-/// An entry that is written in parts, between which its value does not change.
+/// An entry that is written in parts, between which its value must not change.
 #[derive(Debug)]
 pub struct EntryWriting {
     value: Writing,
 }
 
 impl EntryWriting {
-    /// Appends what stands before the value. What has expired of it at `now` is left out.
+    /// Appends everything before the value. Elements that have expired at `now` are left out.
     pub fn begin(
         key: &[u8],
         deadline: Option<UnixMs>,
@@ -173,7 +173,7 @@ impl EntryWriting {
         EntryWriting { value }
     }
 
-    /// Appends about this many bytes of the value; whether that was the last of it.
+    /// Appends about this many bytes of the value; returns whether the value is finished.
     pub fn go_on(
         &mut self,
         value: &ValueRef<'_, Object>,
@@ -183,18 +183,18 @@ impl EntryWriting {
         self.value.go_on(value, most_bytes, out)
     }
 
-    /// What the value is written as.
+    /// The kind in which the value is written.
     pub fn kind(&self) -> Kind {
         self.value.kind()
     }
 
-    /// The version that a file needs in which this entry is.
+    /// The version that a file with this entry needs.
     pub fn version(&self) -> u16 {
         self.kind().version().unwrap_or(OLDEST_WRITTEN).max(OLDEST_WRITTEN)
     }
 }
 
-/// Appends an entry, and tells the version that a file needs in which it is.
+/// Appends an entry; returns the version that a file with it needs.
 pub fn write_entry(
     key: &[u8],
     deadline: Option<UnixMs>,

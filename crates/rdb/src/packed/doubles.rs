@@ -1,11 +1,11 @@
-//! Whether packed elements from elsewhere are all different.
+//! Checks that packed elements from elsewhere are distinct.
 
 use std::collections::HashSet;
 
 use pantala_values::dense;
 use pantala_values::packed::View;
 
-/// Whether each `stride`-th element, from the first on, is there once. Equal elements are equal
+/// Whether every `stride`-th element, from the first on, occurs once. Equal elements are equal
 /// bytes.
 pub fn are_different(view: View<'_>, stride: usize) -> bool {
     let count = view.len().div_ceil(stride);
@@ -16,7 +16,7 @@ pub fn are_different(view: View<'_>, stride: usize) -> bool {
     }
 }
 
-/// Whether texts are all different.
+/// Whether texts are distinct.
 pub fn are_texts_different<'t, T>(texts: T) -> bool
 where
     T: ExactSizeIterator<Item = &'t [u8]> + Clone,
@@ -27,12 +27,12 @@ where
     }
 }
 
-/// Whether all hashes are different, and so the texts: nearly always, and quickly told.
+/// Whether all hashes are distinct, and so the texts: mostly so, and quickly checked.
 fn have_different_hashes<'t>(texts: impl Iterator<Item = &'t [u8]>, count: usize) -> bool {
     let mask = (2 * count).next_power_of_two().max(2) - 1;
     let mut slots = vec![0_u64; mask + 1];
     for text in texts {
-        // Zero is an empty slot.
+        // Zero marks an empty slot.
         let hash = dense::hash(text) | 1;
         let mut at = (hash >> 1) as usize & mask;
         while slots[at] != 0 {

@@ -12,7 +12,7 @@ use crate::scalars::text::{self, Strings};
 
 const HEAD_BYTES: usize = 8;
 
-/// Appends a string that is an intset of these numbers, which ascend.
+/// Appends an intset of these ascending numbers as a string.
 pub fn write<N: Iterator<Item = i64>>(
     numbers: impl Fn() -> N,
     strings: Strings,
@@ -29,7 +29,7 @@ pub fn write<N: Iterator<Item = i64>>(
     });
 }
 
-/// Bytes that hold a number.
+/// How many bytes a number needs.
 fn width(number: i64) -> usize {
     if i16::try_from(number).is_ok() {
         2
@@ -40,7 +40,7 @@ fn width(number: i64) -> usize {
     }
 }
 
-/// Reads a string that is an intset, and calls `show` with its numbers, which ascend.
+/// Reads an intset from a string, and calls `show` with its ascending numbers.
 pub fn read(input: &mut Input<'_>, show: impl FnMut(i64)) -> Result<(), Malformed> {
     parse(read_text(input)?.bytes(&mut IntText::new()), show)
 }

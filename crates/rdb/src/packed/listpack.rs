@@ -4,9 +4,8 @@
 //! | u32 bytes of all this | u16 entries, 65535: count them | entry | entry | ... | 0xff |
 //! ```
 //!
-//! The entries are those of `values::packed`, but for Redis 7.0, which wants some in another way.
-//! Servers may have written an element in another way than we would, which is legal: such listpacks
-//! are written anew.
+//! The entries are those of `values::packed`, except for Redis 7.0, which needs some in another
+//! form. Servers may have encoded an element in another legal way: such listpacks are re-encoded.
 
 use pantala_table::IntText;
 use pantala_values::packed::{self, Element, Encoded, Packed, View, entry};
@@ -19,12 +18,12 @@ const END: u8 = 0xff;
 /// The count of listpacks with this many entries or more.
 pub const UNCOUNTED: u16 = u16::MAX;
 
-/// Appends a string that is a listpack of these entries.
+/// Appends a listpack of these entries as a string.
 pub fn write(view: View<'_>, style: Style, out: &mut Vec<u8>) {
     write_parts(&[view.bytes()], view.len(), style, out);
 }
 
-/// Appends a string that is a listpack of `count` entries, which lie in several pieces.
+/// Appends a listpack of `count` entries, given in several pieces, as a string.
 pub fn write_parts(parts: &[&[u8]], count: usize, style: Style, out: &mut Vec<u8>) {
     let length = |parts: &[&[u8]]| parts.iter().map(|part| part.len()).sum::<usize>();
     let mut again = Vec::new();
@@ -43,12 +42,12 @@ pub fn write_parts(parts: &[&[u8]], count: usize, style: Style, out: &mut Vec<u8
     });
 }
 
-/// Reads a string that is a listpack.
+/// Reads a listpack from a string.
 pub fn read(input: &mut Input<'_>) -> Result<Packed, Malformed> {
     parse(read_text(input)?.bytes(&mut IntText::new()))
 }
 
-/// A string in which elements are packed.
+/// A string that holds packed elements.
 pub fn read_text<'a>(input: &mut Input<'a>) -> Result<Text<'a>, Malformed> {
     text::read(input, packed::MAX_BYTES)
 }
@@ -66,7 +65,7 @@ fn parse(bytes: &[u8]) -> Result<Packed, Malformed> {
     Ok(packed)
 }
 
-/// The entries of a listpack, not looked at, and how many it says they are.
+/// The entries of a listpack, unchecked, and the count in its head.
 pub fn unwrap(bytes: &[u8]) -> Result<(&[u8], u16), Malformed> {
     const WRONG: Malformed = Malformed("a listpack of another length than it says");
     let mut input = Input::new(bytes);
@@ -89,7 +88,7 @@ fn rewrite(entries: &[u8]) -> Result<Packed, Malformed> {
     Packed::from_untrusted(&again).ok_or(Malformed("a listpack that cannot be written anew"))
 }
 
-/// Calls `show` with each element of some entries.
+/// Calls `show` with each element of these entries.
 pub fn each<'a>(
     entries: &'a [u8],
     mut show: impl FnMut(Element<'a>) -> Result<(), Malformed>,

@@ -1,13 +1,13 @@
-//! Elements packed in one string, as small collections lie in files.
+//! Elements packed in one string, the form of small collections in files.
 //!
 //! | file | what |
 //! |---|---|
-//! | `listpack` | texts and numbers; what is written |
+//! | `listpack` | texts and numbers; read and written |
 //! | `intset` | numbers, ascending |
-//! | `ziplist` | what was before listpacks, only read |
-//! | `doubles` | whether packed elements from elsewhere are all different |
+//! | `ziplist` | the forms before listpacks, only read |
+//! | `doubles` | checks that packed elements are distinct |
 //!
-//! Not here: which type an element belongs to (`types`).
+//! Not here: the type that an element belongs to (`types`).
 
 pub(crate) mod doubles;
 pub(crate) mod intset;

@@ -1,4 +1,4 @@
-//! Ziplists and zipmaps: how small collections were packed before listpacks. Only read.
+//! Ziplists and zipmaps: the packed forms before listpacks. Only read.
 //!
 //! ```text
 //! ziplist: | u32 bytes | u32 place of the last entry | u16 entries | entry | ... | 0xff |
@@ -13,19 +13,19 @@ use crate::input::{Input, Malformed};
 use crate::packed::listpack::read_text;
 
 const END: u8 = 0xff;
-/// Four bytes follow instead of this one.
+/// The length is in the next four bytes.
 const LONG: u8 = 0xfe;
 /// The count of ziplists with this many entries or more.
 const UNCOUNTED: u16 = u16::MAX;
 /// The count of zipmaps with this many fields or more.
 const UNCOUNTED_MAP: u8 = 0xfe;
 
-/// Reads a string that is a ziplist.
+/// Reads a ziplist from a string.
 pub fn read(input: &mut Input<'_>) -> Result<Packed, Malformed> {
     parse(read_text(input)?.bytes(&mut IntText::new()))
 }
 
-/// Reads a string that is a zipmap: fields and values in turn.
+/// Reads a zipmap from a string: alternating fields and values.
 pub fn read_map(input: &mut Input<'_>) -> Result<Packed, Malformed> {
     parse_map(read_text(input)?.bytes(&mut IntText::new()))
 }
@@ -63,7 +63,7 @@ fn parse(bytes: &[u8]) -> Result<Packed, Malformed> {
     Packed::from_untrusted(&entries).ok_or(WRONG)
 }
 
-/// What stands after the length of the entry before.
+/// Reads an element, after the length of the previous entry.
 fn element<'a>(input: &mut Input<'a>) -> Result<Element<'a>, Malformed> {
     let head = input.byte()?;
     let text_len = match head >> 6 {

@@ -1,5 +1,5 @@
-//! Deadlines of elements: a time in milliseconds, or -1 for none. Dragonfly writes them as texts,
-//! in seconds since February 2023.
+//! Deadlines of elements: milliseconds, or -1 for none. Dragonfly writes them as texts, in seconds
+//! since February 2023.
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
@@ -10,11 +10,11 @@ use crate::kind::Kind;
 use crate::scalars::text;
 
 const NONE: i64 = -1;
-/// The beginning of Dragonfly's times, in seconds, and the bytes of its longest text.
+/// The start of Dragonfly's times, in Unix seconds, and the bytes of its longest text.
 const DRAGONFLY_BEGINS: i64 = 1_675_209_600;
 const DRAGONFLY_TEXT_BYTES: usize = 20;
 
-/// The least that one takes.
+/// The fewest bytes of a deadline.
 pub fn least_bytes(kind: Kind) -> usize {
     if is_of_dragonfly(kind) { 1 } else { size_of::<i64>() }
 }
@@ -41,7 +41,7 @@ pub fn read(kind: Kind, input: &mut Input<'_>) -> Result<Option<UnixMs>, Malform
 
 const NO_TIME: Malformed = Malformed("a deadline that is no time");
 
-/// Dragonfly's, in milliseconds.
+/// Reads a deadline of Dragonfly; returns milliseconds.
 fn read_seconds(input: &mut Input<'_>) -> Result<i64, Malformed> {
     let text = text::read(input, DRAGONFLY_TEXT_BYTES)?;
     match parse_i64(text.bytes(&mut IntText::new())).ok_or(NO_TIME)? {

@@ -1,4 +1,4 @@
-//! Lengths and counts, and the marks that stand in their place.
+//! Lengths and counts, and the string encodings in their place.
 //!
 //! | first byte | the number |
 //! |---|---|
@@ -6,16 +6,16 @@
 //! | `01xxxxxx` | 14 bits, with the next byte |
 //! | `10000000` | four bytes follow, big-endian |
 //! | `10000001` | eight bytes follow, big-endian |
-//! | `11xxxxxx` | none: the string that follows is written in a special way |
+//! | `11xxxxxx` | none: the string that follows has the special encoding x |
 
 use crate::input::{Input, Malformed};
 
-/// A length, or how the string is written.
+/// A length, or a special encoding of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     /// A number.
     Is(u64),
-    /// The six bits of a mark.
+    /// The six bits that name an encoding.
     Mark(u8),
 }
 
@@ -33,7 +33,7 @@ pub fn write(number: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// A number, and how many of the bytes it takes.
+/// The encoding of a number, and how many of the bytes it takes.
 pub fn encode(number: u64) -> ([u8; MOST_BYTES], usize) {
     let mut bytes = [0; MOST_BYTES];
     let len = match number {
@@ -59,7 +59,7 @@ pub fn encode(number: u64) -> ([u8; MOST_BYTES], usize) {
     (bytes, len)
 }
 
-/// Reads a number or a mark.
+/// Reads a number or the name of an encoding.
 pub fn read_any(input: &mut Input<'_>) -> Result<Length, Malformed> {
     let first = input.byte()?;
     let number = match (first >> 6, first & 0x3f) {
@@ -81,8 +81,8 @@ pub fn read(input: &mut Input<'_>) -> Result<u64, Malformed> {
     }
 }
 
-/// Reads how many elements follow, each of which takes `least` bytes at least: more than the bytes
-/// can hold is refused before anything is allocated for them.
+/// Reads the count of elements that follow, each of at least `least` bytes: a count beyond the
+/// input is refused before anything is allocated.
 pub fn read_count(input: &mut Input<'_>, least: usize) -> Result<usize, Malformed> {
     let count = read(input)?;
     let most = input.rest().len() / least.max(1);

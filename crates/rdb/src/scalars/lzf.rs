@@ -1,4 +1,4 @@
-//! LZF: what strings are compressed with.
+//! LZF, the compression of strings.
 //!
 //! | first byte | what follows |
 //! |---|---|
@@ -6,32 +6,31 @@
 //! | `nnnddddd` | a byte with the rest of the distance: n + 2 bytes from d + 1 bytes back |
 //! | `111ddddd` | a byte m, a byte with the rest of the distance: m + 9 bytes from there |
 //!
-//! A copy may reach into what it writes itself.
+//! A copy may overlap its own output.
 //!
-//! Compressed pieces one after the other are what compressing all of it could have been: long texts
-//! are compressed in blocks of [`BLOCK_BYTES`], each with a table on the stack that is no larger
-//! than the block deserves. Nothing is kept between two texts, so the same text always becomes the
-//! same bytes.
+//! Consecutive compressed pieces are valid as one compressed text: long texts are compressed in
+//! blocks of [`BLOCK_BYTES`], each with a table on the stack, sized to the block. Nothing is kept
+//! between two texts, so the same text always gives the same bytes.
 
 use crate::input::{Input, Malformed};
 
 /// The most that one compressed byte can stand for: three make 264.
 const MOST_GROWTH: usize = 88;
 
-/// No copy leads from one block into another. Places in one fit 16 bits.
+/// The size of a block; no copy leads from one block into another. Offsets in a block fit 16 bits.
 pub const BLOCK_BYTES: usize = 16 << 10;
 /// How far back a copy may begin.
 const MOST_DISTANCE: usize = 1 << 13;
 /// Bytes of the longest and the shortest copy.
 const MOST_COPIED: usize = 264;
 const LEAST_COPIED: usize = 3;
-/// Bytes of the longest run that is not compressed.
+/// Bytes of the longest uncompressed run.
 const MOST_PLAIN: usize = 32;
-/// After so many places without a copy every second one is tried, then every third ...
+/// After this many offsets without a copy every second one is tried, then every third ...
 const PATIENCE: usize = 64;
 
-/// Compresses `bytes` into the beginning of `out`, and tells how many bytes that took: `None` if
-/// `out` is too short.
+/// Compresses `bytes` into the start of `out`, and returns the length: `None` if `out` is too
+/// short.
 pub fn compress(bytes: &[u8], out: &mut [u8]) -> Option<usize> {
     let mut written = 0;
     for block in bytes.chunks(BLOCK_BYTES) {
@@ -45,7 +44,7 @@ pub fn compress(bytes: &[u8], out: &mut [u8]) -> Option<usize> {
     Some(written)
 }
 
-/// With a table of `SIZE` places, a power of two: for each hash of three bytes the last place.
+/// Uses a table of `SIZE` entries, a power of two: for each hash of three bytes the last offset.
 fn compress_block<const SIZE: usize>(bytes: &[u8], out: &mut [u8]) -> Option<usize> {
     let mut places = [0_u16; SIZE];
     let mut to = Output { out, len: 0 };
@@ -67,7 +66,7 @@ fn compress_block<const SIZE: usize>(bytes: &[u8], out: &mut [u8]) -> Option<usi
         to.copy(at - from, count)?;
         at += count;
         (plain_from, misses) = (at, PATIENCE);
-        // The end of what was copied may be the beginning of the next copy.
+        // The end of what was copied may be the start of the next copy.
         for known in [at - 2, at - 1] {
             if let Some(word) = four_at(bytes, known) {
                 places[slot::<SIZE>(word)] = known as u16;
@@ -78,20 +77,20 @@ fn compress_block<const SIZE: usize>(bytes: &[u8], out: &mut [u8]) -> Option<usi
     Some(to.len)
 }
 
-/// Four bytes, of which the first three matter.
+/// Four bytes, of which the first three count.
 #[inline]
 fn four_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|four| u32::from_le_bytes(*four))
 }
 
-/// The place in the table for three bytes.
+/// The entry in the table for three bytes.
 #[inline]
 fn slot<const SIZE: usize>(four: u32) -> usize {
     const GOLDEN: u32 = 0x9e37_79b1;
     ((four << 8).wrapping_mul(GOLDEN) >> (32 - SIZE.trailing_zeros())) as usize & (SIZE - 1)
 }
 
-/// How many bytes behind the first of a copy are the same in both places.
+/// How many bytes after the start of a copy are equal at both offsets.
 #[inline]
 fn equal_bytes(bytes: &[u8], from: usize, at: usize) -> usize {
     let most = (bytes.len() - at).min(MOST_COPIED - LEAST_COPIED);
@@ -109,7 +108,7 @@ fn equal_bytes(bytes: &[u8], from: usize, at: usize) -> usize {
     tail + same.count()
 }
 
-/// Compressed bytes being written.
+/// Writes compressed bytes.
 struct Output<'o> {
     out: &'o mut [u8],
     len: usize,
@@ -122,7 +121,7 @@ impl Output<'_> {
         Some(())
     }
 
-    /// Bytes as they are.
+    /// Writes uncompressed bytes.
     fn plain(&mut self, bytes: &[u8]) -> Option<()> {
         for run in bytes.chunks(MOST_PLAIN) {
             self.put(&[(run.len() - 1) as u8])?;
@@ -131,7 +130,7 @@ impl Output<'_> {
         Some(())
     }
 
-    /// `count` bytes from `distance` bytes back.
+    /// Writes a copy of `count` bytes from `distance` bytes back.
     fn copy(&mut self, distance: usize, count: usize) -> Option<()> {
         let back = distance - 1;
         let (high, low) = ((back >> 8) as u8, back as u8);
@@ -142,7 +141,7 @@ impl Output<'_> {
     }
 }
 
-/// What `bytes` were before, which was `len` bytes long.
+/// Decompresses `bytes` to a text of `len` bytes.
 pub fn decompress(bytes: &[u8], len: usize) -> Result<Vec<u8>, Malformed> {
     const WRONG: Malformed = Malformed("compressed bytes that are not what they say");
     if len > bytes.len().saturating_mul(MOST_GROWTH) {
@@ -168,11 +167,11 @@ pub fn decompress(bytes: &[u8], len: usize) -> Result<Vec<u8>, Malformed> {
     if out.len() == len { Ok(out) } else { Err(WRONG) }
 }
 
-/// Appends `count` bytes from `from` on, which may be what was appended just now.
+/// Appends `count` bytes from `from` on, which may overlap the bytes being appended.
 fn copy_back(out: &mut Vec<u8>, from: usize, count: usize) {
     let end = out.len() + count;
     while out.len() < end {
-        // What is there twice can be copied at once.
+        // Bytes that exist already can be copied at once.
         let most = (out.len() - from).min(end - out.len());
         out.extend_from_within(from..from + most);
     }

@@ -1,10 +1,10 @@
-//! The single things of which all else is made.
+//! The scalars of the format.
 //!
 //! | file | what |
 //! |---|---|
-//! | `length` | lengths and counts, and the marks in their place |
-//! | `text`, `lzf` | strings: as they are, as numbers, compressed |
-//! | `deadline` | the time of an element |
+//! | `length` | lengths and counts, and the encodings in their place |
+//! | `text`, `lzf` | strings: plain, as numbers, compressed |
+//! | `deadline` | deadlines of elements |
 //!
 //! Not here: several of them packed in one string (`packed`).
 

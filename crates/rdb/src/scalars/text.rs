@@ -1,4 +1,4 @@
-//! Strings: bytes as they are, short numbers as numbers, and compressed bytes.
+//! Strings: plain bytes, short numbers as numbers, and compressed bytes.
 
 use std::collections::VecDeque;
 
@@ -10,35 +10,35 @@ use crate::input::{Input, Malformed};
 use crate::scalars::length::{self, Length};
 use crate::scalars::lzf;
 
-/// The marks in the place of a length.
+/// The encodings in place of a length.
 pub const INT8: u8 = 0;
 pub const INT16: u8 = 1;
 pub const INT32: u8 = 2;
 pub const LZF: u8 = 3;
 
-/// Why a mark is refused.
+/// The error of an unknown encoding.
 pub const UNKNOWN_FORM: Malformed = Malformed("a string written in an unknown way");
 
-/// The bit pattern of a mark.
+/// The bit pattern of an encoding.
 const MARK: u8 = 0xc0;
-/// A text longer than this is no number of 32 bits.
+/// A text longer than this is not a 32-bit number.
 const INT_TEXT_BYTES: usize = 11;
 
-/// A text of this many bytes or more is compressed, where that is asked for ...
+/// The shortest text that is compressed, where compression is requested.
 const LEAST_COMPRESSED: usize = 21;
-/// ... and becomes shorter by this many.
+/// The fewest bytes that compression must save.
 const LEAST_GAIN: usize = 4;
-/// Longer texts are compressed in parts, and what has become of them is kept until the last: its
-/// length comes before it. Beyond `MOST_COMPRESSED` they are written as they are.
+/// Longer texts are compressed in parts, and the result is kept until the end: its length precedes
+/// it. Above `MOST_COMPRESSED` they are not compressed.
 const MOST_AT_ONCE: usize = 4 * lzf::BLOCK_BYTES;
 const MOST_COMPRESSED: usize = 64 << 20;
-/// The mark, and two lengths.
+/// Bytes of the encoding and two lengths.
 const MOST_HEAD_BYTES: usize = 1 + 2 * length::MOST_BYTES;
 
-/// How strings are written.
+/// The encoding of strings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strings {
-    /// As they are.
+    /// Not compressed.
     #[default]
     Plain,
     /// Compressed, if that makes them shorter.
@@ -48,13 +48,13 @@ pub enum Strings {
 /// How values are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
-    /// Strings in them.
+    /// The encoding of strings.
     pub strings: Strings,
-    /// Only in kinds that other servers know, without what those lack: see
+    /// Only kinds that other servers know, without data that these lack: see
     /// [`Kind::portable`](crate::Kind::portable).
     pub is_portable: bool,
-    /// Only in kinds that Redis 7.0 knows, see [`Kind::old`](crate::Kind::old), and with long
-    /// entries of listpacks as it has them.
+    /// Only kinds that Redis 7.0 knows, see [`Kind::old`](crate::Kind::old), and long entries of
+    /// listpacks in its form.
     pub is_old: bool,
 }
 
@@ -64,7 +64,7 @@ impl From<Strings> for Style {
     }
 }
 
-/// A string that was read.
+/// A decoded string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Text<'a> {
     /// The text of this number.
@@ -112,7 +112,7 @@ pub fn write_bytes(bytes: &[u8], strings: Strings, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends bytes that are not to be looked at.
+/// Appends bytes without checking for a number.
 #[inline]
 pub fn write_raw(bytes: &[u8], strings: Strings, out: &mut Vec<u8>) {
     if strings == Strings::Compressed && write_compressed(bytes, out) {
@@ -133,7 +133,7 @@ pub fn write_made(
         length::write(len as u64, out);
         return make(out);
     }
-    // It is made behind the room for what it may become.
+    // It is made behind the room for its largest encoding.
     let begin = out.len();
     out.resize(begin + MOST_HEAD_BYTES + len - LEAST_GAIN, 0);
     let made_at = out.len();
@@ -152,7 +152,7 @@ fn is_compressed(len: usize) -> bool {
     (LEAST_COMPRESSED..=MOST_COMPRESSED).contains(&len)
 }
 
-/// Whether that made it shorter; if not, nothing is written.
+/// Compresses and writes the bytes; false if that saves nothing: then nothing is written.
 fn write_compressed(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     if !is_compressed(bytes.len()) {
         return false;
@@ -166,8 +166,8 @@ fn write_compressed(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     out.len() > begin
 }
 
-/// Writes the head before compressed bytes, which stand where the longest head would end, and moves
-/// them to where it ends.
+/// Writes the head for compressed bytes, which are where the longest head would end, and moves them
+/// to its end.
 fn settle(out: &mut Vec<u8>, begin: usize, compressed: usize, len: usize) {
     let from = begin + MOST_HEAD_BYTES;
     let (head, head_len) = compressed_head(compressed, len);
@@ -176,7 +176,7 @@ fn settle(out: &mut Vec<u8>, begin: usize, compressed: usize, len: usize) {
     out.truncate(begin + head_len + compressed);
 }
 
-/// What stands before `compressed` bytes that were `len`, and how long that is.
+/// The head of `compressed` bytes that were `len`, and its length.
 fn compressed_head(compressed: usize, len: usize) -> ([u8; MOST_HEAD_BYTES], usize) {
     let mut head = [MARK | LZF; MOST_HEAD_BYTES];
     let mut end = 1;
@@ -192,13 +192,13 @@ fn compressed_head(compressed: usize, len: usize) -> ([u8; MOST_HEAD_BYTES], usi
 #[derive(Debug, Default)]
 pub struct Writing {
     form: Form,
-    /// How many bytes of the string are compressed, or written.
+    /// How many bytes of the string were compressed or written.
     from: usize,
 }
 
 #[derive(Debug, Default)]
 enum Form {
-    /// Not known yet.
+    /// Not decided yet.
     #[default]
     Unknown,
     Plain,
@@ -206,16 +206,16 @@ enum Form {
     Compressed(Compressed),
 }
 
-/// In pieces, so that what is done never moves.
+/// In pieces, so that finished bytes never move.
 #[derive(Debug, Default)]
 struct Compressed {
     pieces: VecDeque<Vec<u8>>,
-    /// Bytes of all of them.
+    /// The total length of the pieces.
     len: usize,
 }
 
 impl Writing {
-    /// Appends a part; whether that was the last.
+    /// Appends a part; returns whether it was the last.
     pub fn go_on(&mut self, text: StrRef<'_>, part: Part, out: &mut Vec<u8>) -> bool {
         let StrRef::Bytes(bytes) = text else {
             write(text, part.style.strings, out);
@@ -269,8 +269,8 @@ impl Writing {
 }
 
 impl Compressed {
-    /// Some blocks more, up to `end` of the string. Whether it is worth going on: not if the last
-    /// of them, or all, have not become shorter.
+    /// Compresses further blocks, up to `end` of the string. Returns whether it is worth
+    /// continuing: not if the last blocks, or all, have not become shorter.
     fn add(&mut self, blocks: &[u8], end: usize) -> bool {
         let mut piece = vec![0; blocks.len()];
         let Some(len) = lzf::compress(blocks, &mut piece) else { return false };
@@ -280,7 +280,7 @@ impl Compressed {
         self.len + LEAST_GAIN <= end
     }
 
-    /// Appends a part; whether that was the last.
+    /// Appends a part; returns whether it was the last.
     fn write(&mut self, part: Part, out: &mut Vec<u8>) -> bool {
         let end = part.end(out);
         while out.len() < end

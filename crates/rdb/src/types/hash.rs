@@ -14,7 +14,7 @@ use crate::{BEFORE_ALL, Limits, Part};
 
 const DOUBLE: Malformed = Malformed("a hash with a field twice");
 
-/// What a hash is written as.
+/// The kind in which a hash is written.
 pub fn kind_of(hash: HashRef<'_>, now: UnixMs) -> Kind {
     match hash {
         HashRef::Packed(_) => Kind::HASH_LISTPACK,
@@ -62,7 +62,7 @@ pub fn read(kind: Kind, input: &mut Input<'_>, limits: &Limits) -> Result<Hash, 
         }
         Kind::HASH_LISTPACK_BEFORE_RELEASE => of_triples(listpack::read(input)?, limits),
         Kind::HASH_LISTPACK_DEADLINES => {
-            // The first deadline, which we see for ourselves.
+            // The earliest deadline, which is recomputed.
             input.i64()?;
             of_triples(listpack::read(input)?, limits)
         }
@@ -72,7 +72,7 @@ pub fn read(kind: Kind, input: &mut Input<'_>, limits: &Limits) -> Result<Hash, 
     }
 }
 
-/// A hash of fields and values in turn.
+/// A hash from alternating fields and values.
 fn of_pairs(pairs: Packed, limits: &Limits) -> Result<Hash, Malformed> {
     if !pairs.len().is_multiple_of(2) {
         return Err(Malformed("a field without a value"));
@@ -121,7 +121,8 @@ fn add(
     }
 }
 
-/// One by one. Whether the hash can be small shows in the end, unless there are too many fields.
+/// Reads fields one by one. Whether the hash can be small is known at the end, unless there are too
+/// many fields.
 fn read_pairs(input: &mut Input<'_>, limits: &Limits) -> Result<Hash, Malformed> {
     let count = length::read_count(input, 2)?;
     if count > limits.hash.entries {
@@ -179,7 +180,8 @@ fn read_with_deadlines(
     Ok(hash)
 }
 
-/// Redis's way: before each field its deadline, which is `least` at `base`; 0 is none.
+/// Reads Redis's form: before each field its deadline, where `least` stands for the time `base`; 0
+/// is none.
 fn read_deadlines_before(
     base: u64,
     least: u64,
@@ -204,7 +206,7 @@ fn read_deadlines_before(
     Ok(hash)
 }
 
-/// A hash of fields, values and deadlines in turn; 0 is none.
+/// A hash from repeated field, value and deadline; 0 is no deadline.
 fn of_triples(triples: Packed, limits: &Limits) -> Result<Hash, Malformed> {
     if !triples.len().is_multiple_of(3) {
         return Err(Malformed("a field without a value or a deadline"));

@@ -1,4 +1,4 @@
-//! Lists: listpacks one after the other, each as large as one of our own chunks.
+//! Lists: consecutive listpacks, each as large as one of our own chunks.
 
 use pantala_table::IntText;
 use pantala_values::List;
@@ -12,7 +12,7 @@ use crate::scalars::length;
 use crate::scalars::text::{self, Text};
 use crate::{Limits, Part};
 
-/// One element by itself follows.
+/// A single element follows.
 const PLAIN: u64 = 1;
 /// A listpack follows.
 const PACKED: u64 = 2;
@@ -66,7 +66,7 @@ fn read_node(list: &mut List, input: &mut Input<'_>, limits: &Limits) -> Result<
             }
             push_text(list, &text);
         }
-        // Servers have written parts without elements, and pass over them.
+        // Servers have written parts without elements, and skip them.
         PACKED => list.push_packed(listpack::read(input)?),
         _ => return Err(Malformed("a part of a list of an unknown form")),
     }

@@ -1,8 +1,8 @@
-//! One file for each type of collection: how it is written and read, in all its kinds.
+//! Encoding and decoding of collections, in all their kinds, one file per type.
 //!
 //! | file | what |
 //! |---|---|
-//! | `hash`, `list`, `set`, `sorted_set` | a type each |
+//! | `hash`, `list`, `set`, `sorted_set` | one type each |
 //! | `stream`, `stream_node` | streams, and their entries in one listpack |
 //!
 //! Not here: strings (`scalars::text`); the kind that is written (`kind_of`); files (`file`).

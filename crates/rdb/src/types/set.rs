@@ -15,7 +15,7 @@ use crate::{BEFORE_ALL, Limits, Part};
 
 const DOUBLE: Malformed = Malformed("a set with a member twice");
 
-/// What a set is written as.
+/// The kind in which a set is written.
 pub fn kind_of(set: SetRef<'_>, now: UnixMs) -> Kind {
     match set {
         SetRef::Ints(_) => Kind::SET_INTSET,
@@ -89,7 +89,8 @@ fn may_be_small(count: usize, limits: &Limits) -> bool {
     count <= limits.set.entries.max(limits.set.ints)
 }
 
-/// One by one. Which form the set has shows in the end, unless there are too many members.
+/// Reads members one by one. The form of the set is known at the end, unless there are too many
+/// members.
 fn read_members(input: &mut Input<'_>, limits: &Limits) -> Result<Set, Malformed> {
     let count = length::read_count(input, 1)?;
     if !may_be_small(count, limits) {

@@ -1,7 +1,8 @@
 //! Sorted sets: members and scores in a listpack, or one by one.
 //!
-//! In a listpack a score is a number, or the text that a client sees. Where there would be such
-//! texts we write one by one, eight bytes a score: formatting and parsing cost more than all else.
+//! In a listpack a score is a number, or the text that a client sees. If there would be such texts,
+//! entries are written one by one, with eight bytes per score: formatting and parsing cost more
+//! than everything else.
 
 use std::cmp::Ordering;
 
@@ -22,18 +23,18 @@ use crate::{Limits, Part};
 const NO_SCORE: Malformed = Malformed("a score that is no number");
 const DOUBLE: Malformed = Malformed("a sorted set with a member twice");
 
-/// Up to this many members are collected and put in at once.
+/// Up to this many members are collected and inserted at once.
 const MOST_AT_ONCE: usize = 1 << 16;
 
-/// Member and score.
+/// A member and its score.
 type Point<'a> = (&'a [u8], f64);
 
-/// The first bytes that stand for a score without a text.
+/// The first of the length bytes that stand for a score without text.
 const NAN: u8 = 253;
 const INFINITY: u8 = 254;
 const MINUS_INFINITY: u8 = 255;
 
-/// What a sorted set is written as.
+/// The kind in which a sorted set is written.
 pub fn kind_of(set: &SortedSet, now: UnixMs) -> Kind {
     let has_deadline = set.next_deadline().is_some()
         && live(set, 0, now).flatten().any(|(_, _, deadline)| deadline.is_some());
@@ -44,13 +45,13 @@ pub fn kind_of(set: &SortedSet, now: UnixMs) -> Kind {
     }
 }
 
-/// Whether the scores of a packed sorted set are numbers in a listpack, too.
+/// Whether the scores of a packed sorted set would be numbers in a listpack, too.
 fn has_whole_scores(pairs: View<'_>) -> bool {
     pairs.iter().skip(1).step_by(2).all(|(_, score)| score.int().is_some())
 }
 
-/// Members that have not expired, downwards: so other servers build their lists the fastest. So
-/// many are passed over first.
+/// Members that have not expired, descending, as other servers build their lists the fastest that
+/// way. Skips the first ones.
 fn live(
     set: &SortedSet,
     passed: usize,
@@ -153,7 +154,7 @@ fn of_entries(mut entries: Vec<Point<'_>>, limits: &Limits) -> Result<SortedSet,
     if !doubles::are_texts_different(entries.iter().map(|(member, _)| *member)) {
         return Err(DOUBLE);
     }
-    // Other servers write them downwards.
+    // Other servers write them descending.
     if entries.len() > 1 && order(&entries[0], &entries[1]).is_gt() {
         entries.reverse();
     }
@@ -163,7 +164,7 @@ fn of_entries(mut entries: Vec<Point<'_>>, limits: &Limits) -> Result<SortedSet,
     Ok(SortedSet::of_sorted(&entries, limits.sorted_set))
 }
 
-/// The order of a sorted set; both zeros are the same.
+/// The order of a sorted set; both zeros are equal.
 fn order(one: &Point<'_>, other: &Point<'_>) -> Ordering {
     let by_score = one.1.partial_cmp(&other.1).unwrap_or(Ordering::Equal);
     by_score.then_with(|| one.0.cmp(other.0))
@@ -200,7 +201,7 @@ fn read_member<'a>(
     Ok((member, score))
 }
 
-/// A score as text after its length.
+/// Reads a score as text after its length.
 fn read_old_score(input: &mut Input<'_>) -> Result<f64, Malformed> {
     match input.byte()? {
         NAN => Err(NO_SCORE),
@@ -210,7 +211,7 @@ fn read_old_score(input: &mut Input<'_>) -> Result<f64, Malformed> {
     }
 }
 
-/// A sorted set of members and scores in turn.
+/// A sorted set from alternating members and scores.
 fn of_pairs(pairs: Packed, limits: &Limits) -> Result<SortedSet, Malformed> {
     if !pairs.len().is_multiple_of(2) {
         return Err(Malformed("a member without a score"));

@@ -9,12 +9,12 @@
 //! | kind | what it lacks |
 //! |---|---|
 //! | 15 | first id, largest deleted id, entries added, entries read, active |
-//! | 19 | active: it is as if it were seen |
+//! | 19 | active: it is taken to equal seen |
 //! | 21 | nothing |
 //!
 //! The listpacks are in `stream_node`.
 //!
-//! What is read is checked against itself: ids ascend, the length is right, what is pending is
+//! The result is checked for consistency: ids ascend, the length is right, every pending entry is
 //! pending for one consumer.
 
 use std::collections::HashMap;
@@ -30,32 +30,32 @@ use crate::scalars::{length, text};
 use crate::types::stream_node::{self, Nodes};
 use crate::{Limits, Part};
 
-/// Bytes of an id as it is pending.
+/// Bytes of the id of a pending entry.
 const ID_BYTES: usize = 16;
-/// In the place of a time: never.
+/// In place of a time: never.
 const NEVER: i64 = -1;
-/// In the place of how many entries were read: not known.
+/// In place of the number of read entries: unknown.
 const UNKNOWN: u64 = u64::MAX;
 
-/// What a stream is written as.
+/// The kind in which a stream is written.
 pub fn kind_of(stream: &Stream) -> Kind {
     let mut consumers = stream.groups().flat_map(|(_, group)| group.consumers());
     let has_one_time = |consumer: &Consumer| consumer.active_at == Some(consumer.seen_at);
     if consumers.all(has_one_time) { Kind::STREAM_2 } else { Kind::STREAM_3 }
 }
 
-/// A stream that is written in parts. How many nodes there are is written before them, and known
-/// after them: so they are kept until then. A group is one part.
+/// A stream that is written in parts. The number of nodes precedes them and is known after them: so
+/// they are kept until then. A group is one part.
 #[derive(Debug, Default)]
 pub struct Writing {
     nodes: Nodes,
     are_made: bool,
-    /// How many groups are written, once the nodes are.
+    /// How many groups were written, once the nodes are.
     groups: Option<usize>,
 }
 
 impl Writing {
-    /// Appends a part; whether that was the last.
+    /// Appends a part; returns whether it was the last.
     pub fn go_on(&mut self, stream: &Stream, part: Part, out: &mut Vec<u8>) -> bool {
         let end = part.end(out);
         if !self.are_made {
@@ -95,7 +95,7 @@ fn write_counters(stream: &Stream, out: &mut Vec<u8>) {
     write_id(stream.last_id(), out);
     write_id(stream.first_id(), out);
     write_id(stream.max_deleted_id(), out);
-    // More cannot be read: what counts beyond it has been set by XSETID.
+    // A larger number, which XSETID can set, cannot be read back.
     length::write(stream.entries_added().min(i64::MAX as u64), out);
     length::write(stream.groups().len() as u64, out);
 }
@@ -161,7 +161,7 @@ fn read_counters(
     }
     let (mut max_deleted_id, mut entries_added) = (StreamId::MIN, stream.len());
     if kind != Kind::STREAM {
-        // Where the first entry is we see for ourselves.
+        // The id of the first entry, which is recomputed.
         read_id(input)?;
         max_deleted_id = read_id(input)?;
         entries_added = length::read(input)?;
@@ -181,7 +181,7 @@ fn read_id(input: &mut Input<'_>) -> Result<StreamId, Malformed> {
     Ok(StreamId { ms, seq: length::read(input)? })
 }
 
-/// A moment; one before 1970 is none that a server wrote, but no reason to lose a stream.
+/// Reads a time; one before 1970 was written by no server, but is no reason to lose a stream.
 fn read_time(input: &mut Input<'_>) -> Result<UnixMs, Malformed> {
     input.i64().map(|moment| UnixMs(moment.max(0)))
 }
@@ -194,7 +194,7 @@ fn read_group(
 ) -> Result<Group, Malformed> {
     let last_id = read_id(input)?;
     let entries_read = match kind {
-        // The oldest kind did not keep it.
+        // The oldest kind lacks it.
         Kind::STREAM => stream.entries_up_to(last_id),
         _ => i64::try_from(length::read(input)?).ok(),
     };

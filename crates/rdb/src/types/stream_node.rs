@@ -1,4 +1,4 @@
-//! Some entries of a stream in one listpack, after the id of the first of them.
+//! Entries of a stream in one listpack, after the id of the first of them.
 //!
 //! ```text
 //! head:   live | deleted | count of names | name | name ... | 0
@@ -6,11 +6,11 @@
 //!                                 | count | name value ...        | elements    (other names)
 //! ```
 //!
-//! Time and sequence are counted from the node's id. `elements` is how many elements of the
-//! listpack the entry has before it, for those who read from the end.
+//! Time and sequence are relative to the node's id. `elements` is how many elements of the listpack
+//! the entry has before it, for reading from the end.
 //!
-//! Names of the head are repeated for each entry that shares them, so few bytes may stand for many:
-//! how many is bounded by [`MOST_GROWTH`].
+//! The head's names are repeated for each entry that shares them, so few bytes may stand for many:
+//! [`MOST_GROWTH`] bounds how many.
 
 use std::collections::VecDeque;
 use std::slice;
@@ -30,18 +30,18 @@ use crate::{Limits, Part, Strings, Style};
 const DELETED: i64 = 1;
 const SHARES_NAMES: i64 = 2;
 
-/// Where a node ends that we write: what servers use when they are not told.
+/// The limits of the nodes that are written: the defaults of other servers.
 const NODE: BlockLimits = BlockLimits { bytes: 4096, entries: 100 };
-/// Texts of all entries may be this many times the bytes of their node ...
+/// The texts of all entries may be this many times the bytes of their node.
 const MOST_GROWTH: usize = 128;
-/// ... or this many, if that is more.
+/// Texts up to this many bytes are always allowed.
 const ALWAYS_BYTES: usize = 1 << 20;
-/// A node is never larger than a listpack can be.
+/// The largest possible listpack.
 const MOST_BYTES: usize = u32::MAX as usize;
 
 const WRONG: Malformed = Malformed("a part of a stream that is not what it says");
 
-/// The bytes of an id: in this order ids are ordered as their bytes are.
+/// The bytes of an id, big-endian, so that they sort like ids.
 pub fn id_bytes(id: StreamId) -> [u8; 16] {
     (u128::from(id.ms) << 64 | u128::from(id.seq)).to_be_bytes()
 }
@@ -61,14 +61,14 @@ fn push_int(number: i64, out: &mut Encoded) {
     }
 }
 
-/// The nodes of a stream, made some at a time.
+/// The nodes of a stream, encoded in parts.
 #[derive(Debug)]
 pub struct Nodes {
-    /// In pieces, so that what is done never moves.
+    /// In pieces, so that finished bytes never move.
     done: VecDeque<Vec<u8>>,
     count: u64,
     open: Option<Node>,
-    /// The entry to go on with; `None` at the end.
+    /// The entry to continue with; `None` at the end.
     next: Option<StreamId>,
 }
 
@@ -85,12 +85,12 @@ struct Node {
     names: Encoded,
     entries: Encoded,
     live: usize,
-    /// Elements of all entries.
+    /// The number of elements of all entries.
     elements: usize,
 }
 
 impl Nodes {
-    /// Makes about this many bytes of nodes; whether those were the last.
+    /// Encodes about this many bytes of nodes; returns whether those were the last.
     pub fn go_on(&mut self, stream: &Stream, part: Part) -> bool {
         let mut made = Vec::new();
         if let Some(start) = self.next.take() {
@@ -114,7 +114,7 @@ impl Nodes {
         self.count
     }
 
-    /// Takes the next piece of them.
+    /// Takes the next piece of the nodes.
     pub fn next_piece(&mut self) -> Option<Vec<u8>> {
         self.done.pop_front()
     }
@@ -196,7 +196,7 @@ impl Node {
     }
 }
 
-/// The elements of a node, one after the other.
+/// Iterates over the elements of a node.
 struct Elements<'a> {
     left: slice::Iter<'a, Element<'a>>,
 }
@@ -210,7 +210,7 @@ impl<'a> Elements<'a> {
         self.any()?.int().ok_or(WRONG)
     }
 
-    /// A count of elements that follow.
+    /// Reads a count of elements that follow.
     fn count(&mut self, each: usize) -> Result<usize, Malformed> {
         let count = usize::try_from(self.int()?).map_err(|_| WRONG)?;
         if count.saturating_mul(each) <= self.left.len() { Ok(count) } else { Err(WRONG) }
@@ -244,7 +244,7 @@ pub fn read(input: &mut Input<'_>, stream: &mut Stream, limits: &Limits) -> Resu
     reader.read(Elements { left: elements.iter() }, stream)
 }
 
-/// Names and values in turn.
+/// Alternating names and values.
 type Pairs<'a> = SmallVec<[&'a Element<'a>; 8]>;
 
 struct Reader<'l> {
@@ -272,7 +272,7 @@ impl Reader<'_> {
         if (found_live, found_deleted) == (live, deleted) { Ok(()) } else { Err(WRONG) }
     }
 
-    /// Whether it is there, not deleted.
+    /// Reads an entry; returns whether it is live.
     fn read_entry(
         &mut self,
         from: &mut Elements<'_>,
