@@ -1,4 +1,4 @@
-//! FAILOVER: this primary and one of its replicas change places, and nothing is lost.
+//! FAILOVER: this primary and one of its replicas exchange roles without losing a write.
 //!
 //! ```text
 //! WaitingForSync   writes wait; a replica has all that was written, or the time is over
@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Invariants
-//! 1. From the first step to the last no client changes anything.
-//! 2. However it ends, writes go on: here, or refused because this is a replica.
+//! 1. From the first step to the last no client changes data.
+//! 2. However it ends, the holding back of writes ends: they run here, or are refused because this
+//!    is a replica.
 //!
 //! Tests: compat/replication, `replication/simulator`.
 
@@ -25,28 +26,28 @@ use crate::process::files::journaling;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
-/// How often it is looked how far replicas are.
+/// How often the positions of replicas are checked.
 const LOOK: Duration =
     if cfg!(test) { Duration::from_micros(50) } else { Duration::from_millis(5) };
-/// How soon the role is taken back again where that has failed.
+/// How soon taking the role back is tried again after a failure.
 const RETRY: Duration = Duration::from_millis(500);
-/// So long the last bytes may take to the replica: what the server says by itself.
+/// How long the replica may take for the last bytes, which the server itself has written.
 const MOST_LAST: Duration = Duration::from_secs(3);
 
-/// How far it is.
+/// The stage of a FAILOVER.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Step {
-    /// There is none.
+    /// None is under way.
     #[default]
     Nothing,
-    /// A replica is to have everything.
+    /// A replica is to catch up.
     WaitingForSync,
-    /// It is asked to take over.
+    /// The replica is asked to take over.
     InProgress,
 }
 
 impl Step {
-    /// As INFO says it.
+    /// The word in INFO.
     pub fn word(self) -> &'static str {
         match self {
             Step::Nothing => "no-failover",
@@ -56,12 +57,12 @@ impl Step {
     }
 }
 
-/// What was asked for.
+/// The options of a FAILOVER.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Which replica; `None`: the first that has everything.
+    /// The replica to take over; `None`: the first that has caught up.
     pub target: Option<Primary>,
-    /// How long to wait for it.
+    /// How long to wait for it; `None`: for ever.
     pub timeout: Option<Duration>,
     /// It takes over even if it lacks something by then.
     pub is_forced: bool,
@@ -81,9 +82,9 @@ struct State {
     is_forced: bool,
     /// A link has asked the replica to take over, and may have ended before the answer.
     has_asked: bool,
-    /// What the replica has answered: whether it takes over.
+    /// The answer of the replica: whether it takes over.
     answer: Option<bool>,
-    /// So often it was looked how far replicas are.
+    /// How often the positions of replicas were checked.
     looks: u64,
 }
 
@@ -92,7 +93,7 @@ impl Failover {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How far it is. One that was aborted before the roles changed is none any more.
+    /// The stage. `Nothing` also once it was aborted before the roles changed.
     pub fn step(&self) -> Step {
         match &*self.state() {
             State { step: Step::WaitingForSync, is_aborted: true, .. } => Step::Nothing,
@@ -100,12 +101,12 @@ impl Failover {
         }
     }
 
-    /// Whether there is one, and all writes wait for its end.
+    /// Whether one is under way, for which all writes wait.
     pub fn is_under_way(&self) -> bool {
         self.state().step != Step::Nothing
     }
 
-    /// It is to end; false: there is none.
+    /// Aborts it; false if there is none.
     pub fn abort(&self) -> bool {
         let mut state = self.state();
         state.is_aborted = true;
@@ -113,19 +114,19 @@ impl Failover {
         state.step != Step::Nothing
     }
 
-    /// Whether it is to end.
+    /// Whether it was aborted.
     #[cfg(test)]
     pub fn is_aborted(&self) -> bool {
         self.state().is_aborted
     }
 
-    /// How often it was looked how far replicas are.
+    /// How often the positions of replicas were checked.
     #[cfg(test)]
     pub fn looks(&self) -> u64 {
         self.state().looks
     }
 
-    /// Waits until the next look; whether it is to end.
+    /// Waits until the next check; whether it was aborted.
     fn pause(&self) -> bool {
         let mut state = self.state();
         state.looks += 1;
@@ -134,7 +135,7 @@ impl Failover {
         waited.unwrap_or_else(PoisonError::into_inner).0.is_aborted
     }
 
-    /// The replica that was asked to take over has answered.
+    /// Notes the answer of the replica that was asked to take over.
     pub fn answered(&self, takes_over: bool) {
         let mut state = self.state();
         if state.step == Step::InProgress {
@@ -143,7 +144,7 @@ impl Failover {
         }
     }
 
-    /// Whether it is to take over even if it lacks something.
+    /// Whether the replica is to take over even if it lacks something.
     pub fn is_forced(&self) -> bool {
         self.state().is_forced
     }
@@ -154,19 +155,19 @@ impl Failover {
         state.step == Step::InProgress && state.answer.is_none() && !state.is_aborted
     }
 
-    /// It is asked now.
+    /// Notes that the replica is asked now.
     pub fn asks(&self) {
         self.state().has_asked = true;
     }
 
-    /// Whether it was asked before, and has not answered: it may have taken over.
+    /// Whether it was asked before and has not answered: it may have taken over.
     pub fn has_asked(&self) -> bool {
         let state = self.state();
         state.step == Step::InProgress && state.has_asked && state.answer.is_none()
     }
 }
 
-/// Begins on a thread of its own; false: one is under way.
+/// Begins a FAILOVER on a thread of its own; false if one is under way.
 ///
 /// # Errors
 /// The system has no thread.
@@ -193,7 +194,7 @@ pub fn begin(shared: &Arc<Shared>, wanted: Wanted) -> Result<bool, String> {
 }
 
 fn run(shared: &Arc<Shared>, wanted: &Wanted) {
-    // Who holds writes back for another reason ends first.
+    // Another holder of `writes_wait` ends first.
     let _held = shared.writes_wait.lock().unwrap_or_else(PoisonError::into_inner);
     shared.engine.condition.lasting.begin(States::PAUSED_WRITES);
     shared.engine.space.hide_expired(HideReason::Replica, true);
@@ -213,8 +214,8 @@ fn run(shared: &Arc<Shared>, wanted: &Wanted) {
     shared.workers.post_all(|| Message::PauseChanged);
 }
 
-/// The role is this server's again. A script that does not end may be in the way for a while; if
-/// this gave up nobody would have the role.
+/// Makes this server a primary again. A script that does not end may delay that, but if this gave
+/// up there would be no primary.
 fn take_back(shared: &Shared) {
     let shutdown = &shared.engine.condition.shutdown;
     while let Err(why) = replica::promote(shared) {
@@ -234,12 +235,12 @@ fn hand_over(shared: &Arc<Shared>, wanted: &Wanted) -> Result<String, String> {
     let name = format!("{host}:{port}");
     let had_all = has_all(&target, end);
     replica::hand_over(shared, &Primary { host: host.to_string(), port }, &|| {
-        // What the server has said by itself meanwhile; without it all would be copied.
+        // What the server itself has written meanwhile; without it a full copy would be needed.
         let following = &shared.replication.following;
         let (since, end) = (following.now(), shared.replication.stream.end());
         let is_late = || following.now().duration_since(since) >= MOST_LAST;
         while had_all && !has_all(&target, end) && !is_late() && !failover.pause() {}
-        // Now that nobody takes this server for a primary any more.
+        // Only now, when no client takes this server for a primary any more.
         failover.state().step = Step::InProgress;
     })?;
     let waits = |state: &mut State| state.answer.is_none() && !state.is_aborted;
@@ -255,13 +256,13 @@ fn has_all(replica: &Replica, end: u64) -> bool {
     replica.phase() == Phase::Online && replica.acknowledged().has(end)
 }
 
-/// Whether this is the replica that was meant.
+/// Whether `target` means this replica.
 pub fn is_meant(replica: &Replica, target: &Primary) -> bool {
     let (host, port) = address(replica);
     port == target.port && host.to_string().eq_ignore_ascii_case(&target.host)
 }
 
-/// The replica that has all before `end`, or is taken all the same.
+/// Waits for the replica that has everything before `end`, or that takes over by force.
 fn wait_for_replica(shared: &Shared, wanted: &Wanted, end: u64) -> Result<Arc<Replica>, String> {
     let replication = &shared.replication;
     let following = &replication.following;

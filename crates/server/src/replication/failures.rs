@@ -1,5 +1,5 @@
-//! Commands that have failed here, though another server had accepted them: of a primary's stream,
-//! and of append-only files. What they should have done is missing, so they are told loudly.
+//! Commands that have failed here although another server had accepted them: of a primary's stream,
+//! and of append-only files. Their effect is missing, so they are reported prominently.
 //!
 //! Tests: `tests/replicas.rs`, compat/replication.
 
@@ -9,11 +9,11 @@ use std::sync::{Mutex, PoisonError};
 use pantala_base::clock::monotonic_us;
 use pantala_persistence::aof::replay::Outcome;
 
-/// So many are logged one by one,
+/// How many failures are logged one by one,
 const TOLD: u64 = 10;
-/// and after them one in so long.
+/// and the interval of log lines after these, in microseconds.
 const TOLD_EACH_US: u64 = 1_000_000;
-/// Longer texts are not kept whole.
+/// Longer texts are cut.
 const MOST_BYTES: usize = 512;
 
 /// The commands of other servers that have failed here: how many, and the last one.
@@ -25,12 +25,12 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// How many there were since the start.
+    /// How many commands have failed since the start.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// The last one: command and answer. Empty: there was none.
+    /// The last failure: command and reply. Empty if there was none.
     pub fn last(&self) -> String {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -39,7 +39,7 @@ impl Failures {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = text;
     }
 
-    /// A command of the stream has failed.
+    /// Notes a failed command of the stream.
     #[cold]
     pub fn note(&self, args: &[&[u8]], answer: &[u8]) {
         let name = args.first().map(|name| shown(&name[..name.len().min(64)])).unwrap_or_default();
@@ -57,7 +57,7 @@ impl Failures {
         self.set_last(format!("{name}: {answer}"));
     }
 
-    /// An append-only file was loaded: what has failed of it.
+    /// Notes the failed commands of an append-only file that was loaded.
     pub fn note_file(&self, outcome: &Outcome) {
         let (Some(first), Some(last)) = (&outcome.first_error, &outcome.last_error) else { return };
         self.count.fetch_add(outcome.errors, Ordering::Relaxed);

@@ -1,14 +1,14 @@
-//! The moment of a snapshot, as the stream has it: what is in the snapshot, and what comes after.
+//! The moment of a snapshot in the stream: which steps are in the snapshot, and which come after.
 //!
 //! ```text
 //! to_come -- no step is being applied -- the cut: is_now -- steps go on -- place
 //! ```
 //!
-//! At a primary the journal's thread says the position once it has come to the cut; at a replica
-//! the moment lies between two steps, and the position is the stream's end.
+//! On a primary the journal's thread reports the position once it has come to the cut; on a replica
+//! the moment is between two steps, and the position is the stream's end.
 //!
-//! An append-only file says its place at its end, when the server stops: what follows it then is
-//! another place.
+//! An append-only file states its place at its end, when the server stops; whatever is appended
+//! later is at another place.
 
 use std::sync::mpsc::Receiver;
 use std::sync::{MutexGuard, PoisonError};
@@ -20,23 +20,23 @@ use pantala_replication::ReplicationId;
 use crate::process::files::journaling;
 use crate::shared::Shared;
 
-/// Where in which history a snapshot is.
+/// A position in a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The history.
+    /// The id of the history.
     pub id: ReplicationId,
-    /// All before this position is in the snapshot.
+    /// Everything before this position is included.
     pub position: u64,
-    /// The database that the stream has selected there.
+    /// The database selected in the stream at this position.
     pub db: u32,
 }
 
-/// What the annotation of an append-only file begins with that says its place.
+/// The prefix of an append-only file's annotation with its place.
 const ANNOTATION: &str = "REPL:";
 
 impl Place {
-    /// Where the data is that will not change any more, if it has a history: the server stops, and
-    /// nobody adds to the stream.
+    /// The final place of the data, if they have a history: the server stops, and the stream does
+    /// not grow any more.
     pub fn at_the_end(shared: &Shared) -> Option<Place> {
         let replication = &shared.replication;
         let history = replication.stream.history();
@@ -47,13 +47,13 @@ impl Place {
         history.is_kept.then_some(Place { id: history.id, position: history.end, db })
     }
 
-    /// As an append-only file says it.
+    /// The annotation of an append-only file.
     pub fn annotation(self) -> String {
         let Place { id, position, db } = self;
         format!("{ANNOTATION}{id}:{position}:{db}")
     }
 
-    /// What such an annotation says.
+    /// The place in such an annotation.
     pub fn of_annotation(annotation: &[u8]) -> Option<Place> {
         let text = std::str::from_utf8(annotation).ok()?.strip_prefix(ANNOTATION)?;
         let mut words = text.split(':');
@@ -67,7 +67,7 @@ impl Place {
 /// The moment of a snapshot that is being taken, and its place in the stream once that is known.
 pub struct Moment<'m> {
     shared: &'m Shared,
-    /// Held until it is over: the role stays, and no step is half applied.
+    /// Held until the snapshot's moment is over: the role stays, and no step is half applied.
     between_steps: Option<MutexGuard<'m, ()>>,
     /// The stream is to be fed from then on, whether or not it was before.
     is_for_replicas: bool,
@@ -82,8 +82,8 @@ enum Found {
 }
 
 impl<'m> Moment<'m> {
-    /// Before it, of a copy for replicas: what is recorded from then on goes to them. On a thread
-    /// that may wait, outside the gate.
+    /// Before the moment of a copy for replicas: steps recorded from then on are fed to the stream.
+    /// On a thread that may wait, outside the gate.
     pub fn for_replicas(shared: &'m Shared) -> Moment<'m> {
         Moment { is_for_replicas: true, ..Moment::for_file(shared) }
     }
@@ -96,7 +96,7 @@ impl<'m> Moment<'m> {
         Moment { shared, between_steps, is_for_replicas: false, found: Found::Nothing }
     }
 
-    /// Now, with nobody inside the gate.
+    /// Marks the moment. With no thread inside the gate.
     pub fn is_now(&mut self, stamp: Stamp) {
         let replication = &self.shared.replication;
         let history = replication.stream.history();
@@ -112,7 +112,7 @@ impl<'m> Moment<'m> {
         self.between_steps = None;
     }
 
-    /// Where that was, if there is a history; waits for the journal's thread.
+    /// The place of the moment, if there is a history; waits for the journal's thread.
     ///
     /// # Errors
     /// A text for the log.
@@ -123,12 +123,12 @@ impl<'m> Moment<'m> {
             Found::Told(coming) => coming.recv().map_err(|_| "the server stops")?,
         };
         let id = self.shared.replication.stream.history().id;
-        // After a cut the stream says anew which database it means.
+        // After a cut the stream selects its database anew.
         Ok(Some(Place { id, position, db: 0 }))
     }
 }
 
-/// What a snapshot says of its place beside what any snapshot says.
+/// Adds the place to the facts that a snapshot states of itself.
 pub fn note(facts: &mut Facts, place: Place) {
     facts.aux.push(("repl-stream-db", place.db.to_string()));
     facts.aux.push(("repl-id", place.id.to_string()));

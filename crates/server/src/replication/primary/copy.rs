@@ -4,7 +4,7 @@
 //! reserve -- cut, the stream is fed from here -- position -- +FULLRESYNC -- keys -- the stream
 //! ```
 //!
-//! As it is made: `direct`; out of a file: `file`; over several connections: `joined` before the
+//! Sent as it is made: `direct`; from a file: `file`; over several connections: `joined` before the
 //! cut, `spread` after it.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::shared::Shared;
 /// How soon it is tried again while another snapshot is being written.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Makes one, on a thread of its own.
+/// Makes a full copy, on a thread of its own.
 pub(super) fn begin(shared: &Arc<Shared>, recipients: Arc<Recipients>) {
     let (of_thread, of_recipients) = (Arc::clone(shared), Arc::clone(&recipients));
     let life = move || {
@@ -58,7 +58,7 @@ fn run(shared: &Arc<Shared>, recipients: &Arc<Recipients>) {
     recipients.forget_gone(shared);
 }
 
-/// Makes it after whoever else is writing a snapshot.
+/// Makes the copy, after any other snapshot that is being written.
 fn when_free(shared: &Arc<Shared>, recipients: &Arc<Recipients>) -> Result<u64, Unsaved> {
     journaling::prepare_to_feed(shared).map_err(Unsaved::Failed)?;
     let shutdown = &shared.engine.condition.shutdown;

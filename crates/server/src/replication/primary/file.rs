@@ -1,7 +1,7 @@
-//! A full copy that lies in a file before it is sent: `repl-diskless-sync no`, or a replica that
-//! wants to know the length first.
+//! A full copy that is written to a file before it is sent: with `repl-diskless-sync no`, or for a
+//! replica that wants to know the length first.
 //!
-//! The file has no name by the time it is sent: each replica has a thread that reads it.
+//! The file is unlinked before it is sent: each replica has a thread that reads it.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -23,9 +23,9 @@ use crate::process::files::saving::{self, Unsaved};
 use crate::replication::moment::Moment;
 use crate::shared::Shared;
 
-/// So much is read at a time.
+/// The most bytes read at a time.
 const PIECE_BYTES: usize = 64 << 10;
-/// How often it is looked whether the replica is still there.
+/// How often is checked whether the replica is still there.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Writes the file and begins to send it.
@@ -41,18 +41,18 @@ pub(super) fn make(shared: &Arc<Shared>, recipients: &Arc<Recipients>) -> Result
     })?;
     recipients.has_begun();
     let sent = recipients.present().try_for_each(|recipient| send(shared, recipient, &path));
-    // Those who read it have it open.
+    // The sending threads have it open.
     let _removed = fs::remove_file(&path);
     sent.map_err(|error| Unsaved::Failed(format!("cannot read {}: {error}", path.display())))?;
     Ok(bytes)
 }
 
-/// One that a server which was killed has left is removed like one of BGSAVE.
+/// The name is such that a file left by a killed server is removed like one of BGSAVE.
 fn name_of_file() -> PathBuf {
     format!("temp-repl-{}.rdb", std::process::id()).into()
 }
 
-/// Has a thread send it to one replica.
+/// Starts the thread that sends it to one replica.
 fn send(shared: &Arc<Shared>, recipient: &Recipient, path: &Path) -> io::Result<()> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();

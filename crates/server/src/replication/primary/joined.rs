@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! +PARTS token n  --> the replica connects n times --> REPLCONF copy-part token --> join
-//! all have come, or some seconds have passed: nobody joins any more, and the moment of the copy is
+//! all have come, or some seconds have passed: no more may join, and the copy's moment is taken
 //! ```
 //!
 //! Invariants
-//! 1. Such a connection is a replica's for its worker, and no replica for anybody else: nobody
-//!    counts it, and it is never told the stream.
-//! 2. A replica is told how many have joined; it takes the copy only from as many.
+//! 1. Such a connection is a replica's only for its worker: it is not counted as a replica, and
+//!    gets no stream.
+//! 2. A replica is told how many have joined; it takes the copy only if that is its own count.
 //!
 //! Tests: at the foot; compat/replication, `several_connections` and those after it.
 
@@ -23,17 +23,17 @@ use super::{Primary, call, close, name};
 use crate::process::files::saving::Readers;
 use crate::shared::Shared;
 
-/// Who has not come by then goes without.
+/// How long to wait for the connections.
 const MOST_WAIT: Duration = Duration::from_secs(5);
-/// How often it is looked whether the replica is still there.
+/// How often is checked whether the replica is still there.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// One connection.
+/// One such connection.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// What its worker knows it by.
+    /// The replica by which its worker knows it.
     pub replica: Arc<Replica>,
-    /// What it is sent.
+    /// The bytes to be sent over it.
     pub queue: Arc<CopyQueue>,
 }
 
@@ -48,12 +48,12 @@ pub struct Joined {
 #[derive(Debug, Default)]
 struct State {
     parts: Vec<Part>,
-    /// So many may join.
+    /// How many may join.
     most: usize,
 }
 
 impl Joined {
-    /// Nobody, and nobody may.
+    /// No connection, and none may join.
     pub fn new() -> Joined {
         let (token, state) = (ReplicationId::random(), Mutex::default());
         Joined { token, state, changed: Condvar::new() }
@@ -63,22 +63,22 @@ impl Joined {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All of them.
+    /// All connections.
     pub fn parts(&self) -> Vec<Part> {
         self.state().parts.clone()
     }
 
-    /// Bytes that wait for them.
+    /// The bytes that wait to be sent.
     pub fn bytes(&self) -> usize {
         self.state().parts.iter().map(|part| part.queue.bytes()).sum()
     }
 
-    /// So many may join from now on.
+    /// Sets how many may join.
     fn allow(&self, most: usize) {
         self.state().most = most;
     }
 
-    /// Whoever has this token joins, if there is room; whether it has.
+    /// Adds the connection if it has the right token and there is room; whether it was added.
     fn join(&self, token: &[u8], replica: &Arc<Replica>) -> bool {
         let mut state = self.state();
         if self.token.as_str().as_bytes() != token || state.parts.len() >= state.most {
@@ -98,7 +98,7 @@ impl Joined {
         true
     }
 
-    /// Waits a while for the rest; whether all are there.
+    /// Waits a while for the missing connections; whether all have come.
     fn wait(&self, most: Duration) -> bool {
         let waits = |state: &mut State| state.parts.len() < state.most;
         let waited = self.changed.wait_timeout_while(self.state(), most, waits);
@@ -106,7 +106,7 @@ impl Joined {
         state.parts.len() >= state.most
     }
 
-    /// Says that the primary is still there to those who are sent nothing else.
+    /// Sends a sign of life over connections that are sent nothing else.
     pub fn keep_alive(&self, shared: &Shared) {
         for part in self.parts().iter().filter(|part| part.queue.bytes() == 0) {
             part.queue.put(frames::alive().into());
@@ -114,7 +114,7 @@ impl Joined {
         }
     }
 
-    /// All are closed.
+    /// Closes all connections.
     pub fn close(&self, shared: &Shared) {
         self.allow(0);
         let parts = std::mem::take(&mut self.state().parts);
@@ -122,14 +122,14 @@ impl Joined {
     }
 }
 
-/// A connection says this token; whether it is one of a copy now.
+/// Adds the connection to the copy with this token; whether there is one.
 pub fn join(primary: &Primary, token: &[u8], replica: &Arc<Replica>) -> bool {
     let copying = primary.copying();
     copying.is_some_and(|to| to.present().any(|one| one.joined.join(token, replica)))
 }
 
-/// Invites those who take parts, and waits until they have connected; how many parts there will be,
-/// 0 where the copy goes over the links.
+/// Invites replicas that take parts, and waits until they have connected. Returns how many parts
+/// there will be; 0: the copy goes over the links.
 pub(super) fn invite(shared: &Shared, recipients: &Recipients) -> usize {
     if recipients.way.readers != Readers::InParts {
         return 0;
@@ -154,7 +154,7 @@ pub(super) fn invite(shared: &Shared, recipients: &Recipients) -> usize {
             }
         }
     }
-    // Who comes from now on is refused.
+    // Later connections are refused.
     recipients.list.iter().for_each(|recipient| recipient.joined.allow(0));
     let counts = recipients.present().map(|one| (one, one.joined.state().parts.len()));
     let few = counts.min_by_key(|(_, count)| *count);

@@ -1,6 +1,7 @@
-//! What time brings to replicas: copies that are due, silence, a stream that nobody follows.
+//! The keeper: timed work for replicas, that is copies that are due, silent replicas, an unused
+//! stream.
 //!
-//! It sleeps while nobody follows and nothing is kept. Tests: compat/replication; at the foot.
+//! It sleeps while no replica follows and nothing is kept. Tests: compat/replication; at the foot.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
@@ -15,10 +16,10 @@ use super::{close, copy, count_good, name};
 use crate::process::files::journaling;
 use crate::shared::Shared;
 
-/// How often it looks while somebody follows.
+/// How often it checks while replicas follow.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Its life.
+/// The main loop of the keeper's thread.
 pub(super) fn run(shared: &Weak<Shared>, woken: &Receiver<()>) {
     let mut alone_since_us = None;
     while let Some(shared) = shared.upgrade() {
@@ -39,7 +40,7 @@ pub(super) fn run(shared: &Weak<Shared>, woken: &Receiver<()>) {
     pantala_memory::release_seat();
 }
 
-/// Does what is due; when it is to look again.
+/// Does what is due; returns how soon to check again.
 fn look(shared: &Arc<Shared>, alone_since_us: &mut Option<u64>) -> Option<Duration> {
     let now_us = monotonic_us();
     let settings = shared.engine.settings.current();
@@ -59,7 +60,7 @@ fn look(shared: &Arc<Shared>, alone_since_us: &mut Option<u64>) -> Option<Durati
     Some(soon.unwrap_or(TICK).min(TICK))
 }
 
-/// Tells once of each replica of another kind that it does not get everything.
+/// Logs once for each replica of another kind that it does not get everything.
 fn tell_what_is_lacking(shared: &Shared, replicas: &[Arc<Replica>]) {
     let asides = shared.engine.journal.asides();
     let (own, newer) = (asides.ours > 0, asides.newer > 0);
@@ -79,13 +80,13 @@ fn tell_what_is_lacking(shared: &Shared, replicas: &[Arc<Replica>]) {
     }
 }
 
-/// Does what is due now, without the thread.
+/// Does what is due now, for tests without the thread.
 #[cfg(test)]
 pub fn look_once(shared: &Arc<Shared>) {
     look(shared, &mut None);
 }
 
-/// Closes a replica that has said nothing for `repl-timeout`.
+/// Closes a replica that has been silent for `repl-timeout`.
 fn end_if_silent(shared: &Shared, replica: &Arc<Replica>, now_us: u64) {
     let most_us = u64::from(shared.engine.settings.current().repl_timeout_s) * 1_000_000;
     let follows = replica.phase() == Phase::Online || replica.has_copy();
@@ -97,8 +98,8 @@ fn end_if_silent(shared: &Shared, replica: &Arc<Replica>, now_us: u64) {
     }
 }
 
-/// Begins the next full copy, if somebody waits and none is being made; when that is due, if it is
-/// not yet.
+/// Begins the next full copy if a replica waits and none is being made. Returns when that is due,
+/// if it is not yet.
 fn begin_copy_if_due(
     shared: &Arc<Shared>,
     settings: &Settings,
@@ -128,7 +129,7 @@ fn begin_copy_if_due(
     let recipients = Arc::new(Recipients::new(together, way));
     if shared.replication.primary.begin_copy(&recipients) {
         if shared.engine.condition.shutdown.is_preparing() {
-            // Since then: whoever prepares may have looked already whether a copy is being made.
+            // Since the check: a preparing shutdown may have looked before the copy began.
             recipients.save.cancel();
         }
         copy::begin(shared, recipients);
@@ -136,7 +137,7 @@ fn begin_copy_if_due(
     None
 }
 
-/// Frees what is kept for replicas once there has been none for `repl-backlog-ttl`; when that will
+/// Frees the backlog once there has been no replica for `repl-backlog-ttl`. Returns when that will
 /// be.
 fn free_if_unused(
     shared: &Shared,
@@ -156,7 +157,7 @@ fn free_if_unused(
         return Some(Duration::from_micros(left_us));
     }
     *alone_since_us = None;
-    // In this order: who would go on is refused before it would miss something.
+    // In this order: a replica that would go on is refused before it would miss something.
     replication.stream.stop_keeping();
     end_those_who_go_on(shared);
     journaling::stop_feeding(shared);
@@ -165,8 +166,8 @@ fn free_if_unused(
     None
 }
 
-/// Closes those who have come since it was looked and were let go on, perhaps: they would miss what
-/// changes from now on. Who waits for a copy does not.
+/// Closes replicas that have come since the check and may have been let go on: they would miss
+/// later changes. Those that wait for a copy would not.
 fn end_those_who_go_on(shared: &Shared) {
     let replicas = shared.replication.replicas.all();
     let go_on = replicas.iter().filter(|replica| replica.phase() != Phase::Waiting);

@@ -1,26 +1,26 @@
-//! This server as a primary: who follows, how far each is, who waits for a full copy.
+//! This server as a primary: its replicas, the position of each, and full copies.
 //!
 //! ```text
 //! PSYNC --> goes on: Online at once                                   (commands/replication)
 //!       --> Waiting --keeper: together, after the delay--> copy --> Copying --> Online
-//! worker/replicas.rs sends what each is to have, and hears what it says
+//! worker/replicas.rs sends each replica its bytes, and reads its acknowledgements
 //! ```
 //!
 //! Invariants
-//! 1. A replica is in the list of those who follow from its PSYNC to the end of its connection.
-//! 2. One full copy is made at a time, by a thread of its own; who comes later waits for the next.
+//! 1. A replica is in the list of replicas from its PSYNC to the end of its connection.
+//! 2. One full copy is made at a time, by a thread of its own; later replicas wait for the next.
 //! 3. What a replica needs of the stream is kept from before the moment of its copy.
 //!
 //! | file | what |
 //! |---|---|
-//! | `keeper` | what time brings: copies that are due, replicas that are silent, unused streams |
+//! | `keeper` | timed work: copies that are due, replicas that are silent, unused streams |
 //! | `copy` | one full copy |
 //! | `direct` | a copy that is sent as it is made |
-//! | `recipients` | those who get it |
+//! | `recipients` | the replicas that get a copy |
 //! | `joined` | connections beside the link, for a copy in parts |
-//! | `spread` | such a copy |
-//! | `sink` | a disk that is these |
-//! | `file` | a copy that lies in a file before it is sent |
+//! | `spread` | a copy in parts |
+//! | `sink` | the recipients as a disk |
+//! | `file` | a copy that is written to a file before it is sent |
 //!
 //! Tests: compat/replication; compat/transcripts/replication.
 
@@ -50,47 +50,47 @@ use self::recipients::Recipients;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
-/// Something that is counted.
+/// A counter.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// Once more.
+    /// Adds one.
     pub fn count(&self) {
         self.add(1);
     }
 
-    /// So many more.
+    /// Adds `more`.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// From nothing again.
+    /// Resets it.
     fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// How many.
+    /// The count.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What INFO tells of those who asked for data.
+/// The counters of PSYNC requests for INFO.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Full copies.
+    /// Full copies that were asked for.
     pub full: Count,
-    /// Who went on where it was.
+    /// Replicas that went on where they were.
     pub partial: Count,
-    /// Who wanted that in vain.
+    /// Replicas that wanted to go on, and could not.
     pub refused: Count,
-    /// Bytes that replicas were sent.
+    /// Bytes sent to replicas.
     pub sent_bytes: Count,
 }
 
 impl Counts {
-    /// CONFIG RESETSTAT.
+    /// Resets them, for CONFIG RESETSTAT.
     pub fn reset(&self) {
         for count in [&self.full, &self.partial, &self.refused, &self.sent_bytes] {
             count.reset();
@@ -101,14 +101,14 @@ impl Counts {
 /// This server's side as a primary: counters, the keeper's waker, the full copy being made.
 #[derive(Default)]
 pub struct Primary {
-    /// What is counted.
+    /// The counters.
     pub counts: Counts,
-    /// Where the keeper is woken, once it is there.
+    /// Wakes the keeper, once that is there.
     keeper: Mutex<Option<Sender<()>>>,
-    /// The copy that is being made.
+    /// The recipients of the copy that is being made.
     copying: Mutex<Option<Arc<Recipients>>>,
     copied: Condvar,
-    /// Held while it is looked whether enough follow: who has looked last tells last.
+    /// Held while the good replicas are counted, so that the newest count is the one in force.
     counting: Mutex<()>,
     /// Held while the memory that waits for replicas is measured, so that the newest measurement is
     /// the one stored. Taken before the locks of what is measured, and with none of them held.
@@ -116,12 +116,12 @@ pub struct Primary {
 }
 
 impl Primary {
-    /// The copy that is being made.
+    /// The recipients of the copy that is being made.
     fn copying(&self) -> Option<Arc<Recipients>> {
         self.copying.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// These get one; false: another one is being made.
+    /// Begins a copy for these; false if another one is being made.
     fn begin_copy(&self, recipients: &Arc<Recipients>) -> bool {
         let mut copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
         let is_free = copying.is_none();
@@ -134,7 +134,7 @@ impl Primary {
         self.copied.notify_all();
     }
 
-    /// Calls off the copy that is being made, and waits for its end. Only where one may wait.
+    /// Cancels the copy that is being made, and waits for its end. Only on threads that may wait.
     pub fn cancel_and_wait(&self) {
         let mut copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(recipients) = copying.as_ref() {
@@ -148,13 +148,13 @@ impl Primary {
         self.copying().is_some()
     }
 
-    /// Nobody looks after replicas but who calls [`keeper::look_once`].
+    /// Leaves the keeper's work to callers of [`keeper::look_once`].
     #[cfg(test)]
     pub fn keep_by_hand(&self) {
         *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(channel().0);
     }
 
-    /// There is something for the keeper to look at.
+    /// Wakes the keeper.
     fn wake(&self) {
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         // It ends with the server.
@@ -162,14 +162,14 @@ impl Primary {
     }
 }
 
-/// Where a replica is, as it says or as it connects.
+/// The address of a replica: as it announces it, or as it connects.
 pub fn address(replica: &Replica) -> (String, u16) {
     let announced = replica.announced();
     let from = || replica.from.map(|ip| ip.to_string()).unwrap_or_default();
     (announced.address.clone().unwrap_or_else(from), announced.port)
 }
 
-/// A replica as the log calls it.
+/// The name of a replica in the log.
 pub fn name(replica: &Replica) -> String {
     match address(replica) {
         (_, 0) => format!("client {}", replica.client),
@@ -178,7 +178,7 @@ pub fn name(replica: &Replica) -> String {
     }
 }
 
-/// A replica wants all of the data. It is told when its turn has come.
+/// Puts a replica into the queue for a full copy.
 pub fn wait_for_copy(shared: &Shared, replica: &Arc<Replica>) {
     replica.begin_at(0, monotonic_us());
     replica.set_phase(Phase::Waiting);
@@ -187,7 +187,7 @@ pub fn wait_for_copy(shared: &Shared, replica: &Arc<Replica>) {
     followers_changed(shared);
 }
 
-/// Somebody follows who did not, or follows no more.
+/// A replica has joined or left.
 pub fn followers_changed(shared: &Shared) {
     count_good(shared);
     let started = shared.arc().map_or(Ok(()), |shared| start_keeper(&shared));
@@ -195,30 +195,30 @@ pub fn followers_changed(shared: &Shared) {
         tracing::error!("nobody looks after replicas: {why}");
     }
     shared.replication.primary.wake();
-    // It pings from now on, if nobody writes.
+    // The journal's thread pings from now on, if no client writes.
     shared.engine.journal.wake_reader();
 }
 
-/// Its connection has ended, or ends.
+/// Removes a replica whose connection has ended, or ends.
 pub fn leave(shared: &Shared, replica: &Arc<Replica>) {
     if replica.phase() != Phase::Gone && !replica.announced().is_part {
         tracing::info!(replica = name(replica), "the connection with a replica is lost");
     }
     let replication = &shared.replication;
     replication.replicas.leave(replica);
-    // What only it needed goes.
+    // Drops what only this replica needed of the stream.
     let_go(shared);
     followers_changed(shared);
 }
 
-/// Lets go of what nobody needs of the stream, and tells what is left.
+/// Drops what no replica needs of the stream, and updates the memory count.
 pub fn let_go(shared: &Shared) {
     let replication = &shared.replication;
     replication.stream.trim(replication.replicas.needed());
     tell_memory(shared);
 }
 
-/// Tells how much memory waits for replicas, beside what is kept for those who come back.
+/// Reports how much memory waits for replicas, beyond the backlog.
 fn tell_memory(shared: &Shared) {
     let replication = &shared.replication;
     let measuring = &replication.primary.measuring;
@@ -235,22 +235,22 @@ fn tell_memory(shared: &Shared) {
     shared.engine.condition.memory.set_unsent(stream + copies + parts);
 }
 
-/// Has the connection of a replica closed by its worker.
+/// Has a replica's connection closed by its worker.
 pub fn close(shared: &Shared, replica: &Arc<Replica>) {
     shared.replication.replicas.leave(replica);
     call(shared, replica);
     count_good(shared);
 }
 
-/// Has the worker of a replica look at it.
+/// Has a replica's worker look at it.
 fn call(shared: &Shared, replica: &Replica) {
     if replica.call() {
-        // One that has moved on is looked at by its new worker anyway.
+        // Its new worker looks at one that has moved anyway.
         let _gone = shared.workers.post(replica.worker(), Message::StreamGrew);
     }
 }
 
-/// A replica has said how far it is.
+/// A replica has acknowledged a position.
 pub fn heard(shared: &Shared) {
     if shared.replication.waiters.are_there() {
         shared.workers.post_where(|one| one.for_replicas.are_there(), || Message::JournalKept);
@@ -260,7 +260,7 @@ pub fn heard(shared: &Shared) {
     }
 }
 
-/// Looks whether as many follow as `min-replicas-to-write` wants.
+/// Checks whether as many good replicas follow as `min-replicas-to-write` wants.
 pub fn count_good(shared: &Shared) {
     let counting = &shared.replication.primary.counting;
     let _one_at_a_time = counting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -275,7 +275,7 @@ pub fn count_good(shared: &Shared) {
     refuse_unknown(shared);
 }
 
-/// Whether one follows that is of this kind or an older one.
+/// Whether a replica of this kind or an older one follows.
 pub fn has_follower_of(shared: &Shared, kind: Kind) -> bool {
     let replicas = shared.replication.replicas.all();
     replicas
@@ -283,7 +283,7 @@ pub fn has_follower_of(shared: &Shared, kind: Kind) -> bool {
         .any(|replica| replica.phase() != Phase::Gone && replica.announced().kind() <= kind)
 }
 
-/// What replicas that follow do not know is refused, where that is wanted.
+/// Has commands refused that a replica does not know, with `repl-refuse-unknown`.
 fn refuse_unknown(shared: &Shared) {
     let is_meant = shared.engine.settings.current().repl_refuse_unknown;
     let lasting = &shared.engine.condition.lasting;
@@ -296,7 +296,7 @@ fn refuse_unknown(shared: &Shared) {
     }
 }
 
-/// How many follow that were heard of lately.
+/// How many replicas were heard of within `min-replicas-max-lag`.
 pub fn good_count(shared: &Shared) -> usize {
     let lag_s = shared.engine.settings.current().min_replicas_max_lag_s;
     // Redis counts whole seconds.
@@ -304,7 +304,7 @@ pub fn good_count(shared: &Shared) -> usize {
     shared.replication.replicas.count_heard_since(monotonic_us().saturating_sub(lag_us))
 }
 
-/// The settings are these now, at the start or later.
+/// Applies the settings, at the start or later.
 pub fn settings_changed(shared: &Shared) {
     let replication = &shared.replication;
     replication.stream.keep_bytes(shared.engine.settings.current().repl_backlog_bytes);
@@ -313,12 +313,12 @@ pub fn settings_changed(shared: &Shared) {
     replication.primary.wake();
 }
 
-/// How many servers have a step, for who asks like this.
+/// How many servers have a step, by the kind of acknowledgement that is asked for.
 pub fn acknowledged(shared: &Shared, step: Stamp, asked: Acknowledged) -> Acknowledged {
     let (replication, is_nothing) = (&shared.replication, step == Stamp::default());
     let position = match is_nothing {
         true => Some(0),
-        // Not yet in the stream, or in none: nobody has it.
+        // Not yet in the stream, or in none: no replica has it.
         false => replication.checkpoints.position_after(step),
     };
     let count = |position| replication.replicas.count_acknowledged(position, asked.on_disk);
@@ -330,7 +330,7 @@ pub fn acknowledged(shared: &Shared, step: Stamp, asked: Acknowledged) -> Acknow
     }
 }
 
-/// Starts the keeper, if there is none.
+/// Starts the keeper's thread, if there is none.
 fn start_keeper(shared: &Arc<Shared>) -> Result<(), String> {
     let primary = &shared.replication.primary;
     let mut keeper = primary.keeper.lock().unwrap_or_else(PoisonError::into_inner);

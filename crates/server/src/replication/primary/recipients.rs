@@ -1,4 +1,4 @@
-//! Those who get one full copy, and how.
+//! The recipients: the replicas that get one full copy, and how they get it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,19 +16,19 @@ use crate::replication::moment::{Moment, note};
 use crate::saves::Save;
 use crate::shared::Shared;
 
-/// How a replica gets its copy: those who get it the same way can get it together.
+/// How a replica gets its copy: replicas with the same way can get one together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// As it is made; else from a file, when that is whole.
+    /// It is sent as it is made; otherwise from a file, once that is complete.
     pub is_direct: bool,
-    /// What of it; `None`: everything.
+    /// Which part of the data; `None`: everything.
     pub filter: Option<Filter>,
-    /// What they read.
+    /// Which servers are to read it.
     pub readers: Readers,
 }
 
 impl Way {
-    /// That of a replica.
+    /// The way of a replica.
     pub fn of(settings: &Settings, replica: &Replica) -> Way {
         let announced = replica.announced();
         let wants_direct = settings.repl_diskless_sync || announced.filter.is_some();
@@ -44,18 +44,18 @@ impl Way {
     }
 }
 
-/// One of them.
+/// One recipient.
 pub struct Recipient {
-    /// Who.
+    /// The replica.
     pub replica: Arc<Replica>,
-    /// What it is sent first.
+    /// The bytes of the copy, before those of the stream.
     pub queue: Arc<CopyQueue>,
-    /// Its connections beside the link.
+    /// Its connections beside the link, for parts.
     pub joined: Joined,
 }
 
 impl Recipient {
-    /// It gets no copy: its connections are closed, and it may ask again.
+    /// Closes its connections: it gets no copy, and may ask again.
     pub fn close(&self, shared: &Shared) {
         if self.replica.phase() != Phase::Gone {
             close(shared, &self.replica);
@@ -63,7 +63,7 @@ impl Recipient {
         self.joined.close(shared);
     }
 
-    /// Bytes that wait for it.
+    /// The bytes that wait to be sent to it.
     pub fn bytes(&self) -> usize {
         self.queue.bytes() + self.joined.bytes()
     }
@@ -71,18 +71,18 @@ impl Recipient {
 
 /// The replicas that get one full copy together.
 pub struct Recipients {
-    /// All of them.
+    /// All recipients.
     pub list: Vec<Recipient>,
-    /// How they get it.
+    /// How they get the copy.
     pub way: Way,
-    /// Where it is called off.
+    /// The snapshot, by which the copy is cancelled.
     pub save: Save,
-    /// The copy itself is on its way.
+    /// The sending of the copy itself has begun.
     has_begun: Mutex<bool>,
 }
 
 impl Recipients {
-    /// These, in this way.
+    /// These replicas, in this way.
     pub fn new(replicas: Vec<Arc<Replica>>, way: Way) -> Recipients {
         let recipient =
             |replica| Recipient { replica, queue: Arc::default(), joined: Joined::new() };
@@ -94,24 +94,24 @@ impl Recipients {
         }
     }
 
-    /// Those who are still there.
+    /// The recipients that are still connected.
     pub fn present(&self) -> impl Iterator<Item = &Recipient> {
         self.list.iter().filter(|recipient| recipient.replica.phase() != Phase::Gone)
     }
 
-    /// Whether nobody is.
+    /// Whether none is.
     pub fn are_gone(&self) -> bool {
         self.present().next().is_none()
     }
 
-    /// Calls the copy off if nobody is: who writes a file does not see that by itself.
+    /// Cancels the copy if none is: writing a file would not notice by itself.
     pub fn end_if_gone(&self) {
         if self.are_gone() {
             self.save.cancel();
         }
     }
 
-    /// The version that the head of a copy without a file names: it cannot be mended later.
+    /// The RDB version in the header of a copy without a file: it cannot be changed later.
     pub fn version(&self) -> u16 {
         match self.way.readers {
             Readers::Pantala | Readers::InParts | Readers::Valkey => FIRST_OF_VALKEY,
@@ -119,27 +119,27 @@ impl Recipients {
         }
     }
 
-    /// From this position on the stream is kept for them: the moment of the copy comes later.
+    /// Keeps the stream for them from its present position on: the moment of the copy comes later.
     pub fn reserve(&self, shared: &Shared) {
         for recipient in self.present() {
             recipient.replica.start_on_word(self.way.is_direct);
-            // In this order: what was written meanwhile is kept.
+            // In this order, so that what is written meanwhile is kept.
             recipient.replica.set_phase(Phase::Copying);
             recipient.replica.begin_at(shared.replication.stream.end(), monotonic_us());
         }
     }
 
-    /// It did not come to that: they wait on.
+    /// Puts them back into the queue: no copy was begun.
     pub fn wait_on(&self) {
         self.present().for_each(|recipient| recipient.replica.set_phase(Phase::Waiting));
     }
 
-    /// The snapshot of a copy for these.
+    /// The purpose of the snapshot.
     pub fn purpose<'p>(&self, at_cut: &'p mut dyn FnMut(&CutInfo)) -> Purpose<'p> {
         Purpose { is_base: "0", form: Form::Rdb, readers: self.way.readers, at_cut }
     }
 
-    /// This was the moment of the copy: it says so itself, and they are told.
+    /// Notes the moment of the copy in its facts, and tells the replicas.
     ///
     /// # Errors
     /// There is no place in a history to go on from.
@@ -163,14 +163,14 @@ impl Recipients {
             }
             replica.set_copy(Some(Arc::clone(queue)));
             if replica.phase() == Phase::Gone {
-                // It has left in this moment, and knew no queue that it could break.
+                // It has left at this moment, and did not know the queue yet.
                 queue.break_off();
             }
             call(shared, replica);
         }
     }
 
-    /// Tells those whose file is not there yet, or who are sent parts, that they are not forgotten.
+    /// Sends signs of life to those whose file is not complete yet, or that are sent parts.
     pub fn keep_alive(&self, shared: &Shared) {
         let has_begun = self.has_begun.lock().unwrap_or_else(PoisonError::into_inner);
         let in_parts = self.way.readers == Readers::InParts;
@@ -185,7 +185,7 @@ impl Recipients {
         }
     }
 
-    /// The copy itself is on its way from now on.
+    /// Notes that the sending of the copy itself has begun.
     pub fn has_begun(&self) {
         if !self.way.is_direct {
             self.list.iter().for_each(|recipient| recipient.queue.begin_file());
@@ -193,7 +193,7 @@ impl Recipients {
         *self.has_begun.lock().unwrap_or_else(PoisonError::into_inner) = true;
     }
 
-    /// Puts the same bytes into all queues.
+    /// Adds the same bytes to all queues.
     pub fn put(&self, shared: &Shared, bytes: &[u8]) {
         let piece: Arc<[u8]> = bytes.into();
         for Recipient { replica, queue, .. } in self.present() {
@@ -203,7 +203,7 @@ impl Recipients {
         tell_memory(shared);
     }
 
-    /// These bytes are the last of it.
+    /// Adds the last bytes of the copy.
     pub fn finish_with(&self, shared: &Shared, bytes: &[u8]) {
         let piece: Arc<[u8]> = bytes.into();
         for Recipient { replica, queue, .. } in self.present() {
@@ -212,13 +212,13 @@ impl Recipients {
         }
     }
 
-    /// Who is gone needs none of its connections beside the link, whenever that was.
+    /// Closes the extra connections of replicas that have gone, whenever that was.
     pub fn forget_gone(&self, shared: &Shared) {
         let gone = self.list.iter().filter(|one| one.replica.phase() == Phase::Gone);
         gone.for_each(|recipient| recipient.joined.close(shared));
     }
 
-    /// There is no copy: they are closed, and may ask again.
+    /// Closes all recipients: there is no copy, and they may ask again.
     pub fn break_off(&self, shared: &Shared) {
         self.list.iter().for_each(|recipient| recipient.close(shared));
     }

@@ -1,8 +1,9 @@
-//! A disk that is replicas: what is appended to its one file goes to all who get a full copy.
+//! The recipients as a disk: what is appended to its one file goes to all replicas that get a full
+//! copy.
 //!
-//! While one of them is slow the snapshot waits, as for a slow disk. Where commands would have to
-//! wait for that in the end, the bytes are kept for it instead, as many as
-//! `client-output-buffer-limit replica` allows; then it is closed.
+//! While a replica is slow the snapshot waits, as for a slow disk. Where commands would have to
+//! wait for it in the end, the bytes are kept in memory instead, up to `client-output-buffer-limit
+//! replica`; then that replica is closed.
 
 use std::io;
 use std::path::Path;
@@ -18,18 +19,18 @@ use super::recipients::{Recipient, Recipients};
 use super::{close, name};
 use crate::shared::Shared;
 
-/// How often it is looked whether commands wait.
+/// How often is checked whether commands wait.
 const LOOK: Duration = Duration::from_millis(20);
-/// A long piece is cut: others may be quicker.
+/// A longer piece is cut, so that slow replicas do not hold up others by much.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// A [`Disk`] whose one file goes to all replicas that get a full copy.
 pub struct Sink {
     /// The server.
     pub shared: Arc<Shared>,
-    /// To whom.
+    /// The replicas.
     pub recipients: Arc<Recipients>,
-    /// Where the pieces come from.
+    /// The snapshot's queue of pieces.
     pub source: Arc<Queue>,
 }
 

@@ -1,16 +1,16 @@
-//! A full copy over several connections: keys are spread over them as they come.
+//! A full copy in parts: keys are spread over several connections as they come.
 //!
 //! ```text
 //! queue of the snapshot --blocks of whole keys--> the part with the least to send --> frames
-//! the link:  $PARTS:n, signs of life, and when all keys are sent: $EOF:mark, what is no key, mark
+//! the link:  $PARTS:n, signs of life, and when all keys are sent: $EOF:mark, all but keys, mark
 //! ```
 //!
-//! A part is a snapshot of its own, without a checksum: its frames have some. While the parts are
-//! slower than the snapshot their frames are compressed, where that pays.
+//! A part is a snapshot of its own, without a checksum: its frames have one each. While the
+//! connections are slower than the snapshot the frames are compressed, where that pays.
 //!
 //! Invariants
 //! 1. A block begins with its database, and holds whole keys, or is followed in the same part by
-//!    the rest of its last one.
+//!    the rest of its last key.
 //! 2. What waits for one replica is bounded as in `sink`.
 //!
 //! Tests: compat/replication, `several_connections` and those after it.
@@ -40,16 +40,16 @@ use crate::process::files::saving::{self, Unsaved};
 use crate::replication::moment::Moment;
 use crate::shared::Shared;
 
-/// So much is gathered before it is sent.
+/// The size at which a block is sent.
 const BLOCK_BYTES: usize = 128 << 10;
-/// From here on it is the connection that is waited for.
+/// With more bytes waiting than this, the connection is the bottleneck.
 const WAITING_BYTES: usize = 512 << 10;
-/// After a block that got no smaller so many are sent as they are.
+/// After a block that compression did not shrink, this many are sent uncompressed.
 const PLAIN_BLOCKS: u32 = 16;
-/// How soon it is looked whether another part has room.
+/// How soon is checked whether another part has room.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Makes a copy for these, who have so many connections each, at least.
+/// Makes a copy for these, each with at least so many connections.
 pub(super) fn make(
     shared: &Arc<Shared>,
     recipients: &Arc<Recipients>,
@@ -83,7 +83,7 @@ pub(super) fn make(
     )
 }
 
-/// What is no key goes over the links, and ends the copy.
+/// Sends everything except keys over the links, and ends the copy.
 fn write_rest(
     shared: &Arc<Shared>,
     recipients: &Arc<Recipients>,
@@ -99,7 +99,7 @@ fn write_rest(
     Ok(bytes)
 }
 
-/// The parts of the same number of all recipients: they are sent the same.
+/// The parts with the same number of all recipients: they are sent the same bytes.
 struct Lane {
     frames: FrameWriter,
     writer: Writer,
@@ -108,7 +108,7 @@ struct Lane {
 }
 
 impl Lane {
-    /// What waits for the slowest of them.
+    /// The bytes that wait for the slowest of them.
     fn bytes(&self) -> usize {
         self.parts.iter().map(|part| part.queue.bytes()).max().unwrap_or(0)
     }
@@ -119,28 +119,28 @@ struct Spread<'s> {
     recipients: &'s Recipients,
     source: &'s Queue,
     lanes: Vec<Lane>,
-    /// What is gathered.
+    /// The block being filled.
     block: Vec<u8>,
     db: Option<DbIndex>,
-    /// Where the last block went.
+    /// The part that got the last block.
     last: usize,
-    /// There, too, the rest of its last key is to go.
+    /// The part that the rest of the last key has to go to.
     held: Option<usize>,
     is_inside: bool,
     compression: CopyCompression,
-    /// So many blocks are not tried.
+    /// How many blocks are still sent uncompressed.
     untried: u32,
     counts: Counts,
 }
 
-/// What the log tells.
+/// The counts for the log.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     frames: u64,
     compressed: u64,
 }
 
-/// They are gone, or it was called off.
+/// The error when the recipients are gone, or the copy was cancelled.
 fn broken() -> io::Error {
     io::ErrorKind::BrokenPipe.into()
 }
@@ -161,7 +161,7 @@ impl<'s> Spread<'s> {
             lane.put(shared, &head, false);
             lane
         };
-        // Those that one has more than another are sent no key.
+        // Surplus connections of one recipient get no keys.
         let most = parts.iter().map(Vec::len).max().unwrap_or(0);
         let mut lanes: Vec<Lane> = (0..most).map(lane).collect();
         lanes.drain(count.min(most)..).for_each(|lane| lane.end(shared));
@@ -181,7 +181,7 @@ impl<'s> Spread<'s> {
         }
     }
 
-    /// Takes all pieces and sends them; how many bytes they had.
+    /// Takes all pieces and sends them; returns their bytes.
     fn write_all(&mut self, taken: &dyn Fn(u64, bool) -> bool) -> Result<u64, Fault> {
         let failed = |error| Fault::Disk("send", PathBuf::from("a full copy"), error);
         let mut bytes = 0;
@@ -215,9 +215,9 @@ impl<'s> Spread<'s> {
         if self.block.len() < BLOCK_BYTES { Ok(()) } else { self.flush() }
     }
 
-    /// Sends what is gathered.
+    /// Sends the block.
     fn flush(&mut self) -> io::Result<()> {
-        // Of those that are alike the one whose turn it is.
+        // Among equal parts they take turns.
         let (lanes, turn) = (self.lanes.len(), self.last + 1);
         let in_turn = (turn..turn + lanes).map(|at| at % lanes);
         let emptiest = in_turn.min_by_key(|at| self.lanes[*at].bytes());
@@ -243,7 +243,7 @@ impl<'s> Spread<'s> {
         Ok(())
     }
 
-    /// Whether the next frame of this part is to be compressed, if it gets smaller.
+    /// Whether to try compressing the next frame of this part.
     fn tries(&mut self, at: usize) -> bool {
         match self.compression {
             CopyCompression::Yes => true,
@@ -267,7 +267,7 @@ impl<'s> Spread<'s> {
             self.look_after()?;
             let emptiest = self.lanes.iter().min_by_key(|lane| lane.bytes());
             let lane = of.map_or(emptiest, |at| self.lanes.get(at)).ok_or_else(broken)?;
-            // Nobody takes from the others.
+            // Nothing is taken from the queues of the others.
             let present = lane.parts.iter().filter(|part| !part.queue.is_over());
             let fullest = present.max_by_key(|part| part.queue.bytes());
             if fullest.is_none_or(|part| part.queue.wait_for_room(LOOK)) {
@@ -290,7 +290,7 @@ impl<'s> Spread<'s> {
         }
     }
 
-    /// Who has lost a connection gets no copy, and who is gone needs none of its connections.
+    /// Drops a recipient that has lost a connection, and the connections of one that is gone.
     fn look_after(&self) -> io::Result<()> {
         for recipient in &self.recipients.list {
             let is_gone = |replica: &Replica| replica.phase() == Phase::Gone;

@@ -1,4 +1,4 @@
-//! The connection to the primary as a client: what CLIENT LIST shows, and CLIENT KILL ends.
+//! The link as a client: what CLIENT LIST shows of it, and CLIENT KILL ends.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +11,7 @@ use super::socket::End;
 use crate::clients::filter::{ClientFilter, ClientKind, Traits};
 use crate::shared::Shared;
 
-/// What is known of it.
+/// What is known of the link's connection.
 pub(super) struct LinkClient {
     id: u64,
     peer: String,
@@ -20,7 +20,7 @@ pub(super) struct LinkClient {
 }
 
 impl LinkClient {
-    /// One that has just connected.
+    /// A connection that has just been established.
     pub(super) fn new(shared: &Shared, end: &dyn End) -> LinkClient {
         let (peer, local) = end.addresses();
         LinkClient { id: shared.next_client_id(), peer, local, since_us: monotonic_us() }
@@ -28,7 +28,7 @@ impl LinkClient {
 
     fn is_meant(&self, wanted: &Traits) -> bool {
         let Traits { ids, kind, address, local_address, .. } = wanted;
-        // What else may be asked for it does not have.
+        // It has none of the other properties that may be asked for.
         let Traits { user, name, flags, lib_name, lib_version, db, capabilities, ip, .. } = wanted;
         let others = [user, name, flags, lib_name, lib_version, capabilities, ip];
         let is = |wanted: &Option<Vec<u8>>, found: &str| {
@@ -43,7 +43,7 @@ impl LinkClient {
     }
 }
 
-/// Its number and its line, if the filter means it.
+/// Its number and its line, if the filter selects it.
 pub fn line(shared: &Shared, filter: &ClientFilter) -> Option<(u64, String)> {
     let following = &shared.replication.following;
     let state = following.state();
@@ -62,7 +62,7 @@ pub fn line(shared: &Shared, filter: &ClientFilter) -> Option<(u64, String)> {
     Some((session.id, line.replacen(" flags=N ", " flags=M ", 1)))
 }
 
-/// Ends it, if the filter means it: it comes back. Its number.
+/// Ends it, if the filter selects it; it will connect again. Returns its number.
 pub fn kill(shared: &Shared, filter: &ClientFilter) -> Option<u64> {
     let (id, _) = line(shared, filter)?;
     if let Some(end) = &shared.replication.following.state().end {

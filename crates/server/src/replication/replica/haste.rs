@@ -1,13 +1,13 @@
-//! A replica is told to follow another server or none, and a script stands in the way: one of a
+//! Haste: a replica is told to follow another server or none, and a script is in the way, of a
 //! client that reads for ever, or one that the primary has sent. The change of the role wins.
 //!
 //! ```text
-//! the link is interrupted -- PATIENCE --> scripts that run for longer are ended, whatever they
-//!                            |            have changed: that stays
-//!                            '- LAST ---> steps that still wait for something are left out
+//! the link is interrupted -- PATIENCE --> scripts that run for longer are ended; what they have
+//!                            |            changed stays
+//!                            '- LAST ---> steps that still wait for something are skipped
 //! ```
 //!
-//! What was left out, or cut, is in no history: the data gets a new one, or is copied anew.
+//! Skipped or shortened steps are in no history: the data gets a new one, or is copied anew.
 //!
 //! Tests: `tests/replicas.rs`.
 
@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 use super::relock;
 use crate::shared::Shared;
 
-/// So long everybody may go on.
+/// How long scripts and steps may go on.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// After so long what waits is left out.
+/// After this time waiting steps are skipped.
 const LAST: Duration = Duration::from_secs(5);
-/// How often it is looked then.
+/// How often is checked after that.
 const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
@@ -32,7 +32,7 @@ struct End {
     told: Condvar,
 }
 
-/// Ends what stands in the way while it lives. `changing` is held meanwhile.
+/// Ends what is in the way, while it lives. `changing` is held meanwhile.
 pub(super) struct Haste {
     shared: Arc<Shared>,
     end: Arc<End>,
@@ -40,7 +40,7 @@ pub(super) struct Haste {
 }
 
 impl Haste {
-    /// From now on; `None`: the system has no thread, and all wait as long as it takes.
+    /// Begins; `None`: the system has no thread, and everything may take its time.
     pub fn begin(shared: &Arc<Shared>) -> Option<Haste> {
         let end = Arc::<End>::default();
         let (of_thread, its_end) = (Arc::clone(shared), Arc::clone(&end));
@@ -58,7 +58,7 @@ impl Drop for Haste {
         *relock(&self.end.has_come) = true;
         self.end.told.notify_all();
         if let Some(thread) = self.thread.take() {
-            // One that panicked has said so.
+            // A panic was logged already.
             let _ended = thread.join();
         }
         let following = &self.shared.replication.following;
@@ -67,10 +67,10 @@ impl Drop for Haste {
     }
 }
 
-/// Does what a script may keep from being done, until there is none any more.
+/// Repeats something that a script may prevent, until it is done.
 ///
 /// # Errors
-/// It was something else.
+/// It has failed for another reason.
 pub(super) fn insist<R>(
     shared: &Shared,
     mut work: impl FnMut() -> Result<R, String>,

@@ -1,4 +1,4 @@
-//! The thread that follows the primary.
+//! The link: the thread that follows the primary.
 //!
 //! ```text
 //! connect --> Handshake --> full copy, or go on --> read, cut, apply, append, acknowledge
@@ -26,15 +26,15 @@ use super::{LinkPhase, relock, set_phase};
 use crate::shared::Shared;
 use crate::tls;
 
-/// More is not applied at once: who waits for `applying` waits for this.
+/// The most bytes applied at once: threads that want `applying` wait for these.
 const BATCH_BYTES: usize = 256 << 10;
-/// Why a link ends for `propagation-error-behavior`.
+/// The log's reason when a link ends for `propagation-error-behavior`.
 const STOPPED: &str = "a command has failed, and propagation-error-behavior is not ignore: \
                        REPLICAOF begins anew, with a full copy";
-/// For so much there is room before anything is read.
+/// The least free room in the buffer before a read.
 const LEAST_ROOM_BYTES: usize = 256 << 10;
 
-/// The life of the link with this number.
+/// The main loop of the link with this number.
 pub fn run(shared: &Arc<Shared>, number: u64) {
     let following = &shared.replication.following;
     let mut link = Link::new(shared, number);
@@ -67,8 +67,8 @@ pub fn run(shared: &Arc<Shared>, number: u64) {
     }
 }
 
-/// After a panic nobody knows what of the last steps was done: all is copied anew. Where another
-/// link is in force, or none, the history is not this one's to forget.
+/// After a panic it is unknown which of the last steps were applied: all data is to be copied anew.
+/// If this link is not in force any more, the history is not its own to drop.
 fn forget_history(shared: &Shared, number: u64) {
     let following = &shared.replication.following;
     let _between_steps = relock(&following.applying);
@@ -83,22 +83,22 @@ struct Link<'l> {
     applier: Applier,
     cutter: Cutter,
     on_disk: OnDisk,
-    /// Since when this link follows the stream, and from which position.
+    /// When this link began to follow the stream, and at which position.
     began: Option<(Instant, u64)>,
-    /// The last full copy has failed in parts: the next one is taken over the link alone.
+    /// The last full copy has failed in parts: the next one comes over the link alone.
     is_plain: bool,
 }
 
-/// How far the stream is in this server's own append-only file.
+/// Which part of the stream is durable in this server's own append-only file.
 #[derive(Default)]
 struct OnDisk {
-    /// The last step of this thread, and the position of the stream after it.
+    /// Steps of this thread, each with the position of the stream after it.
     notes: VecDeque<(Stamp, u64)>,
     position: u64,
 }
 
 impl OnDisk {
-    /// After so many notes the last one is moved on.
+    /// With this many notes, the last one is moved forward instead of adding one.
     const MOST: usize = 4096;
 
     fn note(&mut self, step: Stamp, position: u64) {
@@ -108,7 +108,7 @@ impl OnDisk {
         self.notes.push_back((step, position));
     }
 
-    /// All before this position is there.
+    /// The position before which everything is durable.
     fn position(&mut self, journal: &Journal) -> u64 {
         while let Some((step, position)) = self.notes.front().copied()
             && journal.is_durable(step)
@@ -128,8 +128,8 @@ impl<'l> Link<'l> {
         Link { shared, number, applier, cutter, on_disk, began: None, is_plain: false }
     }
 
-    /// Whether the link that has ended had worked: it brought something, or was there for a while.
-    /// Where links end as soon as they begin, trying at once would be a loop.
+    /// Whether the ended link had worked: it brought something, or lasted for a while. Links that
+    /// end at once must not be retried at once.
     fn had_worked(&mut self) -> bool {
         let replication = &self.shared.replication;
         let settings = self.shared.engine.settings.current();
@@ -166,7 +166,7 @@ impl<'l> Link<'l> {
             Answer::Later(why) | Answer::Refused(why) => return Err(why),
             Answer::IsPrimary if had_asked => {
                 drop(socket);
-                // It is asked nothing but PSYNC this time.
+                // This time it is asked for nothing but PSYNC.
                 return self.follow(primary);
             }
             Answer::IsPrimary => return Err("it is a primary itself".into()),
@@ -179,7 +179,7 @@ impl<'l> Link<'l> {
                 set_phase(shared, number, LinkPhase::Sync);
                 tracing::info!(%id, position, "Full resync from primary: a full copy begins");
                 let copy = FullCopy { shared, number, id, position, failure: Mutex::default() };
-                // Where parts fail the next copy comes over the link alone.
+                // If parts fail the next copy comes over the link alone.
                 self.is_plain = !parts.is_empty();
                 let db = copy.take(&mut socket, parts)?;
                 self.is_plain = false;
@@ -195,22 +195,23 @@ impl<'l> Link<'l> {
         self.stream(&mut socket)
     }
 
-    /// What the answer means for a FAILOVER, if one waits for it. `had_asked`: an earlier link had
-    /// asked, and its answer was lost.
+    /// Tells a FAILOVER what the answer means, if one waits for it. `had_asked`: an earlier link
+    /// had asked, and its answer was lost.
     fn tell_failover(&self, answer: &Answer, had_asked: bool) {
         let takes_over = match answer {
             Answer::Continue(_) | Answer::FullCopy(..) => true,
-            // It has done what the earlier link asked for: to go on as a primary would make two.
+            // It has done what the earlier link asked for: going on as a primary would make two of
+            // them.
             Answer::IsPrimary => had_asked,
-            // Whether it has taken over is still to be heard.
+            // Whether it has taken over is still unknown.
             Answer::Later(_) if had_asked => return,
             Answer::Later(_) | Answer::Refused(_) => false,
         };
         self.shared.replication.failover.answered(takes_over);
     }
 
-    /// The primary goes on where this server is, and this is its history; false: another link is in
-    /// force, or none, and the history is that one's.
+    /// Goes on at this server's position: the primary's history is this one. False: the link is not
+    /// in force any more, and the history is another's.
     fn go_on(&self, id: ReplicationId) -> bool {
         let replication = &self.shared.replication;
         let _between_steps = relock(&replication.following.applying);
@@ -226,7 +227,7 @@ impl<'l> Link<'l> {
         true
     }
 
-    /// What the primary answers, and connections that it has asked for before that.
+    /// The primary's answer to the handshake, and the extra connections that it asked for before.
     fn greet(
         &self,
         socket: &mut Socket,
@@ -282,7 +283,7 @@ impl<'l> Link<'l> {
     fn stream(&mut self, socket: &mut Socket) -> Result<(), String> {
         let following = &self.shared.replication.following;
         let mut acked = socket.now();
-        // The first word makes the primary send the stream.
+        // The first acknowledgement makes the primary send the stream.
         self.acknowledge(socket)?;
         let early = socket.take_input();
         for piece in early.chunks(BATCH_BYTES) {
@@ -312,7 +313,7 @@ impl<'l> Link<'l> {
         }
     }
 
-    /// Applies what is whole of what has come; false: another link is in force.
+    /// Applies the complete steps that have come; false: the link is not in force any more.
     fn apply(&mut self) -> Result<bool, String> {
         let replication = &self.shared.replication;
         let cut = self.cutter.cut();
@@ -323,7 +324,7 @@ impl<'l> Link<'l> {
             }
             self.applier.apply(&mut self.cutter);
             if replication.following.is_cut_short() {
-                // Nobody knows how much of it was done: the next link copies all.
+                // How much of it was applied is unknown: the next link copies everything.
                 replication.stream.stop_keeping();
                 return match replication.following.must_stop() {
                     true => Err(STOPPED.into()),
@@ -341,10 +342,10 @@ impl<'l> Link<'l> {
         self.check_rest().map(|()| true)
     }
 
-    /// Half a step is kept in memory, so it may not grow for ever: a MULTI without its EXEC.
+    /// Limits the memory of an incomplete step, such as a MULTI without its EXEC.
     ///
     /// # Errors
-    /// It is too long. To ask for it again would bring the same: all is to be copied.
+    /// It is too long. Asking for it again would bring the same, so all data is to be copied.
     fn check_rest(&self) -> Result<(), String> {
         let settings = self.shared.engine.settings.current();
         let most = settings.client_query_buffer_limit.max(settings.proto_max_bulk_len);

@@ -1,4 +1,4 @@
-//! This server as a replica: whom it follows, and how it begins and ends to.
+//! This server as a replica: which server it follows, and how it begins and ends to.
 //!
 //! ```text
 //! REPLICAOF host port   writes refused --> the stream's end is known --> a thread follows (link)
@@ -7,14 +7,14 @@
 //! ```
 //!
 //! Invariants
-//! 1. The role changes under `changing`, and under `applying`: between two batches of steps.
-//! 2. A link whose number is not in force any more does nothing to data and stream: it looks after
+//! 1. The role changes with `changing` and `applying` held: between two batches of steps.
+//! 2. A link whose number is not in force any more does nothing to data and stream: it checks after
 //!    it has taken `applying`.
-//! 3. Whoever changes the role of a replica waits for no script for ever: `haste`.
-//! 4. While this is a replica nothing expires or is evicted by itself: the primary says it.
+//! 3. A change of a replica's role does not wait for a script for ever: `haste`.
+//! 4. On a replica nothing expires or is evicted by itself: the primary's stream says so.
 //!
-//! Not here: what is said to a primary (`pantala_replication::link`). Tests: compat/replication,
-//! `replication/simulator`.
+//! Not here: the protocol with the primary (`pantala_replication::link`). Tests:
+//! compat/replication, `replication/simulator`.
 
 mod apply;
 mod client;
@@ -47,40 +47,40 @@ use crate::workers::inbox::Message;
 pub use client::{kill, line};
 pub use told::{Told, told};
 
-/// A primary's address, as it was given.
+/// A primary's address, as it was configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Primary {
-    /// Name or number.
+    /// Host name or IP address.
     pub host: String,
     /// Its port.
     pub port: u16,
 }
 
-/// How far the link is.
+/// The phase of the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LinkPhase {
-    /// It is to connect.
+    /// It is about to connect.
     #[default]
     Connect,
     /// It connects.
     Connecting,
-    /// It says who it is.
+    /// The handshake is under way.
     Handshake,
-    /// The snapshot comes.
+    /// The snapshot is being received.
     Sync,
-    /// The stream is followed.
+    /// The stream is being followed.
     Connected,
 }
 
 impl Primary {
-    /// As the setting names it.
+    /// The value of the setting `replicaof`.
     fn setting(&self) -> String {
         format!("{} {}", self.host, self.port)
     }
 }
 
 impl LinkPhase {
-    /// As ROLE says it.
+    /// The word in ROLE.
     pub fn word(self) -> &'static str {
         match self {
             LinkPhase::Connect => "connect",
@@ -95,33 +95,34 @@ impl LinkPhase {
 /// This server's side as a replica: the link in force, and the locks under which the role changes.
 #[derive(Default)]
 pub struct Following {
-    /// Held by whoever changes the role.
+    /// Held while the role changes.
     changing: Mutex<()>,
-    /// Held while steps are applied, or the data is replaced: who takes it finds data and stream at
-    /// one moment.
+    /// Held while steps are applied or the data is replaced: with it held, data and stream are at
+    /// one position.
     pub applying: Mutex<()>,
-    /// The link in force.
+    /// The number of the link in force.
     number: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
     is_replica: AtomicBool,
     is_connected: AtomicBool,
-    /// The database that the stream has selected.
+    /// The database selected in the stream.
     db: AtomicU32,
-    /// When something came last (monotonic, microseconds).
+    /// When bytes came last (monotonic, microseconds).
     heard_us: AtomicU64,
-    /// Since when there is no link, likewise; 0: there was none.
+    /// Since when there is no link (monotonic, microseconds); 0: there was none yet.
     down_us: AtomicU64,
-    /// Steps were left out or cut: the server stops, or changes its role in haste, or one failed.
+    /// Steps were skipped or shortened: the server stops, changes its role in haste, or one has
+    /// failed.
     is_cut_short: AtomicBool,
     /// A step has failed, and the link is to end for that.
     must_stop: AtomicBool,
-    /// The role changes, and scripts that stand in the way are ended.
+    /// The role changes, and scripts in the way are ended.
     hastens: AtomicBool,
-    /// It still can not: steps that wait are left out.
+    /// It still cannot change: waiting steps are skipped.
     gives_up: AtomicBool,
     copying: Copying,
-    /// How primaries are reached in tests.
+    /// How primaries are reached, in tests.
     network: OnceLock<Arc<dyn Network>>,
 }
 
@@ -136,10 +137,10 @@ struct State {
     lacks_link: bool,
 }
 
-/// How far the snapshot is.
+/// The progress of the snapshot.
 #[derive(Default)]
 struct Copying {
-    /// Its bytes; 0: not known.
+    /// Its bytes; 0: unknown.
     total: AtomicU64,
     bytes: AtomicU64,
 }
@@ -153,7 +154,7 @@ impl Following {
         relock(&self.state)
     }
 
-    /// Steps are not applied, or not whole: nobody knows where the data is.
+    /// Notes that steps are skipped or shortened: the data is at no position of the stream.
     fn cut_short(&self) {
         self.is_cut_short.store(true, Ordering::Release);
     }
@@ -170,18 +171,18 @@ impl Following {
         self.gives_up.load(Ordering::Acquire)
     }
 
-    /// A step has failed; whether the link is to end for that.
+    /// Notes a failed step; `stops`: the link is to end for that.
     fn step_failed(&self, stops: bool) {
         if stops {
             self.must_stop.store(true, Ordering::Release);
         }
-        // In haste its script may be one that was ended.
+        // In haste its script may have been ended.
         if stops || self.hastens.load(Ordering::Acquire) {
             self.cut_short();
         }
     }
 
-    /// Whether the link of this number has ended for good. REPLICAOF begins another one.
+    /// Whether the link with this number has ended for good, until REPLICAOF begins another one.
     fn stands_still(&self, number: u64) -> bool {
         let mut state = self.state();
         let stands_still = self.must_stop() && self.is_in_force(number);
@@ -189,7 +190,7 @@ impl Following {
         stands_still
     }
 
-    /// What was left out belongs to a link that is no more. With `applying` held.
+    /// Forgets that steps were skipped: that concerns a link that is gone. With `applying` held.
     fn begin_anew(&self) {
         self.is_cut_short.store(false, Ordering::Release);
         self.must_stop.store(false, Ordering::Release);
@@ -201,33 +202,33 @@ impl Following {
         self.is_replica.load(Ordering::Acquire)
     }
 
-    /// Whether it follows its primary's stream.
+    /// Whether it follows its primary's stream at present.
     pub fn is_connected(&self) -> bool {
         self.is_connected.load(Ordering::Acquire)
     }
 
-    /// The database that the stream has selected.
+    /// The database selected in the stream.
     pub fn stream_db(&self) -> u32 {
         self.db.load(Ordering::Acquire)
     }
 
-    /// Whom it follows.
+    /// The server that it follows.
     pub fn primary(&self) -> Option<Primary> {
         self.state().primary.clone()
     }
 
-    /// Whether it follows this one, or tries to.
+    /// Whether it follows this server, or tries to.
     pub fn follows(&self, primary: &Primary) -> bool {
         let state = self.state();
         state.primary.as_ref() == Some(primary) && !state.lacks_link
     }
 
-    /// Whether the link of this number is the one in force.
+    /// Whether the link with this number is in force.
     fn is_in_force(&self, number: u64) -> bool {
         self.number.load(Ordering::Acquire) == number
     }
 
-    /// The link in force is so no more: it ends as soon as it can. The number of the next one.
+    /// Puts the link out of force: it ends as soon as it can. Returns the number of the next one.
     fn interrupt(&self) -> u64 {
         let number = self.number.fetch_add(1, Ordering::AcqRel) + 1;
         let state = self.state();
@@ -245,12 +246,12 @@ impl Following {
         self.network.get().map_or_else(|| tcp() as Arc<dyn Network>, Arc::clone)
     }
 
-    /// Now, as it passes for links.
+    /// The current time, as links see it.
     pub fn now(&self) -> Instant {
         self.network.get().map_or_else(Instant::now, |network| network.now())
     }
 
-    /// The link of this number has this socket now; whether it is in force.
+    /// Notes the socket of the link with this number; whether that link is in force.
     fn set_socket(&self, shared: &Shared, number: u64, end: Option<Box<dyn End>>) -> bool {
         let mut state = self.state();
         let is_in_force = self.is_in_force(number);
@@ -261,20 +262,20 @@ impl Following {
         is_in_force
     }
 
-    /// Waits so long, or until the link of this number is no more in force.
+    /// Waits for `most`, or until the link with this number is not in force any more.
     fn rest(&self, number: u64, most: Duration) {
         let is_in_force = |_: &mut State| self.is_in_force(number);
         let waited = self.changed.wait_timeout_while(self.state(), most, is_in_force);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Primaries are reached by this network.
+    /// Sets the network by which primaries are reached, in tests.
     #[cfg(test)]
     pub fn simulate(&self, network: Arc<dyn Network>) {
         assert!(self.network.set(network).is_ok(), "before the first link");
     }
 
-    /// The link's thread, for whoever waits for it.
+    /// Takes the handle of the link's thread, to wait for it.
     #[cfg(test)]
     pub fn take_thread(&self) -> Option<JoinHandle<()>> {
         self.state().thread.take()
@@ -285,7 +286,7 @@ impl Following {
     }
 }
 
-/// The link of this number is so far.
+/// Sets the phase of the link with this number.
 fn set_phase(shared: &Shared, number: u64, phase: LinkPhase) {
     let following = &shared.replication.following;
     let mut state = following.state();
@@ -302,13 +303,15 @@ fn set_phase(shared: &Shared, number: u64, phase: LinkPhase) {
     apply_states(shared, &shared.engine.settings.current());
 }
 
-/// The states of a replica, by the settings and the link. With the state locked, or the role fixed.
+/// Sets the states of a replica, by the settings and the link. With the state locked, or the role
+/// fixed.
 fn apply_states(shared: &Shared, settings: &Settings) {
     let following = &shared.replication.following;
     let lasting = &shared.engine.condition.lasting;
     let is_replica = following.is_replica();
     let is_stale = !settings.replica_serve_stale_data && !following.is_connected();
-    // While the role is handed over all writes wait: nobody is refused who may go on in the end.
+    // While the role is handed over all writes wait; a client that may go on in the end is not
+    // refused.
     let is_read_only = settings.replica_read_only && !shared.replication.failover.is_under_way();
     shared.engine.condition.redirection.set(match is_replica {
         false => Target::Here,
@@ -327,13 +330,13 @@ fn apply_states(shared: &Shared, settings: &Settings) {
     }
 }
 
-/// CONFIG SET has changed something.
+/// Applies changed settings.
 pub fn settings_changed(shared: &Shared, now: &Settings) {
     let _state = shared.replication.following.state();
     apply_states(shared, now);
 }
 
-/// Follows this primary from now on; false: it does so already. Only on a thread that may wait,
+/// Follows this primary from now on; false if it does so already. Only on a thread that may wait,
 /// outside the gate.
 ///
 /// # Errors
@@ -360,13 +363,13 @@ pub fn hand_over(shared: &Arc<Shared>, primary: &Primary, wait: &dyn Fn()) -> Re
     follow_now(shared, primary, wait)
 }
 
-/// With `changing` held.
+/// Follows this primary. With `changing` held.
 fn follow_now(shared: &Arc<Shared>, primary: &Primary, wait: &dyn Fn()) -> Result<(), String> {
     let following = &shared.replication.following;
     let number = following.interrupt();
     let haste = following.is_replica().then(|| Haste::begin(shared)).flatten();
     let _between_steps = relock(&following.applying);
-    // The next link applies its steps in peace.
+    // The next link applies its steps without haste.
     drop(haste);
     following.begin_anew();
     become_replica(shared, primary, wait).inspect_err(|_| follow_anew(shared))?;
@@ -374,7 +377,7 @@ fn follow_now(shared: &Arc<Shared>, primary: &Primary, wait: &dyn Fn()) -> Resul
     start_link(shared, number)
 }
 
-/// Of this one, without a link yet.
+/// Makes this server a replica of this primary, without a link yet.
 fn become_replica(shared: &Shared, primary: &Primary, wait: &dyn Fn()) -> Result<(), String> {
     let following = &shared.replication.following;
     set_setting(shared, &primary.setting())?;
@@ -388,7 +391,7 @@ fn become_replica(shared: &Shared, primary: &Primary, wait: &dyn Fn()) -> Result
     Ok(())
 }
 
-/// There is no link yet.
+/// Resets the phase: there is no link yet.
 fn begin_phases(shared: &Shared, state: &mut State) {
     let following = &shared.replication.following;
     state.phase = LinkPhase::Connect;
@@ -397,13 +400,13 @@ fn begin_phases(shared: &Shared, state: &mut State) {
     apply_states(shared, &shared.engine.settings.current());
 }
 
-/// The role could not be changed, and the link was interrupted for that: who follows goes on to
-/// follow whom it did.
+/// Goes on to follow the previous primary: the role could not be changed, and the link was
+/// interrupted for that.
 fn follow_anew(shared: &Shared) {
     let following = &shared.replication.following;
     let setting = following.primary().map(|primary| primary.setting()).unwrap_or_default();
     let mut begun = set_setting(shared, &setting);
-    // Without this the server stops.
+    // Otherwise the server stops.
     if let Some(shared) = shared.arc().filter(|_| following.is_replica()) {
         begin_phases(&shared, &mut following.state());
         begun = begun.and(start_link(&shared, following.interrupt()));
@@ -413,13 +416,13 @@ fn follow_anew(shared: &Shared) {
     }
 }
 
-/// What CONFIG GET and CONFIG REWRITE say from now on.
+/// Sets what CONFIG GET and CONFIG REWRITE show.
 fn set_setting(shared: &Shared, text: &str) -> Result<(), String> {
     let changed = shared.engine.settings.change(|now| now.clone().with("replicaof", text));
     changed.map(drop).map_err(|refused| refused.to_string())
 }
 
-/// No client changes anything any more, and all that was changed is in the stream.
+/// Ends writing by clients, and waits until all changes are in the stream.
 fn end_as_primary(shared: &Shared) -> Result<(), String> {
     let (engine, following) = (&shared.engine, &shared.replication.following);
     following.is_replica.store(true, Ordering::Release);
@@ -435,7 +438,7 @@ fn end_as_primary(shared: &Shared) -> Result<(), String> {
     if shared.appending.is_fed() {
         journaling::stop_feeding(shared);
     }
-    // A replica needs no replicas to be written to.
+    // A replica may be written to without replicas of its own.
     primary::count_good(shared);
     shared.workers.post_all(|| Message::RoleChanged);
     Ok(())
@@ -449,14 +452,14 @@ fn start_link(shared: &Arc<Shared>, number: u64) -> Result<(), String> {
     };
     let spawned = Builder::new().name("replica-link".into()).spawn(life);
     let mut state = shared.replication.following.state();
-    // Who asks again to follow the same one is not told that this does so already.
+    // A second request to follow the same server is then not told that this is the case already.
     state.lacks_link = spawned.is_err();
-    // The one before ends by itself.
+    // The thread of the link before ends by itself.
     state.thread = Some(spawned.map_err(|error| format!("cannot start a thread: {error}"))?);
     Ok(())
 }
 
-/// Follows nobody from now on: the data goes its own way. Only on a thread that may wait, outside
+/// Makes this server a primary, with a history of its own. Only on a thread that may wait, outside
 /// the gate.
 ///
 /// # Errors
@@ -475,7 +478,7 @@ pub fn promote(shared: &Shared) -> Result<(), String> {
     let prepared = prepare_as_primary(shared);
     drop(haste);
     prepared.inspect_err(|_| follow_anew(shared))?;
-    // One that is sent some of the new history under the old one's name can go on nowhere.
+    // A replica that is sent some of the new history under the old one's id could go on nowhere.
     drop_replicas(shared);
     let id = {
         let mut state = following.state();
@@ -483,54 +486,54 @@ pub fn promote(shared: &Shared) -> Result<(), String> {
         (state.primary, state.end, state.client) = (None, None, None);
         following.is_connected.store(false, Ordering::Release);
         following.is_replica.store(false, Ordering::Release);
-        // Before writes are allowed: too few may follow for them.
+        // Before writes are allowed: there may be too few replicas for them.
         primary::count_good(shared);
         apply_states(shared, &shared.engine.settings.current());
         id
     };
     shared.engine.space.hide_expired(HideReason::Replica, false);
-    // Who has come meanwhile learns of it, too.
+    // Replicas that have come meanwhile learn of it, too.
     drop_replicas(shared);
     tracing::info!(%id, position = replication.stream.end(), "this server becomes a primary");
     Ok(())
 }
 
-/// What may fail, before anything has changed.
+/// Does what may fail, before anything has changed.
 fn prepare_as_primary(shared: &Shared) -> Result<(), String> {
     set_setting(shared, "")?;
-    // Before anybody writes: what is written is in the stream.
+    // Before any client writes, so that its writes are in the stream.
     if shared.replication.stream.history().is_kept {
         haste::insist(shared, || journaling::begin_to_feed(shared))?;
     }
     Ok(())
 }
 
-/// Whether this server is a replica, and whose data it has: both before the role changes, or both
-/// after it.
+/// The role of this server and the history of its data: both from before a change of the role, or
+/// both from after it.
 pub fn role_and_history(shared: &Shared) -> (bool, History) {
     let _state = shared.replication.following.state();
     (shared.replication.is_replica(), shared.replication.stream.history())
 }
 
-/// Closes the connections of all replicas: they come back, and learn of the new history.
+/// Closes the connections of all replicas: they connect again, and learn of the new history.
 fn drop_replicas(shared: &Shared) {
     for replica in shared.replication.replicas.all() {
         primary::close(shared, &replica);
     }
 }
 
-/// The server stops: the link ends.
+/// Ends the link: the server stops.
 pub fn end(shared: &Shared) {
     let following = &shared.replication.following;
     following.interrupt();
     let thread = following.state().thread.take();
     if let Some(thread) = thread {
-        // One that panicked has said so.
+        // A panic was logged already.
         let _ended = thread.join();
     }
 }
 
-/// Before there is a client: writes are refused if the settings name a primary.
+/// Before there are clients: has writes refused if the settings name a primary.
 pub fn prepare(shared: &Shared) {
     let settings = shared.engine.settings.current();
     if let Some(primary) = named(&settings.replicaof) {
@@ -538,13 +541,13 @@ pub fn prepare(shared: &Shared) {
         shared.replication.following.is_replica.store(true, Ordering::Release);
         shared.engine.space.hide_expired(HideReason::Replica, true);
         apply_states(shared, &settings);
-        // It was counted when nobody knew that this is a replica.
+        // It was counted before this server was known to be a replica.
         primary::count_good(shared);
     }
 }
 
-/// After the data was loaded from a file: a replica goes on where that was, and the replicas of a
-/// primary may come back. They hear of keys that had expired by then.
+/// After data was loaded from a file: a replica goes on at its position, and the replicas of a
+/// primary may come back. They are sent the removal of keys that had expired by then.
 ///
 /// # Errors
 /// A text for the operator.
@@ -556,7 +559,7 @@ pub fn resume(shared: &Shared) -> Result<(), String> {
     replication.following.db.store(place.db, Ordering::Release);
     tracing::info!(id = %place.id, position = place.position, "the data is of this history");
     if is_primary {
-        // Nobody has changed anything yet.
+        // Nothing was changed yet.
         journaling::begin_to_feed(shared)?;
         let (space, recorder) = (&shared.engine.space, shared.engine.journal.join());
         expired.keys.iter().for_each(|(db, name)| space.record_gone(*db, name, &recorder));
@@ -565,7 +568,7 @@ pub fn resume(shared: &Shared) -> Result<(), String> {
     Ok(())
 }
 
-/// Begins as the settings say, once all is loaded.
+/// Begins in the role of the settings, once all data is loaded.
 ///
 /// # Errors
 /// A text for the operator.
@@ -576,7 +579,7 @@ pub fn begin(shared: &Arc<Shared>) -> Result<(), String> {
     if begins { start_link(shared, following.interrupt()) } else { Ok(()) }
 }
 
-/// The primary that the setting names.
+/// The primary in a value of the setting `replicaof`.
 pub fn named(text: &str) -> Option<Primary> {
     let (host, port) = text.rsplit_once(' ')?;
     Some(Primary { host: host.to_owned(), port: port.parse().ok()? })

@@ -1,4 +1,4 @@
-//! The connection to the primary: plain or with TLS, with limits for everything that waits.
+//! The connection to the primary: plain or with TLS, with a time limit for everything that waits.
 
 use std::io::{self, Error, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
@@ -11,25 +11,25 @@ use pantala_tls::Connector;
 
 use super::Primary;
 
-/// How long a read waits at most before it is looked what else is due.
+/// The longest wait of a read before other work is checked.
 pub const TICK: Duration = Duration::from_secs(1);
-/// A connection that is not there by then will not be.
+/// The longest wait for a connection.
 const MOST_CONNECT: Duration = Duration::from_secs(5);
-/// How soon it is tried again.
+/// The pause before the next attempt to connect.
 const RETRY: Duration = Duration::from_secs(1);
-/// So much is read at once.
+/// The most bytes of one read.
 const READ_BYTES: usize = 64 << 10;
 
-/// What is read from and written to. A read waits for [`TICK`] at most.
+/// A byte stream to the primary. A read waits for [`TICK`] at most.
 pub trait Wire: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Wire for T {}
 
-/// A connection for whoever ends it, and what is told of it.
+/// A handle that ends a connection, and tells its addresses.
 pub trait End: Send {
-    /// Nothing comes any more, and nothing goes.
+    /// Ends both directions.
     fn shut(&self);
-    /// The other server's address and this one's.
+    /// The address of the other server, and this one's.
     fn addresses(&self) -> (String, String);
 }
 
@@ -47,9 +47,9 @@ impl End for TcpStream {
     }
 }
 
-/// How primaries are reached, and the time that passes meanwhile: in tests both are simulated.
+/// How primaries are reached, and the time that passes meanwhile: tests simulate both.
 pub trait Network: Send + Sync {
-    /// Connects. Without an answer for so long it is given up.
+    /// Connects; gives up without an answer for `silence`.
     ///
     /// # Errors
     /// There is no connection.
@@ -60,19 +60,19 @@ pub trait Network: Send + Sync {
         tls: Option<&Connector>,
     ) -> io::Result<(Box<dyn Wire>, Box<dyn End>)>;
 
-    /// Now.
+    /// The current time.
     fn now(&self) -> Instant;
 
-    /// Over so many connections beside the link a full copy may come; less than two: over none.
+    /// The most connections beside the link for a full copy; fewer than two: none are used.
     fn most_connections(&self) -> usize {
         link::MOST_CONNECTIONS
     }
 
-    /// How soon it is tried again after a connection has ended.
+    /// The pause before the next attempt after a connection has ended.
     fn retry(&self) -> Duration;
 }
 
-/// The one there is.
+/// The real network.
 #[derive(Default)]
 pub struct Tcp {
     /// The local address of its connections; empty: any.
@@ -80,7 +80,8 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// From the address it is to come from, where that is possible; else from any, as in Valkey.
+    /// Connects from the configured address where that is possible, otherwise from any, as Valkey
+    /// does.
     fn connect_to(&self, to: &SocketAddr, most: Duration) -> io::Result<TcpStream> {
         if self.source.is_empty() {
             return TcpStream::connect_timeout(to, most);
@@ -136,18 +137,18 @@ impl Network for Tcp {
 pub struct Socket {
     network: Arc<dyn Network>,
     wire: Box<dyn Wire>,
-    /// What was read and not used.
+    /// Bytes read and not used.
     input: Vec<u8>,
-    /// For each read.
+    /// The buffer of reads.
     buffer: Vec<u8>,
     heard: Instant,
-    /// So long nothing may come.
+    /// The longest time for which nothing may come.
     silence: Duration,
 }
 
 impl Socket {
-    /// Connects; the connection comes too, for whoever ends it. Without an answer for so long it is
-    /// given up.
+    /// Connects; also returns the handle that ends the connection. Gives up without an answer for
+    /// `silence`.
     ///
     /// # Errors
     /// There is no connection.
@@ -162,12 +163,12 @@ impl Socket {
         Ok((Socket { network, wire, input, buffer, heard, silence }, end))
     }
 
-    /// Now.
+    /// The current time.
     pub fn now(&self) -> Instant {
         self.network.now()
     }
 
-    /// Sends all of it.
+    /// Sends all bytes.
     ///
     /// # Errors
     /// The connection has ended, or takes nothing.
@@ -209,17 +210,17 @@ impl Socket {
         }
     }
 
-    /// What was read and not used.
+    /// Bytes read and not used.
     pub fn input(&self) -> &[u8] {
         &self.input
     }
 
-    /// So many bytes of it were used.
+    /// Drops this many of them, which were used.
     pub fn use_up(&mut self, bytes: usize) {
         self.input.drain(..bytes);
     }
 
-    /// All of it.
+    /// Takes all of them.
     pub fn take_input(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.input)
     }

@@ -1,4 +1,4 @@
-//! What INFO and ROLE tell of a replica.
+//! What INFO and ROLE report of a replica.
 
 use std::sync::atomic::Ordering;
 
@@ -10,21 +10,22 @@ use crate::shared::Shared;
 /// The figures of a replica's link, for INFO and ROLE.
 #[derive(Clone, Debug)]
 pub struct Told {
-    /// Whom it follows.
+    /// The server that it follows.
     pub primary: Primary,
-    /// How far the link is.
+    /// The phase of the link.
     pub phase: LinkPhase,
-    /// Seconds since the primary was heard of; -1 without a link.
+    /// Seconds since bytes came from the primary; -1 without a link.
     pub heard_s: i64,
     /// Seconds without a link; -1 before the first one.
     pub down_s: i64,
-    /// All before this position was applied.
+    /// Everything before this position was applied.
     pub position: u64,
-    /// The bytes of the snapshot that comes: all, if that is known, and those that are here.
+    /// The bytes of the snapshot that is being received: the total, if known, and those that are
+    /// here.
     pub copy: Option<(u64, u64)>,
 }
 
-/// What there is to be told, if this is a replica.
+/// The figures, if this is a replica.
 pub fn told(shared: &Shared) -> Option<Told> {
     let following = &shared.replication.following;
     let state = following.state();

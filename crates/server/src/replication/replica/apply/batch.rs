@@ -1,4 +1,4 @@
-//! Steps of the stream that are applied together, and what each is for its neighbours.
+//! A batch: steps of the stream that are applied together, with what is known of each.
 //!
 //! Tests: those of `apply`.
 
@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::shared::Shared;
 
-/// Commands that may be about more than their key, or are to be alone.
+/// Flags of commands that may touch more than their key, or have to run alone.
 const NOT_SPREAD: Flags = Flags::WHOLE
     .and(Flags::OUTSIDE)
     .and(Flags::OPERATOR)
@@ -20,7 +20,7 @@ const NOT_SPREAD: Flags = Flags::WHOLE
     .and(Flags::ADMIN)
     .and(Flags::MAY_REPLICATE);
 
-/// Commands that no group holds up.
+/// Flags of commands that run in no group, because they may take long.
 const NOT_GROUPED: Flags = Flags::LANE.and(Flags::BLOCKING);
 
 /// A command's arguments.
@@ -28,45 +28,45 @@ pub type Args<'c> = SmallVec<[&'c [u8]; 8]>;
 
 /// Steps of the stream that are applied together, and what was found out of each.
 pub struct Batch {
-    /// Its whole steps.
+    /// The steps, of which those that are complete belong to the batch.
     pub cutter: Cutter,
-    /// Of each of them.
+    /// What was found out of each step.
     pub looks: Vec<Look>,
 }
 
 /// What was found out of a step.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// What it is for its neighbours.
+    /// How it may run beside its neighbours.
     pub kind: Kind,
-    /// The command, unless it is a transaction or unknown.
+    /// The command; `None` for a transaction or an unknown command.
     pub found: Option<CommandRef>,
-    /// Of its only key.
+    /// The hash of its only key.
     pub hash: u64,
 }
 
-/// What a step is for its neighbours.
+/// How a step may run beside its neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It is about one key, and runs with the partitions of others held.
+    /// It touches one key, and runs while the partitions of others are held.
     Grouped,
-    /// It is about one key.
+    /// It touches one key, and runs with nothing else held.
     OneKey,
     /// It selects this database.
     Selects(u32),
-    /// It runs when all before it have, and before all after it.
+    /// It runs after all before it, and before all after it.
     Alone,
 }
 
 impl Batch {
-    /// The whole steps of a cutter; `looks` is memory to be used.
+    /// The complete steps of a cutter; `looks` is reused memory.
     pub fn of(shared: &Shared, cutter: Cutter, mut looks: Vec<Look>) -> Batch {
         looks.clear();
         looks.extend(cutter.steps().map(|step| look(shared, step)));
         Batch { cutter, looks }
     }
 
-    /// The step of this number.
+    /// The step with this number.
     pub fn step(&self, number: usize) -> Step<'_> {
         self.cutter.step(number)
     }
@@ -84,7 +84,7 @@ impl Look {
     }
 }
 
-/// The arguments of the command that is meant.
+/// The arguments of the command that the recorded words mean.
 pub fn args_of<'c>(words: impl Iterator<Item = &'c [u8]>) -> Args<'c> {
     let mut args: Args<'c> = words.collect();
     let aside = args.len() - meant(&args).len();

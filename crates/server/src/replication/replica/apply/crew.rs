@@ -1,14 +1,14 @@
-//! The threads that run the steps of a link beside its own.
+//! The threads that apply a link's stream beside the link's own thread.
 //!
 //! ```text
 //! link:    begin(batch, run) --task--> each of them | its own share | end <--done-- each
 //! ```
 //!
-//! They begin with the first run that is worth it, and sleep between two.
+//! They are started by the first run that is worth it, and sleep between runs.
 //!
 //! Invariants
-//! 1. Between `end` and the next `begin` nobody of them has a batch, or is inside the gate.
-//! 2. They have ended when the crew is dropped: another link uses their slots of the gate.
+//! 1. Between `end` and the next `begin` none of them has a batch, or is inside the gate.
+//! 2. They have ended when the crew is dropped: another link will use their slots of the gate.
 //!
 //! Tests: compat/replication.
 
@@ -24,18 +24,18 @@ use super::run::Runner;
 use super::share::Share;
 use crate::shared::Shared;
 
-/// A run of which one thread does its share.
+/// One thread's share of a run.
 struct Task {
     batch: Arc<Batch>,
     run: Range<usize>,
     share: Share,
-    /// The database at its begin.
+    /// The database selected at its beginning.
     db: u32,
 }
 
 struct Member {
     tasks: Option<Sender<Task>>,
-    /// It has done its share: the last step that it has recorded.
+    /// Signals that a share is done, with the last step recorded for it.
     done: Receiver<Stamp>,
     thread: Option<JoinHandle<()>>,
 }
@@ -49,14 +49,14 @@ impl Member {
             for Task { batch, run, share, db } in waiting {
                 runner.select(db);
                 runner.run(&batch, run, share);
-                // Before it is told.
+                // Before it is reported as done.
                 drop(batch);
                 let _link_has_gone = finished.send(runner.last_step());
             }
             drop(runner);
             pantala_memory::release_seat();
         };
-        // Where the system has no thread there are fewer.
+        // If the system has no thread for it, there are fewer.
         let thread = Builder::new().name("replica-apply".into()).spawn(life).ok()?;
         Some(Member { tasks: Some(tasks), done, thread: Some(thread) })
     }
@@ -66,7 +66,7 @@ impl Drop for Member {
     fn drop(&mut self) {
         self.tasks = None;
         if let Some(thread) = self.thread.take() {
-            // One that panicked has said so.
+            // A panic was logged already.
             let _ended = thread.join();
         }
     }
@@ -75,34 +75,34 @@ impl Drop for Member {
 /// The threads that apply a link's stream beside the link's own thread.
 pub struct Crew {
     shared: Arc<Shared>,
-    /// So many are to be.
+    /// How many there are to be.
     count: usize,
     members: Vec<Member>,
     last_step: Stamp,
 }
 
 impl Crew {
-    /// So many threads, once there is something for them to do.
+    /// A crew of so many threads, which are started later.
     pub fn new(shared: Arc<Shared>, count: usize) -> Crew {
         Crew { shared, count, members: Vec::new(), last_step: Stamp::default() }
     }
 
-    /// Whether there is, and will be, none.
+    /// Whether there is no thread, and will be none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The last step that they have recorded.
+    /// The last step that its threads have recorded.
     pub fn last_step(&self) -> Stamp {
         self.last_step
     }
 
-    /// The share of this number, of which 0 is the link's own.
+    /// The share with this number; number 0 is the link's own.
     pub fn share(&self, number: usize) -> Share {
         Share { number, count: self.members.len() + 1 }
     }
 
-    /// Has them run their shares of a run, from this database on; false: there is no thread.
+    /// Begins their shares of a run, in this database; false: there is no thread.
     pub fn begin(&mut self, batch: &Arc<Batch>, run: &Range<usize>, db: u32) -> bool {
         if self.members.is_empty() {
             let members = (1..=self.count).map_while(|number| Member::start(&self.shared, number));
@@ -111,13 +111,13 @@ impl Crew {
         for (at, member) in self.members.iter().enumerate() {
             let (batch, run, share) = (Arc::clone(batch), run.clone(), self.share(at + 1));
             let task = Task { batch, run, share, db };
-            // One that has panicked is missed at the end.
+            // One that has panicked is noticed at the end.
             let _is_there = member.tasks.as_ref().map(|tasks| tasks.send(task));
         }
         !self.members.is_empty()
     }
 
-    /// Waits until all have done that.
+    /// Waits until all shares are done.
     pub fn end(&mut self) {
         for member in &self.members {
             let done = member.done.recv();

@@ -1,15 +1,16 @@
-//! The stream applied: by one thread, or by several where the keys allow it.
+//! Applying the stream: by one thread, or by several where the keys allow it.
 //!
 //! ```text
 //! batch   SET a | INCR b | SELECT 2 | SET c | ... | MULTI ... EXEC | DEL x y | SET a | ...
 //!         a run: spread by partition over the runners | one after the other    | a run
 //! ```
 //!
-//! A run is commands that change one key each. The others see the end of all before them.
+//! A run consists of commands that change one key each. Other commands begin when all before them
+//! have ended.
 //!
 //! Invariants
-//! 1. What is done to a key is done in the order of the stream.
-//! 2. When a batch has been applied all of it was: positions lie between batches.
+//! 1. Commands on a key run in the order of the stream.
+//! 2. A batch is applied as a whole: the replica's positions are between batches.
 //!
 //! Not here: how a step runs (`run`), the other threads (`crew`). Tests: at the foot;
 //! compat/replication.
@@ -34,22 +35,22 @@ use self::run::Runner;
 use self::share::Share;
 use crate::shared::Shared;
 
-/// A shorter run is not worth a second thread: to wake one takes as long as a hundred commands.
+/// A shorter run is not worth a second thread: waking one takes as long as a hundred commands.
 const SHORTEST_RUN: usize = 512;
 
 /// What applies the stream of one link: its own runner, and the crew.
 pub struct Applier {
     shared: Arc<Shared>,
-    /// The link's own.
+    /// The link's own runner.
     runner: Runner,
-    /// The other ones.
+    /// The other threads.
     crew: Crew,
-    /// What was looked at of the last batch, to be used again.
+    /// Memory of the last batch, to be reused.
     looks: Vec<Look>,
 }
 
 impl Applier {
-    /// For the link, whose thread it works on.
+    /// For the link on the calling thread.
     pub fn new(shared: Arc<Shared>) -> Applier {
         let count = shared.engine.settings.current().worker_count().clamp(1, LINK_SLOTS);
         Applier {
@@ -60,7 +61,7 @@ impl Applier {
         }
     }
 
-    /// The stream is in this database now.
+    /// Selects the database of the stream.
     pub fn select(&mut self, db: u32) {
         self.runner.select(db);
         self.shared.replication.following.db.store(db, Ordering::Release);
@@ -71,12 +72,12 @@ impl Applier {
         self.runner.last_step().max(self.crew.last_step())
     }
 
-    /// Whether the primary has asked how far this is, since the last time.
+    /// Whether the primary has asked for an acknowledgement since the last call.
     pub fn take_asked(&mut self) -> bool {
         self.runner.take_asked()
     }
 
-    /// Runs the steps that are whole.
+    /// Applies the complete steps.
     pub fn apply(&mut self, cutter: &mut Cutter) {
         let looks = std::mem::take(&mut self.looks);
         let batch = Arc::new(Batch::of(&self.shared, std::mem::take(cutter), looks));
@@ -89,7 +90,7 @@ impl Applier {
         }
         let db = self.runner.db();
         self.shared.replication.following.db.store(db, Ordering::Release);
-        // The crew has let go of it.
+        // The crew has released it.
         if let Some(batch) = Arc::into_inner(batch) {
             (*cutter, self.looks) = (batch.cutter, batch.looks);
         }
@@ -105,7 +106,7 @@ impl Applier {
     }
 }
 
-/// Ranges of steps that are about one key each, and those between them.
+/// Ranges of steps that touch one key each, and the ranges between them.
 fn runs(looks: &[Look]) -> impl Iterator<Item = Range<usize>> {
     let is_alone = |look: &Look| look.kind == Kind::Alone;
     let mut begin = 0;

@@ -1,20 +1,20 @@
-//! Steps of the stream, run by one thread on this server's data: as commands of a client to whom
-//! nothing is refused.
+//! Running steps of the stream on one thread: as commands of a client to which nothing is refused.
 //!
 //! ```text
 //! run --> turn: inside the gate, many steps --> group: partitions held together, keys prefetched
-//!         |                                 --> one step by itself
+//!         |                                 --> one step alone
 //!         outside it, one step
 //! ```
 //!
-//! Keys are there until the stream says that they are gone, whatever their deadlines. Events,
-//! messages and invalidations reach this server's clients, and its own append-only file has all.
+//! Keys stay until the stream says that they are gone, whatever their deadlines. Events, messages
+//! and invalidations reach this server's clients, and its own append-only file records everything.
 //!
 //! Invariants
-//! 1. A transaction is one step for all who read.
-//! 2. A command that fails, or that this server does not know, is counted and told, as Redis does;
-//!    the next one runs. So it is with what is about no data: a primary has no say in the rest.
-//! 3. Who waits for a partition waits outside the gate.
+//! 1. For all readers a transaction is one step.
+//! 2. A command that fails, or that this server does not know, is counted and logged, as Redis
+//!    does; the next one runs. So is a command that is not about data: a primary has no say in the
+//!    rest.
+//! 3. It waits for partitions outside the gate.
 //!
 //! Not here: what runs within a turn (`step`). Tests: compat/replication.
 
@@ -40,11 +40,11 @@ use super::share::{Share, Work};
 use super::step::{Means, Ran};
 use crate::shared::Shared;
 
-/// Every deadline is behind this.
+/// A time before all deadlines.
 const BEFORE_ALL: UnixMs = UnixMs(0);
-/// So many steps run before whoever waits to be alone has a chance.
+/// The most steps in one turn, after which threads that want the gate closed have a chance.
 const TURN_STEPS: usize = 128;
-/// So often a busy partition is looked at before the thread sleeps between two looks.
+/// How often a busy partition is tried before the thread sleeps between two tries.
 const QUICK_LOOKS: u32 = 32;
 const SLOW_LOOK: Duration = Duration::from_micros(100);
 
@@ -61,12 +61,12 @@ pub struct Runner {
     session: Session,
     inbox: Arc<dyn Mailbox>,
     output: Vec<u8>,
-    /// The primary wants to know how far this is.
+    /// The primary has asked for an acknowledgement.
     asks: bool,
 }
 
 impl Runner {
-    /// The one of this number: one thread at a time uses it.
+    /// The runner with this number. One thread at a time uses it.
     pub fn new(shared: Arc<Shared>, number: usize) -> Runner {
         let engine = &shared.engine;
         Runner {
@@ -83,12 +83,12 @@ impl Runner {
         }
     }
 
-    /// What runs next is meant for this database.
+    /// Selects the database for what runs next.
     pub fn select(&mut self, db: u32) {
         self.session.db = DbIndex(db);
     }
 
-    /// The database that is selected.
+    /// The selected database.
     pub fn db(&self) -> u32 {
         self.session.db.0
     }
@@ -98,12 +98,12 @@ impl Runner {
         self.recorder.last()
     }
 
-    /// Whether the primary has asked how far this is, since the last time.
+    /// Whether the primary has asked for an acknowledgement since the last call.
     pub fn take_asked(&mut self) -> bool {
         std::mem::take(&mut self.asks)
     }
 
-    /// Runs these steps of a batch, as far as they are its share, in their order.
+    /// Runs these steps of a batch that belong to its share, in order.
     pub fn run(&mut self, batch: &Batch, range: Range<usize>, share: Share) {
         let engine = Arc::clone(&self.shared.engine);
         if self.settings_version != engine.settings.version() {
@@ -114,7 +114,7 @@ impl Runner {
         let (mut locking, mut looks) = (Locking::Upfront, 0);
         let following = &Arc::clone(&self.shared).replication.following;
         while let Some((_, look)) = work.peek() {
-            // A step before has failed, or its script was ended: what follows is copied anew.
+            // An earlier step has failed, or its script was ended: the data will be copied anew.
             if following.is_cut_short() {
                 return;
             }
@@ -124,7 +124,7 @@ impl Runner {
             };
             match ran {
                 Ran::Done => (locking, looks) = (Locking::Upfront, 0),
-                // What is not done now is asked for again after the start.
+                // What is not done now is requested again after the start.
                 Ran::Again(_) if engine.condition.shutdown.is_final() || following.gives_up() => {
                     return following.cut_short();
                 }
@@ -168,7 +168,7 @@ impl Runner {
         ran
     }
 
-    /// Runs a step that has to be outside.
+    /// Runs a step that has to be outside the gate.
     fn turn_outside(&mut self, work: &mut Work<'_>, locking: Locking) -> Ran {
         let Some((number, _)) = work.peek() else { return Ran::Done };
         let shared = Arc::clone(&self.shared);
@@ -182,7 +182,7 @@ impl Runner {
         ran
     }
 
-    /// What steps are run with from now on, in one turn.
+    /// What the steps of one turn are run with.
     fn means<'t>(&'t mut self, shared: &'t Shared, is_outside: bool) -> Means<'t> {
         let Runner { tally, recorder, limited, session, inbox, output, asks, .. } = self;
         let (recorder, now_us) = (&*recorder, monotonic_us());

@@ -1,20 +1,20 @@
-//! Which steps of a run are whose.
+//! Shares: which steps of a run belong to which thread.
 
 use std::ops::Range;
 
 use super::batch::{Batch, Kind, Look};
 
-/// Which steps of a run one thread runs: those of its partitions, and what selects a database.
+/// The share of one thread: the steps of its partitions, and those that select a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Its number,
     pub number: usize,
-    /// of so many.
+    /// among this many.
     pub count: usize,
 }
 
 impl Share {
-    /// All of them.
+    /// All steps.
     pub const ALL: Share = Share { number: 0, count: 1 };
 
     #[inline]
@@ -24,7 +24,7 @@ impl Share {
     }
 }
 
-/// Steps that are still to be run.
+/// The steps that are still to be run.
 #[derive(Clone)]
 pub(super) struct Work<'b> {
     pub batch: &'b Batch,
@@ -33,12 +33,12 @@ pub(super) struct Work<'b> {
 }
 
 impl<'b> Work<'b> {
-    /// These of the batch.
+    /// These steps of the batch.
     pub fn new(batch: &'b Batch, range: Range<usize>, share: Share) -> Work<'b> {
         Work { batch, share, range }
     }
 
-    /// The next step and what it is.
+    /// The next step and what is known of it.
     #[inline]
     pub fn peek(&mut self) -> Option<(usize, &'b Look)> {
         while let Some(look) = self.batch.looks[..self.range.end].get(self.range.start) {
@@ -50,7 +50,7 @@ impl<'b> Work<'b> {
         None
     }
 
-    /// All up to this one have run.
+    /// Notes that all steps up to this one have run.
     #[inline]
     pub fn has_run(&mut self, number: usize) {
         self.range.start = number + 1;

@@ -1,4 +1,4 @@
-//! Steps of the stream within one turn: groups of those with one key, and single ones.
+//! Running steps of the stream within one turn: in groups of those with one key, or alone.
 //!
 //! Tests: compat/replication.
 
@@ -20,13 +20,13 @@ use super::batch::{Args, Batch, Kind, args_of};
 use super::share::{Share, Work};
 use crate::shared::Shared;
 
-/// Steps whose partitions are held together: as many as a worker's.
+/// The most steps whose partitions are held together: as many as a worker's.
 const GROUP: usize = 12;
 
-/// How running a step ended.
+/// How running a step has ended.
 pub(super) enum Ran {
     Done,
-    /// It has done nothing: somebody holds what it needs.
+    /// It has done nothing: a partition that it needs is busy.
     Again(Locking),
 }
 
@@ -34,28 +34,28 @@ pub(super) enum Ran {
 pub(super) struct Means<'t> {
     pub shared: &'t Shared,
     pub turn: Turn<'t>,
-    /// Each command is looked at by itself.
+    /// Each command is timed on its own.
     pub runs_alone: bool,
-    /// The time, as last read.
+    /// The last clock reading.
     pub clock_us: u64,
     pub session: &'t mut Session,
     pub inbox: &'t Arc<dyn Mailbox>,
     pub output: &'t mut Vec<u8>,
-    /// The primary wants to know how far this is.
+    /// The primary has asked for an acknowledgement.
     pub asks: &'t mut bool,
 }
 
-/// Steps whose partitions are held.
+/// Steps whose partitions are held together.
 struct Group<'t> {
     locked: Locked<'t>,
     count: usize,
-    /// Each one's number, and where its partition stands among those held.
+    /// The number of each step, and the index of its partition among those held.
     members: [(usize, usize); GROUP],
 }
 
 impl<'t> Group<'t> {
-    /// Takes the partitions of the next steps, up to the first that cannot be one of a group or
-    /// whose partition is busy, and brings their keys near.
+    /// Takes the partitions of the next steps and prefetches their keys, up to the first step that
+    /// cannot join a group or whose partition is busy.
     fn fill(&mut self, mut work: Work<'_>) {
         while self.count < GROUP
             && let Some((number, look)) = work.peek()
@@ -74,8 +74,8 @@ impl<'t> Group<'t> {
 }
 
 impl<'t> Means<'t> {
-    /// Runs the next steps with their partitions held together; how many. The one after them runs
-    /// by itself.
+    /// Runs the next steps with their partitions held together; returns how many. The step after
+    /// them runs alone.
     pub fn run_group(&mut self, work: &mut Work<'_>) -> usize {
         if self.runs_alone {
             return 0;
@@ -102,7 +102,7 @@ impl<'t> Means<'t> {
         done
     }
 
-    /// Runs one of a group; false: it has done nothing, and is to run by itself.
+    /// Runs one step of a group; false: it has done nothing, and is to run alone.
     fn run_member(
         &mut self,
         batch: &Batch,
@@ -136,7 +136,7 @@ impl<'t> Means<'t> {
         true
     }
 
-    /// The time of a group, spread over those that were not timed alone.
+    /// Spreads the time of a group over the steps that were not timed on their own.
     fn count_times(&mut self, batch: &Batch, members: &[(usize, usize)]) {
         let began_us = std::mem::replace(&mut self.clock_us, monotonic_us());
         let found = members.iter().filter_map(|(number, _)| batch.looks[*number].found);
@@ -145,7 +145,7 @@ impl<'t> Means<'t> {
         steady.iter().for_each(|found| self.turn.count_time(*found, share));
     }
 
-    /// Logs one of a group, when nothing is held.
+    /// Logs one step of a group, when nothing is held.
     #[cold]
     fn log(&self, batch: &Batch, number: usize, took_us: u64) {
         let Some(found) = batch.looks[number].found else { return };
@@ -154,7 +154,7 @@ impl<'t> Means<'t> {
         self.turn.engine.log_ended(self.session, ended);
     }
 
-    /// Runs one step by itself.
+    /// Runs one step alone.
     pub fn run_step(&mut self, batch: &Batch, number: usize, share: Share) -> Ran {
         let (look, step) = (&batch.looks[number], batch.step(number));
         if step.is_transaction() {
@@ -181,7 +181,7 @@ impl<'t> Means<'t> {
         }
     }
 
-    /// The command, if it may be run; else that is told.
+    /// The command, if a primary may send it; otherwise that is logged.
     fn known(&mut self, found: Option<CommandRef>, args: &[&[u8]]) -> Option<CommandRef> {
         match found {
             None => self.note_error(args, b"this server knows no such command"),
@@ -194,7 +194,7 @@ impl<'t> Means<'t> {
         found
     }
 
-    /// A transaction: nothing of it runs where one of its commands is unknown, as in Redis.
+    /// Runs a transaction; nothing of it runs if one of its commands is unknown, as in Redis.
     fn run_together(&mut self, step: &Step<'_>) -> Ran {
         let registry = &self.turn.engine.registry;
         let mut queue = Queue::default();
@@ -231,7 +231,7 @@ impl<'t> Means<'t> {
         Ran::Done
     }
 
-    /// A command has run: what it answers is for nobody, unless it has failed.
+    /// After a command: discards its reply, unless it is an error, which is noted.
     #[inline]
     fn ran(&mut self, args: &[&[u8]]) {
         if self.output.first() == Some(&b'-') {
@@ -239,7 +239,7 @@ impl<'t> Means<'t> {
             self.note_error(args, answer.trim_ascii_end());
             *self.output = answer;
         }
-        // However long it is.
+        // Whatever the length of its reply.
         (self.session.closing, self.session.multi) = (false, None);
     }
 
@@ -254,15 +254,15 @@ impl<'t> Means<'t> {
     }
 }
 
-/// Whether it takes so little time each time that it is not timed alone.
+/// Whether it is always so quick that it is not timed on its own.
 fn is_steady(found: CommandRef) -> bool {
     found.row.flags.has(Flags::FAST.and(Flags::STEADY))
 }
 
-/// Whether a primary may tell a replica to do this: what changes data or is told to others, and the
-/// choice of a database.
+/// Whether a primary may send this to a replica: commands that change data or are published to
+/// others, and SELECT.
 fn is_about_data(found: CommandRef) -> bool {
-    // Redis before 7.0 sends scripts as they are called, and these before.
+    // Redis before 7.0 replicates script calls as they are, preceded by these.
     if matches!(found.row.full_name().as_str(), "script|load" | "script|flush") {
         return true;
     }

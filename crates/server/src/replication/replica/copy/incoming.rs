@@ -1,4 +1,4 @@
-//! A full copy as it comes from the primary: how it begins, its bytes, and whether it has failed.
+//! A full copy as it arrives from the primary: its beginning, its bytes, and whether it has failed.
 
 use std::io::{self, Error, ErrorKind, Read};
 use std::sync::Mutex;
@@ -10,13 +10,13 @@ use pantala_replication::link::{Begun, Transfer};
 use crate::replication::replica::socket::Socket;
 use crate::replication::replica::{Following, relock};
 use crate::shared::Shared;
-/// What comes, and for which link.
+/// An arriving full copy, and the link that it is for.
 pub struct FullCopy<'c> {
     pub shared: &'c Shared,
     pub number: u64,
     pub id: ReplicationId,
     pub position: u64,
-    /// Why it has failed, if it has: nobody goes on then.
+    /// The reason for which it has failed, if it has: all its threads then end.
     pub failure: Mutex<Option<String>>,
 }
 
@@ -24,7 +24,7 @@ pub struct FullCopy<'c> {
 pub(super) enum Start {
     /// The snapshot.
     Whole(Transfer),
-    /// So many parts of it.
+    /// This many parts of it.
     Parts(usize),
 }
 
@@ -33,24 +33,24 @@ impl FullCopy<'_> {
         &self.shared.replication.following
     }
 
-    /// Whether it is still wanted.
+    /// Whether its link is still in force.
     pub(super) fn is_in_force(&self) -> bool {
         self.following().is_in_force(self.number)
     }
 
-    /// It has failed, if this has; the first reason is told.
+    /// Marks the copy as failed if `ended` is an error; the first reason is kept.
     pub(super) fn fail_if(&self, ended: io::Result<()>) {
         if let Err(why) = ended {
             relock(&self.failure).get_or_insert_with(|| why.to_string());
         }
     }
 
-    /// So many bytes more have come.
+    /// Counts arrived bytes.
     pub(super) fn count(&self, bytes: usize) {
         self.following().copying.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Waits for what comes over the link beside the parts.
+    /// Waits for the snapshot over the link, beside the parts.
     pub(super) fn rest(&self, socket: &mut Socket) -> io::Result<Transfer> {
         match self.begin(socket).map_err(Error::other)? {
             Start::Whole(transfer) => Ok(transfer),
@@ -80,8 +80,8 @@ impl FullCopy<'_> {
         }
     }
 
-    /// Reads what is there, or waits a while. Its errors are final: one called interrupted would be
-    /// tried again by whoever reads to an end.
+    /// Reads what is there, or waits a while. Its errors are never of the kind `Interrupted`, which
+    /// readers would retry.
     pub(super) fn fill(&self, socket: &mut Socket) -> io::Result<bool> {
         if relock(&self.failure).is_some() {
             return Err(Error::new(ErrorKind::ConnectionAborted, "another part of it has failed"));
@@ -97,7 +97,7 @@ impl FullCopy<'_> {
         Ok(came)
     }
 
-    /// Takes what has come of the snapshot, or waits a while for it.
+    /// Takes what has arrived of the snapshot, or waits a while for it.
     pub(super) fn go_on(
         &self,
         socket: &mut Socket,
@@ -114,7 +114,7 @@ impl FullCopy<'_> {
     }
 }
 
-/// The snapshot as it comes.
+/// The snapshot as a reader that takes it from the link.
 pub(super) struct Straight<'s, 'c> {
     pub copy: &'s FullCopy<'c>,
     pub socket: &'s mut Socket,

@@ -1,4 +1,4 @@
-//! A full copy: where the primary's snapshot goes as it comes.
+//! Receiving a full copy, and where its bytes go.
 //!
 //! ```text
 //! repl-diskless-load disabled    socket --> file in dir, old data is served; then file --> data
@@ -6,10 +6,10 @@
 //! ```
 //!
 //! A Pantala may send the keys in parts, over connections of their own (`parts`): then each has a
-//! file, or a thread that loads, and over the link comes the rest. It is whole when all parts are,
-//! and the link's snapshot, which ends after them.
+//! file, or a thread that loads, and the rest comes over the link. The copy is complete when all
+//! parts are, and the link's snapshot, which ends after them.
 //!
-//! Not here: how it takes the place of what there is (`replace`). Tests: compat/replication.
+//! Not here: how it replaces the present data (`replace`). Tests: compat/replication.
 
 mod incoming;
 mod parts;
@@ -35,12 +35,12 @@ use crate::process::files::loading::Source;
 pub use self::incoming::FullCopy;
 pub use self::parts::Dialer;
 
-/// Between two signs of life to the primary while data is loaded.
+/// The interval of signs of life to the primary while data is loaded.
 const SIGN_EVERY: Duration = Duration::from_secs(1);
 
 impl FullCopy<'_> {
-    /// Takes the snapshot and loads it. The database that the stream begins in. `parts` are the
-    /// connections beside the link.
+    /// Receives the snapshot and loads it; returns the database that the stream begins in. `parts`
+    /// are the connections beside the link.
     ///
     /// # Errors
     /// A text for the log.
@@ -93,7 +93,7 @@ impl FullCopy<'_> {
         self.replace(Source { first, bytes: Some(bytes), parts: Vec::new(), bytes_of_parts: 0 })
     }
 
-    /// Takes parts and what comes over the link to files, side by side, and loads them.
+    /// Receives the parts and the link's snapshot into files, in parallel, and loads them.
     fn take_parts(
         &self,
         socket: &mut Socket,
@@ -133,7 +133,7 @@ impl FullCopy<'_> {
         self.replace_with_signs(socket, source)
     }
 
-    /// [`FullCopy::replace`] while the primary sees that this server is alive.
+    /// [`FullCopy::replace`], with signs of life to the primary meanwhile.
     fn replace_with_signs(&self, socket: &mut Socket, source: Source<'_>) -> Result<u32, String> {
         let (over, is_over) = channel::<()>();
         std::thread::scope(|scope| {
@@ -174,17 +174,17 @@ impl FullCopy<'_> {
     }
 }
 
-/// A file that goes when it is not needed any more.
+/// A file that is removed when this is dropped.
 struct Temporary(PathBuf);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // It may never have been there.
+        // It may never have been created.
         let _gone = std::fs::remove_file(&self.0);
     }
 }
 
-/// A file that is read while the primary sees that this server is alive.
+/// Reads a file, with signs of life to the primary meanwhile.
 struct WithSigns<'w> {
     input: File,
     socket: &'w mut Socket,

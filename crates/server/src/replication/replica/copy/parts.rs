@@ -1,4 +1,4 @@
-//! A full copy in parts: the connections beside the link, and what comes over them.
+//! A full copy in parts: the connections beside the link, and the snapshots they carry.
 //!
 //! Tests: compat/replication, `several_connections` and those after it.
 
@@ -14,10 +14,10 @@ use crate::replication::replica::Primary;
 use crate::replication::replica::socket::Socket;
 use crate::shared::Shared;
 
-/// What has not been answered by then is given up: the primary does not wait for longer, either.
+/// The longest wait for an answer: the primary does not wait for longer, either.
 const MOST_WAIT: Duration = Duration::from_secs(5);
 
-/// How the primary is reached.
+/// Opens connections to the primary.
 pub struct Dialer<'d> {
     pub shared: &'d Shared,
     pub primary: &'d Primary,
@@ -26,14 +26,14 @@ pub struct Dialer<'d> {
 }
 
 impl Dialer<'_> {
-    /// Over so many connections beside the link a full copy may come.
+    /// How many connections beside the link a full copy may use.
     pub fn connections(&self) -> usize {
         let settings = self.shared.engine.settings.current();
         let network = self.shared.replication.following.network(&settings);
         settings.worker_count().min(network.most_connections())
     }
 
-    /// Opens the connections of an invitation; those that the primary has taken.
+    /// Opens the connections of an invitation; returns those that the primary has accepted.
     pub fn open(&self, to: &Invitation) -> Vec<Socket> {
         let one = || {
             let opened = self.open_one(&to.token);
@@ -82,7 +82,7 @@ impl Dialer<'_> {
     }
 }
 
-/// The snapshot that comes over one connection.
+/// The snapshot that arrives over one connection.
 pub struct PartSource<'s, 'c> {
     copy: &'s FullCopy<'c>,
     socket: Socket,
@@ -92,12 +92,12 @@ pub struct PartSource<'s, 'c> {
 }
 
 impl<'s, 'c> PartSource<'s, 'c> {
-    /// Nothing of it has been read.
+    /// A part of which nothing was read.
     pub fn new(copy: &'s FullCopy<'c>, socket: Socket) -> PartSource<'s, 'c> {
         PartSource { copy, socket, frames: FrameReader::default(), out: Vec::new(), at: 0 }
     }
 
-    /// Takes frames until one has something; nothing after the last.
+    /// Reads frames until one has data; nothing after the last.
     fn go_on(&mut self) -> io::Result<()> {
         self.out.clear();
         self.at = 0;

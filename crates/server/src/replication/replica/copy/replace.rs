@@ -1,18 +1,18 @@
-//! A snapshot of the primary takes the place of all data.
+//! Replacing all data by a snapshot of the primary.
 //!
 //! ```text
-//! swapdb   what comes --> beside the old data, which is served --> one moment: in its place
+//! swapdb   the snapshot --> beside the old data, which is served --> replaces it at one moment
 //!          (another history than the old data's: -LOADING until then)
-//! else     the old data goes, then what comes is loaded; -LOADING until it is whole
+//! else     the old data is removed, then the snapshot is loaded; -LOADING until it is complete
 //! ```
 //!
 //! Invariants
-//! 1. No client sees a mix: with `swapdb` all is put in place with nobody inside the gate,
-//!    functions too; else they are answered -LOADING from before the first key goes to after the
-//!    last one has come.
-//! 2. Where it fails on the way the old data stays with its history (`swapdb`); or the data is
-//!    empty and belongs to no history.
-//! 3. Nothing of this is recorded: an append-only file begins anew with what is there then.
+//! 1. No client sees a mix: with `swapdb` everything is replaced with no thread inside the gate,
+//!    functions too; otherwise clients are answered -LOADING from before the first key is removed
+//!    until after the last one has come.
+//! 2. If it fails halfway the old data stays with its history (`swapdb`), or the data is empty and
+//!    belongs to no history.
+//! 3. None of this is recorded: an append-only file begins anew with the data that is there then.
 //!
 //! Tests: compat/replication.
 
@@ -31,14 +31,14 @@ use crate::process::files::loading::{self, AnswersLoading, LoadedCopy, Source};
 use crate::replication::replica::{drop_replicas, relock};
 use crate::shared::Shared;
 
-/// How soon it is looked again whether a rewrite has ended, or a script.
+/// How soon is checked again whether a rewrite or a script has ended.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Another link is in force, or none.
 const NOT_IN_FORCE: &str = "another primary is to be followed";
 
 impl FullCopy<'_> {
-    /// Puts what the snapshot has in the place of all data. The database that the stream begins in.
+    /// Replaces all data by the snapshot; returns the database that the stream begins in.
     pub(super) fn replace(&self, source: Source<'_>) -> Result<u32, String> {
         let settings = self.shared.engine.settings.current();
         let replaced = match settings.repl_diskless_load {
@@ -48,7 +48,7 @@ impl FullCopy<'_> {
         replaced.map_err(|why| format!("the snapshot was not loaded: {why}"))
     }
 
-    /// Keeps the old data until the new one is whole.
+    /// Loads the snapshot beside the old data, which stays until the new one is complete.
     fn load_beside(&self, source: Source<'_>) -> Result<u32, String> {
         let shared = self.shared;
         let history = shared.replication.stream.history();
@@ -60,7 +60,7 @@ impl FullCopy<'_> {
         };
         let loaded = load_whole(shared, &beside, source);
         let ended = loaded.and_then(|loaded| self.put_in_place(&beside, loaded));
-        // Before what is beside is freed, if it has failed.
+        // Before the data beside is freed, if it has failed.
         drop(others);
         ended
     }
@@ -118,7 +118,7 @@ impl FullCopy<'_> {
         replication.checkpoints.forget();
     }
 
-    /// All keys and functions go.
+    /// Removes all keys and functions.
     fn forget_everything(&self) -> Result<(), String> {
         let engine = &self.shared.engine;
         self.when_alone(|locked, tally| {
@@ -130,7 +130,7 @@ impl FullCopy<'_> {
         Ok(())
     }
 
-    /// Does something to all data, which nobody records, as soon as nobody else is inside.
+    /// Does something to all data without recording it, once no other thread is inside.
     fn when_alone(
         &self,
         mut work: impl FnMut(&mut Locked<'_>, &Tally) -> Result<(), Aborted>,
@@ -145,7 +145,7 @@ impl FullCopy<'_> {
             let scope = Scope { recorder: None, ..turn.plain_scope() };
             match work(&mut engine.space.lock_none(scope), &tally.keys) {
                 Ok(()) => return Ok(()),
-                // A script runs too long: it ends, or is ended.
+                // A script runs for too long: it ends, or is ended.
                 Err(Aborted(_)) if !self.is_in_force() => return Err(NOT_IN_FORCE.into()),
                 Err(Aborted(_)) if engine.condition.shutdown.pause_for(LOOK) => {
                     return Err("the server stops".into());
@@ -156,7 +156,7 @@ impl FullCopy<'_> {
     }
 }
 
-/// All of it, to the end.
+/// Loads the snapshot to its end.
 fn load_whole(shared: &Shared, space: &Keyspace, source: Source<'_>) -> Result<LoadedCopy, String> {
     let Source { first, bytes, parts, bytes_of_parts } = source;
     let source = Source { first: &mut *first, bytes, parts, bytes_of_parts };
@@ -166,9 +166,9 @@ fn load_whole(shared: &Shared, space: &Keyspace, source: Source<'_>) -> Result<L
     ended.map(|_| loaded).map_err(|error| error.to_string())
 }
 
-/// The append-only file, if there is one, is of another history: it is closed, and begins with what
-/// there is when this is dropped. So does one that somebody has begun meanwhile: it may lack what
-/// came after.
+/// The append-only file, if there is one, belongs to another history: it is closed, and begins anew
+/// with the present data when this is dropped. So does one that was turned on meanwhile: it may
+/// lack later changes.
 struct FileBeginsAnew<'s> {
     shared: &'s Shared,
     is_kept: bool,
@@ -189,7 +189,7 @@ impl Drop for FileBeginsAnew<'_> {
     }
 }
 
-/// Whether there was one.
+/// Closes the append-only file; whether there was one.
 fn close_file(shared: &Shared) -> bool {
     let is_there = shared.appending.is_running();
     if is_there {
@@ -205,7 +205,7 @@ fn begin_file(shared: &std::sync::Arc<Shared>) {
             Err(why) if shared.engine.condition.shutdown.pause_for(LOOK) => {
                 return tracing::warn!("the append-only file was not begun: {why}");
             }
-            // A rewrite that is under way ends.
+            // Wait until the rewrite under way has ended.
             Err(_) if shared.appending.rewrites().began_us.is_some() => {}
             Err(why) => return tracing::error!("the append-only file was not begun: {why}"),
         }
