@@ -1,7 +1,7 @@
 //! `incr` and `decr`: numbers of 64 bits without a sign, kept as text.
 //!
-//! Up goes around at the end, down stops at zero. A value never becomes shorter: what is left of
-//! its room is filled with blanks, and a client that reads `9 ` after `decr` from 10 counts on it.
+//! `incr` wraps around, `decr` stops at zero. A value never becomes shorter: the rest of its room
+//! is padded with blanks, as clients that read `9 ` after `decr` from 10 expect.
 
 use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_u64};
 
@@ -9,10 +9,10 @@ use crate::number::unsigned;
 
 /// The longest number as text.
 const MOST_DIGITS: usize = 20;
-/// A value beyond this is no number: Memcached keeps it in pieces.
+/// A longer value is not a number: memcached keeps it in chunks.
 const MOST_VALUE_BYTES: usize = 512 << 10;
 
-/// Which way.
+/// The direction of counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// `incr`.
@@ -21,15 +21,16 @@ pub enum Direction {
     Down,
 }
 
-/// Room for the text of a number.
+/// Buffer for the text of a number.
 #[derive(Default)]
 pub struct Text {
     short: [u8; MOST_DIGITS],
-    /// For a value that has more blanks than any number has digits.
+    /// Used for a value with more blanks than any number has digits.
     long: Vec<u8>,
 }
 
-/// Counts from a value: the number, and the text that is kept. `None`: the value is no number.
+/// Adds to or subtracts from a value: the number, and the text to store. `None`: the value is not a
+/// number.
 pub fn count<'t>(
     value: &[u8],
     delta: u64,

@@ -3,17 +3,17 @@
 //! ```text
 //!  0  magic 0x80   1  opcode   2  key length (2)
 //!  4  extras length   5  data type   6  reserved (2)
-//!  8  body length (4)  12  opaque (4), sent back as it is
-//! 16  cas (8): of what is changed, 0 if it does not matter
+//! 8  body length (4)  12  opaque (4), returned unchanged
+//! 16  cas (8): of the item to be changed, 0 for any
 //! ```
 //!
-//! Numbers are big-endian. A body whose lengths do not fit its command ends the connection, after
-//! an answer that says so; what does not begin with the magic, without one.
+//! Numbers are big-endian. A body whose lengths do not fit its command ends the connection after an
+//! error reply; bytes that do not begin with the magic end it without one.
 //!
-//! Invariants: those of the crate. No more than header, extras and a key of 250 bytes is waited
-//! for before it is known what a request is, and then its value only if that may be kept.
+//! Invariants: those of the crate. The parser waits for no more than header, extras and a key of
+//! 250 bytes before it knows the request, and then for the value only if that may be stored.
 //!
-//! Not here: who may do what; `Access` says what the caller knows of it.
+//! Not here: permissions; `Access` tells what the caller knows of them.
 
 pub mod reply;
 
@@ -25,56 +25,56 @@ use reply::Failure;
 /// The first byte of a request; no line of text begins with it.
 pub const MAGIC: u8 = 0x80;
 const HEADER_BYTES: usize = 24;
-/// The longest name of a way to show who one is.
+/// The longest name of a SASL mechanism.
 const MOST_MECHANISM_BYTES: usize = 32;
-/// The expiry of `incr` and `decr` which says that nothing is made.
+/// The expiry of `incr` and `decr` which says that a missing item is not created.
 const MAKES_NOTHING: u32 = u32::MAX;
 
-/// What a client may send.
+/// The limits of a client's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest item, as `size` has it.
+    /// The largest item, as `size` computes it.
     pub item_bytes: usize,
-    /// Whether it has to show who it is.
+    /// Whether the client must authenticate.
     pub access: Access,
 }
 
-/// Whether a client has to show who it is.
+/// The authentication state of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nobody has to: there are no commands for it.
+    /// No authentication: the commands for it do not exist.
     Open,
-    /// It has to, before anything else.
+    /// It must authenticate before anything else.
     Locked,
-    /// It has.
+    /// It has authenticated.
     Granted,
 }
 
-/// What a reply repeats of its request.
+/// The fields of a request that its reply repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The command.
     pub opcode: u8,
-    /// What the client knows its request by.
+    /// The client's identifier for the request.
     pub opaque: [u8; 4],
 }
 
-/// What a client wants, and how it is told.
+/// A request and the form of its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// For the reply.
+    /// The fields for the reply.
     pub asked: Asked,
-    /// No answer to what went well; of what reads: to a miss.
+    /// No reply on success; for a read, none on a miss.
     pub is_quiet: bool,
-    /// What.
+    /// The command.
     pub command: Command<'a>,
 }
 
-/// The parts of a request that say all but key and data: its header and its extras.
+/// The header and extras of a request: everything but key and data.
 pub struct Parts<'a>(&'a [u8]);
 
 impl<'a> Parts<'a> {
-    /// Those at the start of a request's bytes, which were parsed before.
+    /// The header and extras at the start of a request that was parsed before.
     pub fn of(request: &'a [u8]) -> Parts<'a> {
         let extras = request.get(4).map_or(0, |&extras| usize::from(extras));
         Parts(request.get(..HEADER_BYTES + extras).unwrap_or_default())
@@ -92,7 +92,7 @@ impl<'a> Parts<'a> {
         let (kind, is_quiet) = kind_of(header.asked.opcode);
         let extras = bytes.get(HEADER_BYTES..)?;
         let head = Head { extras, key, cas: header.cas, data_bytes: data.len() };
-        // Who may do what was decided when it was parsed.
+        // Permissions were checked when it was parsed.
         match head.meaning(kind, Access::Granted) {
             Meaning::Whole(command) => Some(Request { asked: header.asked, is_quiet, command }),
             Meaning::WithData(command) => {
@@ -103,20 +103,20 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// What a reply to such a request repeats.
+    /// The fields that a reply to this request repeats.
     pub fn asked(bytes: &[u8]) -> Option<Asked> {
         Some(Header::read(bytes)?.asked)
     }
 }
 
-/// What a client wants. Times are in seconds (see `expiry`).
+/// A command. Times are in seconds (see `expiry`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
     /// GET, GETK, GAT, GATK
     Get {
         /// The key.
         key: &'a [u8],
-        /// It comes back with the value.
+        /// Whether the reply contains the key.
         with_key: bool,
         /// The new time to live.
         exptime_s: Option<i64>,
@@ -125,20 +125,20 @@ pub enum Command<'a> {
     Touch {
         /// The key.
         key: &'a [u8],
-        /// Its time to live.
+        /// The new time to live.
         exptime_s: i64,
     },
     /// SET, ADD, REPLACE, APPEND, PREPEND
     Store {
-        /// How; never `IfUnchanged`, which is `cas`.
+        /// The kind of store; never `IfUnchanged`, for which `cas` stands.
         storing: Storing,
         /// The key.
         key: &'a [u8],
-        /// Only in the place of this one; then ADD and REPLACE are SET.
+        /// Only if the item has this cas; then ADD and REPLACE are SET.
         cas: Option<u64>,
-        /// Kept for the client.
+        /// The client's flags.
         flags: u32,
-        /// Its time to live.
+        /// The time to live.
         exptime_s: i64,
         /// The value.
         data: &'a [u8],
@@ -147,32 +147,32 @@ pub enum Command<'a> {
     Delete {
         /// The key.
         key: &'a [u8],
-        /// Only this one.
+        /// Only if the item has this cas.
         cas: Option<u64>,
     },
     /// INCREMENT, DECREMENT
     Count {
         /// The key.
         key: &'a [u8],
-        /// Which way.
+        /// The direction.
         direction: Direction,
-        /// How far.
+        /// The difference.
         delta: u64,
-        /// What it begins with and its time to live, if it is made.
+        /// Initial value and time to live, if a missing item is created.
         made_as: Option<(u64, i64)>,
-        /// Only of this one.
+        /// Only if the item has this cas.
         cas: Option<u64>,
     },
     /// FLUSH
     Flush {
-        /// In so many seconds.
+        /// The delay in seconds.
         delay_s: i64,
     },
     /// NOOP
     Nothing,
     /// VERSION
     Version,
-    /// STAT: of what, if that is said.
+    /// STAT: the group, if one is named.
     Stats(&'a [u8]),
     /// QUIT
     Quit,
@@ -180,34 +180,34 @@ pub enum Command<'a> {
     Mechanisms,
     /// SASL AUTH, SASL STEP
     Authenticate {
-        /// By what.
+        /// The name of the mechanism.
         mechanism: &'a [u8],
-        /// What it says.
+        /// The client's message.
         data: &'a [u8],
-        /// It goes on with what was begun.
+        /// Whether it continues an exchange (SASL STEP).
         continues: bool,
     },
 }
 
-/// What the buffer's start holds.
+/// The result of parsing the start of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// Something to do.
+    /// A request.
     Request {
-        /// What.
+        /// The request.
         request: Request<'a>,
         /// Bytes to take off the buffer.
         consumed: usize,
-        /// So many more that follow are to be thrown away as they come.
+        /// How many further bytes to discard as they come.
         skip: usize,
     },
-    /// A mistake of the client's, which is answered.
+    /// A client's error, to be answered.
     Fault {
-        /// For the reply.
+        /// The fields for the reply.
         asked: Asked,
         /// What went wrong.
         failure: Failure,
-        /// The connection is closed after it.
+        /// Whether the connection is closed after the reply.
         closes: bool,
         /// The key whose old value must be deleted: the new value is too large to be stored.
         stale: Option<&'a [u8]>,
@@ -218,7 +218,7 @@ pub enum Step<'a> {
     },
     /// Part of a request. Call again with the same start and more bytes after it.
     Incomplete {
-        /// At least so many more are needed.
+        /// At least this many bytes more are needed.
         wanted: usize,
     },
     /// The connection is to be closed: this is not the binary protocol.
@@ -228,7 +228,7 @@ pub enum Step<'a> {
 /// The state of one connection's input between calls.
 #[derive(Clone, Debug, Default)]
 pub struct RequestParser {
-    /// The request at the buffer's start takes so many bytes.
+    /// The length of the request at the start of the buffer.
     needed: usize,
 }
 
@@ -242,7 +242,7 @@ struct Header {
     cas: Option<u64>,
 }
 
-/// The parts of a request that are there before it is known what it is.
+/// The parts of a request that precede its data.
 struct Head<'a> {
     extras: &'a [u8],
     key: &'a [u8],
@@ -251,21 +251,21 @@ struct Head<'a> {
     data_bytes: usize,
 }
 
-/// What a head asks for.
+/// The meaning of a head.
 enum Meaning<'a> {
-    /// It is all; what follows is thrown away.
+    /// A complete command; the rest of the body is discarded.
     Whole(Command<'a>),
-    /// The rest of the body is data, empty as yet.
+    /// A command whose data is the rest of the body, empty as yet.
     WithData(Command<'a>),
     /// Its lengths do not fit.
     Malformed,
-    /// It can not be done; the data are thrown away.
+    /// It cannot be done; the data is discarded.
     Refused(Failure),
 }
 
 impl RequestParser {
-    /// Reads the request at the start of `buf`. After `Incomplete` the next call's buffer must
-    /// begin with the same bytes.
+    /// Parses the request at the start of `buf`. After `Incomplete` the buffer of the next call
+    /// must begin with the same bytes.
     pub fn parse<'a>(&mut self, buf: &'a [u8], limits: &Limits) -> Step<'a> {
         if buf.len() < self.needed.max(HEADER_BYTES) {
             return Step::Incomplete { wanted: self.needed.max(HEADER_BYTES) - buf.len() };
@@ -281,7 +281,7 @@ impl RequestParser {
         self.follow(buf, header, head_bytes, limits)
     }
 
-    /// All but the data is there.
+    /// Continues when everything except the data is there.
     fn follow<'a>(
         &mut self,
         buf: &'a [u8],
@@ -348,7 +348,7 @@ impl RequestParser {
     }
 }
 
-/// A value of more bytes than are kept; SET takes the one before it away.
+/// The failure for a value above the limit; for SET also the key, whose old value must be deleted.
 fn too_large(kind: Kind, command: Command<'_>) -> (Failure, Option<&[u8]>) {
     match (kind, command) {
         (Kind::Set(Storing::Always), Command::Store { key, .. }) => (Failure::TooLarge, Some(key)),
@@ -358,7 +358,7 @@ fn too_large(kind: Kind, command: Command<'_>) -> (Failure, Option<&[u8]>) {
 }
 
 impl Header {
-    /// `None`: it does not begin as it should.
+    /// `None`: it does not begin with the magic.
     fn read(buf: &[u8]) -> Option<Header> {
         let header = buf.first_chunk::<HEADER_BYTES>()?;
         let [magic, opcode, key @ .., extras, _, _, _] = *header.first_chunk::<8>()?;
@@ -373,7 +373,7 @@ impl Header {
         })
     }
 
-    /// Why the connection ends here.
+    /// Why the connection must end here, if so.
     fn unfit(&self, access: Access) -> Option<Failure> {
         let kind = kind_of(self.asked.opcode).0;
         let is_free = matches!(kind, Kind::Version | Kind::Mechanisms | Kind::Authenticate { .. });
@@ -389,7 +389,7 @@ impl Header {
     }
 }
 
-/// The commands, whether quiet or not.
+/// The commands, without their quiet variants.
 #[derive(Clone, Copy)]
 enum Kind {
     Get { with_key: bool },
@@ -409,7 +409,7 @@ enum Kind {
     Unknown,
 }
 
-/// What an opcode stands for, and whether it is the quiet one of two.
+/// The command of an opcode, and whether the opcode is the quiet variant.
 fn kind_of(opcode: u8) -> (Kind, bool) {
     let loud = match opcode {
         0x09 => 0x00,
@@ -478,7 +478,7 @@ impl<'a> Head<'a> {
         meaning.unwrap_or(Meaning::Malformed)
     }
 
-    /// A key or nothing, and nothing else.
+    /// A command with a key or nothing, and nothing else.
     fn bare(
         &self,
         has_key: bool,
@@ -488,7 +488,7 @@ impl<'a> Head<'a> {
         fits.then(|| Meaning::Whole(command(self.key)))
     }
 
-    /// A key and a time.
+    /// A command with a key and a time.
     fn timed(&self, command: impl FnOnce(&'a [u8], i64) -> Command<'a>) -> Option<Meaning<'a>> {
         let exptime: [u8; 4] = self.extras.try_into().ok()?;
         let exptime_s = i64::from(u32::from_be_bytes(exptime));
@@ -541,7 +541,7 @@ impl<'a> Head<'a> {
         fits.then_some(Meaning::Whole(Command::Flush { delay_s }))
     }
 
-    /// What shows who a client is; where nobody has to there is no such command.
+    /// The commands for authentication; where none is required, they do not exist.
     fn access_meaning(&self, kind: Kind, access: Access) -> Meaning<'a> {
         let continues = match kind {
             Kind::Authenticate { continues } => Some(continues),
@@ -564,7 +564,7 @@ impl<'a> Head<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// How large an item with so much data would be; what is no item counts with its data.
+    /// The size of an item with this much data; for other commands, of the data.
     fn item_bytes(&self, data_bytes: usize) -> usize {
         match self {
             Command::Store { key, flags, .. } => item_bytes(key.len(), data_bytes, *flags),

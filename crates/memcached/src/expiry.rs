@@ -1,30 +1,30 @@
-//! What `exptime` means.
+//! The meaning of `exptime`.
 //!
 //! | exptime | the value lives |
 //! |---|---|
-//! | 0 | for ever |
+//! | 0 | forever |
 //! | negative | not at all |
-//! | up to 30 days | so many seconds from now |
-//! | more | until so many seconds after 1970 |
+//! | up to 30 days | this many seconds from now |
+//! | more | until this many seconds after 1970 |
 
 use pantala_base::UnixMs;
 
-/// The longest time from now, in seconds.
+/// The longest relative time, in seconds.
 const MOST_FROM_NOW_S: i64 = 60 * 60 * 24 * 30;
 
 /// How long a value lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expires {
-    /// For ever.
+    /// It never expires.
     Never,
-    /// It is gone at once.
+    /// It expires at once.
     Now,
-    /// Until then.
+    /// It expires at this time.
     At(UnixMs),
 }
 
 impl Expires {
-    /// What a client means by `exptime` at this time.
+    /// The meaning of `exptime` at this time.
     pub fn of(exptime_s: i64, now: UnixMs) -> Expires {
         let at = match exptime_s {
             0 => return Expires::Never,

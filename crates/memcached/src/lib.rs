@@ -1,21 +1,21 @@
 //! Memcached's protocols, sans-IO: bytes in, requests and bytes out.
 //!
 //! ```text
-//!   bytes --> request::RequestParser --> Request      one line, and for what stores its data;
+//! bytes --> request::RequestParser --> Request      a line, and the data of a store;
 //!                                                     meta commands are lines, too (`meta`)
-//!   bytes --> binary::RequestParser --> Request       what begins with binary::MAGIC
+//! bytes --> binary::RequestParser --> Request       bytes that begin with binary::MAGIC
 //!   Request::exptime --> expiry::Expires              seconds from now, or since 1970, or never
 //!   value, delta --> arithmetic::count                incr and decr
 //!   bytes <-- reply, meta::reply, binary::reply
 //! ```
 //!
-//! What is an error, and with which text, is as memcached 1.6.18 has it, to the byte.
+//! Errors and their texts are those of memcached 1.6.18, to the byte.
 //!
 //! Invariants
 //! 1. Nothing that a peer sends may panic, and work is linear in the bytes received.
-//! 2. The requests and errors found do not depend on how the bytes were cut into pieces.
+//! 2. The requests and errors found do not depend on how the bytes are split into pieces.
 //!
-//! Not here: sockets, the keyspace, which listener speaks it. Tests: the foot of each file, and
+//! Not here: sockets, the keyspace, the listeners. Tests: the foot of each file, and
 //! `fuzz_memcached`.
 
 #![forbid(unsafe_code)]

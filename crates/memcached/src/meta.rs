@@ -1,19 +1,19 @@
 //! Meta commands: two letters, a key, and flags of one letter each.
 //!
 //! ```text
-//! mg key v t k              what is asked for comes back in the order of the flags
+//! mg key v t k              the reply has what is asked for, in the order of the flags
 //! ms key 3 F5 T30 q\r\n
 //! abc\r\n
 //! ```
 //!
-//! A flag that a command has no use for is passed over, as memcached does; one that nobody knows,
-//! or that comes twice, is an error. What flags ask back is not kept: a reply reads them once
-//! more from the line (`reply`).
+//! A flag that a command does not use is skipped, as in memcached; an unknown or repeated flag is
+//! an error. Flags that ask for something in the reply are not stored: the reply reads them again
+//! from the line (`reply`).
 //!
-//! The order of some flags matters: `R` after `T` looks at the new deadline, and of `N` and `T`
-//! the later one is that of a value which comes to be. Both are settled here.
+//! The order of some flags matters: `R` after `T` checks the new deadline, and of `N` and `T` the
+//! later one sets the deadline of a created item. Both are decided here.
 //!
-//! Not here: lines and data, which are found as those of other requests (`request`).
+//! Not here: finding lines and data, which works as for other requests (`request`).
 
 mod key;
 pub mod reply;
@@ -25,9 +25,9 @@ use crate::size;
 
 pub use key::{Key, KeyRoom};
 
-/// The most words of a line, the command itself among them.
+/// The most words of a line, including the command.
 const MOST_WORDS: usize = 19;
-/// The longest opaque token, with its letter.
+/// The longest opaque token, including its letter.
 const MOST_OPAQUE_BYTES: usize = 32;
 
 /// A meta command.
@@ -35,16 +35,16 @@ const MOST_OPAQUE_BYTES: usize = 32;
 pub struct Request<'a> {
     /// The key.
     pub key: Key<'a>,
-    /// What it asks back.
+    /// The flags, for the reply.
     pub flags: Flags<'a>,
-    /// `q`: no answer that says what was expected.
+    /// `q`: no reply with the expected result.
     pub is_quiet: bool,
-    /// What it wants.
+    /// The command.
     pub action: Action<'a>,
 }
 
 impl<'a> Request<'a> {
-    /// Whether it has this flag.
+    /// Whether it has the flag with this letter.
     pub fn asks(&self, letter: u8) -> bool {
         self.flags.iter().any(|flag| flag[0] == letter)
     }
@@ -71,14 +71,14 @@ impl<'a> Request<'a> {
         Some(Request { key, flags, is_quiet, action }.with_data(data))
     }
 
-    /// How large the item of `ms` is with so many bytes of data.
+    /// The size of the item of `ms` with this much data.
     pub(crate) fn item_bytes(&self, data_bytes: usize) -> usize {
         let key_bytes = self.key.bytes(&mut [0; MOST_KEY_BYTES]).len();
         let flags = if let Action::Store(store) = self.action { store.client_flags } else { 0 };
         size::item_bytes(key_bytes, data_bytes, flags)
     }
 
-    /// With the data of `ms`.
+    /// The request with the data of `ms`.
     pub(crate) fn with_data(mut self, data: &'a [u8]) -> Request<'a> {
         if let Action::Store(store) = &mut self.action {
             store.data = data;
@@ -87,7 +87,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a meta command wants. Times are in seconds (see `expiry`).
+/// A meta command. Times are in seconds (see `expiry`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action<'a> {
     /// `mg`
@@ -105,28 +105,28 @@ pub enum Action<'a> {
 /// `mg`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Get {
-    /// `v`: with the value.
+    /// `v`: the reply contains the value.
     pub wants_value: bool,
-    /// `u`: the item does not count as read.
+    /// `u`: the read does not count as an access.
     pub is_unnoticed: bool,
     /// `T`: the new time to live.
     pub exptime_s: Option<i64>,
-    /// `N`: an empty item is made where there is none, with this time to live.
+    /// `N`: a missing item is created empty, with this time to live.
     pub vivify_exptime_s: Option<i64>,
-    /// `R`: whoever first finds that the item does not live longer than this is to renew it.
+    /// `R`: the first client that finds less than this time to live is told to renew the item.
     pub recache_s: Option<i64>,
-    /// `R` looks at the time to live after `T`.
+    /// `R` checks the time to live after `T`.
     pub recache_after_touch: bool,
 }
 
 /// `ms`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store<'a> {
-    /// `M`; never `IfUnchanged`, which is `cas`.
+    /// `M`; never `IfUnchanged`, for which `cas` stands.
     pub storing: Storing,
-    /// `C`: only in the place of this one.
+    /// `C`: only if the item has this cas.
     pub cas: Option<u64>,
-    /// `I`: a value of a lower cas is stored as well, as a stale one.
+    /// `I`: a value with a lower cas is also stored, marked as stale.
     pub allows_stale: bool,
     /// `F`
     pub client_flags: u32,
@@ -139,9 +139,9 @@ pub struct Store<'a> {
 /// `md`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delete {
-    /// `C`: only this one.
+    /// `C`: only if the item has this cas.
     pub cas: Option<u64>,
-    /// `I`: it stays, as a stale one.
+    /// `I`: the item stays, marked as stale.
     pub makes_stale: bool,
     /// `T` with `I`: its time to live.
     pub exptime_s: Option<i64>,
@@ -154,19 +154,19 @@ pub struct Count {
     pub direction: Direction,
     /// `D`
     pub delta: u64,
-    /// `C`: only of this one.
+    /// `C`: only if the item has this cas.
     pub cas: Option<u64>,
-    /// `v`: with the number.
+    /// `v`: the reply contains the number.
     pub wants_value: bool,
-    /// `J`: what it begins with, if it is made.
+    /// `J`: the initial value of a created item.
     pub initial: u64,
-    /// `N`: it is made where there is none, with this time to live.
+    /// `N`: a missing item is created, with this time to live.
     pub vivify_exptime_s: Option<i64>,
     /// `T`: the new time to live.
     pub exptime_s: Option<i64>,
 }
 
-/// The flags of a command, as words.
+/// The flags of a command, as one run of words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags<'a>(&'a [u8]);
 
@@ -176,49 +176,49 @@ impl<'a> Flags<'a> {
         self.0
     }
 
-    /// In their order; none is empty.
+    /// The flags in order; none is empty.
     pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
         words(self.0)
     }
 }
 
-/// What is wrong with a meta command.
+/// An error in a meta command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// There is no such command, or it lacks its key.
+    /// The command is unknown, or lacks its key.
     Unknown,
-    /// A word is not what it should be, or a key too long.
+    /// A word is malformed, or the key too long.
     Format,
     /// More flags than any command has.
     TooManyFlags,
     /// More flags than any command has, in an `mg`.
     TooManyFlagsOfGet,
-    /// A flag twice.
+    /// A flag occurs twice.
     DuplicateFlag,
-    /// A flag that nobody knows.
+    /// A flag is unknown.
     InvalidFlag,
-    /// Either, of `md` and `ma`, or a value of a flag that is no number.
+    /// `md` and `ma`: an unknown or repeated flag, or a flag's value that is not a number.
     InvalidOrDuplicateFlag,
-    /// The key is no base64.
+    /// The key is not base64.
     Key,
-    /// No number where one should be.
+    /// A number is missing.
     Token,
-    /// `M` is of one letter.
+    /// `M` is not one letter.
     ModeLength,
     /// `ms` has no such mode.
     StoreMode,
     /// `ma` has no such mode.
     CountMode,
-    /// `J` is no number.
+    /// `J` is not a number.
     Initial,
-    /// `D` is no number.
+    /// `D` is not a number.
     Delta,
     /// `O` is too long.
     Opaque,
 }
 
 impl Fault {
-    /// What the client is told.
+    /// The error line for the client.
     pub const fn text(self) -> &'static [u8] {
         match self {
             Fault::Unknown => b"ERROR\r\n",
@@ -240,17 +240,17 @@ impl Fault {
     }
 }
 
-/// A line that was understood.
+/// A parsed line.
 pub(crate) enum Line<'a> {
     Whole(Request<'a>),
-    /// So many bytes of data follow; the request's are empty as yet.
+    /// A store with this many bytes of data, which are not in the request yet.
     WithData(Request<'a>, usize),
 }
 
-/// Why a line is refused; the data that follow it are thrown away.
+/// Why a line is refused; data that follows it is discarded.
 pub(crate) struct Refusal {
     pub(crate) fault: Fault,
-    /// Of so many bytes, if there are any.
+    /// How many bytes of data follow, if any.
     pub(crate) data_bytes: Option<usize>,
 }
 
@@ -260,7 +260,7 @@ impl From<Fault> for Refusal {
     }
 }
 
-/// What a line asks for whose command is `m` and this letter, with the words after it.
+/// Parses a line whose command is `m` and this letter; `rest` are the words after it.
 pub(crate) fn read_line(letter: u8, rest: &[u8]) -> Result<Line<'_>, Refusal> {
     if letter == b'e' {
         return Ok(read_describe(rest)?);
@@ -291,7 +291,7 @@ pub(crate) fn read_line(letter: u8, rest: &[u8]) -> Result<Line<'_>, Refusal> {
     Ok(Line::Whole(request))
 }
 
-/// `me key [b]`; whatever else stands there is passed over.
+/// Parses `me key [b]`; further words are skipped.
 fn read_describe(rest: &[u8]) -> Result<Line<'_>, Fault> {
     let mut words = words(rest);
     let text = words.next().filter(|text| text.len() <= MOST_KEY_BYTES).ok_or(Fault::Format)?;
@@ -307,8 +307,8 @@ fn read_describe(rest: &[u8]) -> Result<Line<'_>, Fault> {
     }))
 }
 
-/// `ms key length flags`: once the length is known, an error is one about a value, whose data
-/// follow.
+/// Parses `ms key length flags`: once the length is known, an error is one about a value, whose
+/// data follows.
 fn read_store<'a>(text: &'a [u8], rest: &'a [u8]) -> Result<Line<'a>, Refusal> {
     let length = words(rest).nth(1).ok_or(Fault::Format)?;
     let flags = flags_after(rest, 2, Fault::TooManyFlags)?;
@@ -326,7 +326,7 @@ fn read_store<'a>(text: &'a [u8], rest: &'a [u8]) -> Result<Line<'a>, Refusal> {
     }
 }
 
-/// The flags after so many words.
+/// The flags after `passed` words.
 fn flags_after(rest: &[u8], passed: usize, too_many: Fault) -> Result<Flags<'_>, Fault> {
     if words(rest).count() >= MOST_WORDS {
         return Err(too_many);
@@ -340,7 +340,7 @@ fn flags_after(rest: &[u8], passed: usize, too_many: Fault) -> Result<Flags<'_>,
     Ok(Flags(left))
 }
 
-/// What the flags say, whatever the command.
+/// The parsed flags of any command.
 #[derive(Default)]
 struct Options {
     is_base64: bool,
@@ -363,7 +363,7 @@ struct Numbers {
     delta: Option<u64>,
 }
 
-/// `T`, `N`, `R`, and which came first.
+/// `T`, `N`, `R`, and their order.
 #[derive(Default)]
 struct Times {
     exptime_s: Option<i64>,
@@ -374,8 +374,8 @@ struct Times {
 }
 
 impl Options {
-    /// Reads all flags: the first that nobody knows, or that comes twice, ends it; of the errors
-    /// before it the last is told. The key is looked at if it is to be decoded.
+    /// Parses all flags: the first unknown or repeated flag ends it; of the errors before it the
+    /// last is reported. The key is checked if it must be decoded.
     fn read(flags: Flags<'_>, key: Option<&[u8]>) -> Result<Options, Fault> {
         let mut options = Options::default();
         let (mut seen, mut found) = (0_u128, Ok(()));
@@ -388,7 +388,7 @@ impl Options {
             match options.take(letter, value, key) {
                 Ok(()) => {}
                 Err(Fault::InvalidFlag) => return Err(Fault::InvalidFlag),
-                // What is no number after `F` has no text of its own.
+                // A malformed number after `F` has no text of its own.
                 Err(Fault::Format) => found = found.and(Err(Fault::Format)),
                 Err(fault) => found = Err(fault),
             }
@@ -456,7 +456,7 @@ impl Options {
         let is_whole = matches!(storing, Storing::Always | Storing::IfPresent);
         let cas = match storing {
             Storing::IfMissing => None,
-            // A cas of 0 is none.
+            // A cas of 0 means none.
             Storing::After | Storing::Before => self.cas.filter(|&cas| cas != 0),
             _ => self.cas,
         };
@@ -513,7 +513,7 @@ impl Times {
         Ok(())
     }
 
-    /// The time to live of an item that comes to be.
+    /// The time to live of a created item.
     fn when_vivified(&self) -> Option<i64> {
         match self.exptime_s {
             Some(exptime_s) if self.touch_after_vivify => Some(exptime_s),

@@ -1,9 +1,9 @@
-//! Numbers as memcached reads them: by strtoul and its kin, which allow a sign, and blanks around.
+//! Parses numbers as memcached does: by strtoul and its kin, which allow a sign, and blanks around.
 
-/// As many digits never exceed 64 bits.
+/// This many digits always fit 64 bits.
 const SAFE_DIGITS: usize = 19;
 
-/// A number without a sign, of 64 bits; a minus is no number.
+/// An unsigned number of 64 bits; a minus sign is invalid.
 #[inline]
 pub fn unsigned(text: &[u8]) -> Option<u64> {
     let mut number = 0_u64;
@@ -35,7 +35,7 @@ fn unsigned_of_any(text: &[u8]) -> Option<u64> {
         .try_fold(0_u64, |number, byte| number.checked_mul(10)?.checked_add(u64::from(byte - b'0')))
 }
 
-/// A number of 64 bits.
+/// A signed number of 64 bits.
 #[inline]
 pub fn signed(text: &[u8]) -> Option<i64> {
     match text.strip_prefix(b"-") {

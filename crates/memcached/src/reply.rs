@@ -1,39 +1,39 @@
-//! What a client is told.
+//! Replies of the text protocol.
 
 use std::io::Write;
 
 use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_u64};
 
-/// `set` and its kin have stored.
+/// `set` and its kin succeeded.
 pub const STORED: &[u8] = b"STORED\r\n";
-/// The key is there (`add`), or is not (`replace`, `append`, `prepend`).
+/// The key exists (`add`), or does not (`replace`, `append`, `prepend`).
 pub const NOT_STORED: &[u8] = b"NOT_STORED\r\n";
-/// `cas`: the value is another by now.
+/// `cas`: the item has another cas.
 pub const EXISTS: &[u8] = b"EXISTS\r\n";
 /// There is no such key.
 pub const NOT_FOUND: &[u8] = b"NOT_FOUND\r\n";
-/// `delete` has.
+/// `delete` succeeded.
 pub const DELETED: &[u8] = b"DELETED\r\n";
-/// `touch` has.
+/// `touch` succeeded.
 pub const TOUCHED: &[u8] = b"TOUCHED\r\n";
-/// It is done.
+/// Success.
 pub const OK: &[u8] = b"OK\r\n";
-/// After the last value, or figure.
+/// The end of values or statistics.
 pub const END: &[u8] = b"END\r\n";
 /// The answer to the meta command `mn`, which does nothing.
 pub const META_NOTHING: &[u8] = b"MN\r\n";
-/// `incr` or `decr` of what is no number.
+/// `incr` or `decr` of a value that is not a number.
 pub const NOT_NUMERIC: &[u8] = b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
 /// There is no memory left.
 pub const OUT_OF_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
 
-/// A value larger than the server takes.
+/// The value is larger than the limit.
 pub const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache\r\n";
 
-/// One value of `get`; of `gets` with what `cas` compares.
+/// One value of `get`; for `gets` with its cas.
 #[inline]
 pub fn value(out: &mut Vec<u8>, key: &[u8], flags: u32, data: &[u8], cas: Option<u64>) {
-    // The numbers, and what stands between.
+    // Room for the numbers and separators.
     const MOST_BYTES_BESIDE: usize = 64 + END.len();
     out.reserve(key.len() + data.len() + MOST_BYTES_BESIDE);
     out.extend_from_slice(b"VALUE ");
@@ -57,7 +57,7 @@ fn push_after_blank(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(fmt_u64(number, &mut [0; I64_TEXT_MAX_BYTES]));
 }
 
-/// The number that `incr` or `decr` has come to.
+/// The result of `incr` or `decr`.
 pub fn number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(fmt_u64(number, &mut [0; I64_TEXT_MAX_BYTES]));
     out.extend_from_slice(b"\r\n");
@@ -68,7 +68,7 @@ pub fn version(out: &mut Vec<u8>, version: &str) {
     let _in_memory = write!(out, "VERSION {version}\r\n");
 }
 
-/// One figure of `stats`.
+/// One statistic of `stats`.
 pub fn figure(out: &mut Vec<u8>, name: &str, value: impl std::fmt::Display) {
     let _in_memory = write!(out, "STAT {name} {value}\r\n");
 }

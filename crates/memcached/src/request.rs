@@ -1,16 +1,15 @@
-//! Requests: a line of words, and for what stores a value its bytes.
+//! Requests: a line of words, followed by data for a store.
 //!
 //! ```text
 //! set a 5 0 3\r\n        word key flags exptime bytes [noreply]
 //! abc\r\n
 //! ```
 //!
-//! A line ends with LF, before which a CR may stand. Words are parted by blanks and by nothing
-//! else; what is a word too many is an error for some commands and passed over by others, as
-//! memcached has it.
+//! A line ends with LF, optionally preceded by CR. Words are separated by blanks only; excess words
+//! are an error for some commands and skipped by others, as in memcached.
 //!
-//! What is too long is not kept: the data of a value above the limit is thrown away as it comes,
-//! and a line without an end closes the connection, unless it asks for many keys.
+//! Nothing too long is kept: the data of a value above the limit is discarded as it comes, and a
+//! line without an end closes the connection, unless it asks for many keys.
 
 use pantala_base::simd::find_byte;
 
@@ -20,27 +19,27 @@ use crate::number::{signed, unsigned};
 use crate::reply;
 use crate::size::item_bytes;
 
-/// The longest key.
+/// The longest key, in bytes.
 pub const MOST_KEY_BYTES: usize = 250;
-/// The longest line, but for those that ask for many keys.
+/// The longest line, except for one that asks for many keys.
 const LINE_BYTES: usize = 2048;
-/// Blanks that may stand before such a one.
+/// How many blanks may precede such a line.
 const MOST_BLANKS: usize = 100;
-/// What follows data.
+/// The bytes after data.
 const LINE_END: &[u8] = b"\r\n";
-/// The length of data that can be told at all.
+/// The largest announced length of data.
 pub(crate) const MOST_TOLD_BYTES: i64 = i32::MAX as i64 - 2;
 
-/// What a client may send.
+/// The limits of a client's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest item, as `size` counts.
+    /// The largest item, as `size` computes it.
     pub item_bytes: usize,
-    /// The longest line, if it asks for many keys.
+    /// The longest line that asks for many keys.
     pub line_bytes: usize,
 }
 
-/// How a value is stored.
+/// The condition and mode of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storing {
     /// `set`
@@ -53,41 +52,41 @@ pub enum Storing {
     After,
     /// `prepend`
     Before,
-    /// `cas`, if the value is still this one
+    /// `cas`, if the item still has this cas
     IfUnchanged(u64),
 }
 
 impl Storing {
-    /// Whether it keeps what there is, and puts something behind or before it.
+    /// Whether it keeps the value, and adds something after or before it.
     pub fn is_beside(self) -> bool {
         matches!(self, Storing::After | Storing::Before)
     }
 }
 
-/// What a client wants.
+/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// `get`, `gets`, `gat`, `gats`: values, perhaps with what `cas` compares, perhaps giving them
-    /// another time to live, in seconds (see `expiry`).
+    /// `get`, `gets`, `gat`, `gats`: values, optionally with their cas, optionally with a new time
+    /// to live in seconds (see `expiry`).
     Get {
-        /// One at least.
+        /// At least one.
         keys: Keys<'a>,
-        /// With what `cas` compares.
+        /// Whether the reply contains the cas.
         with_cas: bool,
-        /// The new time: a number with a sign.
+        /// The new time to live: a number with a sign.
         exptime_s: Option<&'a [u8]>,
     },
     /// `set` and its kin.
     Store {
-        /// How.
+        /// The condition and mode.
         storing: Storing,
         /// The key.
         key: &'a [u8],
-        /// Kept for the client, which knows what they mean: a number, of which 32 bits count.
+        /// The client's flags: a number, of which 32 bits count.
         flags: &'a [u8],
-        /// Its time to live, in seconds: a number with a sign.
+        /// The time to live in seconds: a number with a sign.
         exptime_s: &'a [u8],
-        /// What `cas` compares: a number.
+        /// The cas for `cas`: a number.
         unique: Option<&'a [u8]>,
         /// The value.
         data: &'a [u8],
@@ -96,16 +95,16 @@ pub enum Request<'a> {
     Count {
         /// The key.
         key: &'a [u8],
-        /// How far: a number.
+        /// The difference: a number.
         delta: &'a [u8],
-        /// Which way.
+        /// The direction.
         direction: Direction,
     },
     /// `touch`
     Touch {
         /// The key.
         key: &'a [u8],
-        /// Its time to live, in seconds: a number with a sign.
+        /// The time to live in seconds: a number with a sign.
         exptime_s: &'a [u8],
     },
     /// `delete`
@@ -115,51 +114,51 @@ pub enum Request<'a> {
     },
     /// `flush_all`
     FlushAll {
-        /// In so many seconds: a number with a sign.
+        /// The delay in seconds: a number with a sign.
         delay_s: &'a [u8],
     },
-    /// `stats`: of what, if that is said.
+    /// `stats`: the group, if one is named.
     Stats(&'a [u8]),
     /// `verbosity`
     Verbosity,
     /// `cache_memlimit`
     CacheMemlimit {
-        /// How much memory there may be, in megabytes.
+        /// The memory limit in megabytes.
         megabytes: &'a [u8],
     },
     /// `version`
     Version,
-    /// `mn`: an answer, and nothing else.
+    /// `mn`: only to be answered.
     MetaNothing,
-    /// Another meta command; it has its own way of being quiet.
+    /// Another meta command, with its own flag for being quiet.
     Meta(meta::Request<'a>),
 }
 
-/// What is wrong with a request.
+/// An error in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// There is no such command, or not with so many words.
+    /// The command is unknown, or not with this many words.
     Unknown,
-    /// A word is not what it should be, or a key too long.
+    /// A word is malformed, or a key too long.
     Format,
-    /// The data are not followed by the end of a line.
+    /// The data is not followed by a line end.
     Data,
     /// The value is too large.
     TooLarge,
-    /// `incr` by what is no number.
+    /// `incr` by something that is not a number.
     Delta,
-    /// No time.
+    /// The time is malformed.
     Exptime,
-    /// `delete` with a word too many.
+    /// `delete` with an excess word.
     DeleteUsage,
-    /// `gat` of no keys: nothing was found.
+    /// `gat` without keys: nothing was found.
     NoKeys,
-    /// That of a meta command.
+    /// An error in a meta command.
     Meta(meta::Fault),
 }
 
 impl Fault {
-    /// What the client is told.
+    /// The error line for the client.
     pub const fn text(self) -> &'static [u8] {
         match self {
             Fault::Unknown => b"ERROR\r\n",
@@ -177,38 +176,38 @@ impl Fault {
     }
 }
 
-/// What the buffer's start holds.
+/// The result of parsing the start of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// Something to do.
+    /// A request.
     Request {
-        /// What.
+        /// The request.
         request: Request<'a>,
-        /// No answer is wanted, not even an error.
+        /// No reply is wanted, not even an error.
         no_reply: bool,
         /// Bytes to take off the buffer.
         consumed: usize,
     },
-    /// A mistake of the client's, who goes on after it.
+    /// A client's error, after which the connection continues.
     Fault {
-        /// Which.
+        /// The error.
         fault: Fault,
         /// No answer is wanted.
         no_reply: bool,
-        /// A key whose value has been replaced in vain: it goes, or the client would read the old
-        /// one.
+        /// A key whose new value was refused: its old value must be deleted, or the client would
+        /// read it.
         stale: Option<Key<'a>>,
         /// Bytes to take off the buffer.
         consumed: usize,
     },
-    /// Data that are thrown away.
+    /// Data that is discarded.
     Nothing {
         /// Bytes to take off the buffer.
         consumed: usize,
     },
     /// Part of a request. Call again with the same start and more bytes after it.
     Incomplete {
-        /// At least so many more are needed; 0 when that is unknown.
+        /// At least this many bytes more are needed; 0 if unknown.
         wanted: usize,
     },
     /// The connection is to be closed: by `quit`, or because a line does not end.
@@ -220,17 +219,17 @@ pub enum Step<'a> {
 pub struct Keys<'a>(&'a [u8]);
 
 impl<'a> Keys<'a> {
-    /// The end of a line with such keys: what is left of it after some of them.
+    /// The rest of a line with such keys, after some of them.
     pub fn rest(line: &'a [u8]) -> Self {
         Keys(line)
     }
 
-    /// The bytes they are read from.
+    /// The encoded keys.
     pub fn bytes(self) -> &'a [u8] {
         self.0
     }
 
-    /// The first, and the others if there are any.
+    /// The first key, and the others if there are any.
     #[inline]
     pub fn split_first(self) -> Option<(&'a [u8], Option<Keys<'a>>)> {
         let begin = self.0.iter().position(|&byte| byte != b' ')?;
@@ -241,7 +240,7 @@ impl<'a> Keys<'a> {
         Some((key, has_more.then_some(Keys(rest))))
     }
 
-    /// In their order.
+    /// The keys in order.
     pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
         words(self.0)
     }
@@ -250,25 +249,25 @@ impl<'a> Keys<'a> {
 /// The state of one connection's input between calls.
 #[derive(Clone, Debug, Default)]
 pub struct RequestParser {
-    /// Bytes in which no line ends.
+    /// How many bytes were searched without finding a line end.
     scanned: usize,
-    /// The request at the buffer's start takes so many bytes.
+    /// The length of the request at the start of the buffer.
     needed: usize,
-    /// Bytes that are thrown away.
+    /// How many bytes must still be discarded.
     skipped: usize,
 }
 
-/// A line that was understood.
+/// A parsed line.
 enum Line<'a> {
     Whole(Request<'a>),
-    /// So many bytes of data follow; the request's are empty as yet.
+    /// A store with this many bytes of data, which are not in the request yet.
     WithData(Request<'a>, usize),
     Quit,
 }
 
 impl RequestParser {
-    /// Reads the request at the start of `buf`. After `Incomplete` the next call's buffer must
-    /// begin with the same bytes.
+    /// Parses the request at the start of `buf`. After `Incomplete` the buffer of the next call
+    /// must begin with the same bytes.
     pub fn parse<'a>(&mut self, buf: &'a [u8], limits: &Limits) -> Step<'a> {
         if self.skipped > 0 && !buf.is_empty() {
             let consumed = buf.len().min(self.skipped);
@@ -293,12 +292,12 @@ impl RequestParser {
         self.follow(buf, line, end + 1, limits)
     }
 
-    /// So many bytes that follow are to be thrown away; from now on that is up to the caller.
+    /// Takes over how many further bytes must be discarded: the caller does it from now on.
     pub fn take_skipped(&mut self) -> usize {
         std::mem::take(&mut self.skipped)
     }
 
-    /// The line is there, up to `end`: what it asks for, with its data.
+    /// Continues with the line up to `end`, and its data.
     fn follow<'a>(
         &mut self,
         buf: &'a [u8],
@@ -340,8 +339,8 @@ impl RequestParser {
         })
     }
 
-    /// The same for a meta command. An error of one that stores is told before its data are
-    /// thrown away.
+    /// As `follow`, for a meta command. An error of a store is reported before its data is
+    /// discarded.
     fn follow_meta<'a>(
         &mut self,
         buf: &'a [u8],
@@ -372,7 +371,7 @@ impl RequestParser {
         self.with_data(buf, end, length, false, |data| Request::Meta(request.with_data(data)))
     }
 
-    /// The request of a line with its data, once they are there.
+    /// The request of a line with its data, once the data is there.
     fn with_data<'a>(
         &mut self,
         buf: &'a [u8],
@@ -404,7 +403,7 @@ impl RequestParser {
     }
 }
 
-/// Whether a line may begin like this: one that is long asks for keys.
+/// Whether a line may begin like this: only a request for keys may be long.
 fn may_be_line(line: &[u8]) -> bool {
     if line.len() <= LINE_BYTES {
         return true;
@@ -428,14 +427,14 @@ fn before_blanks(text: &[u8]) -> &[u8] {
     &text[..end]
 }
 
-/// Somebody takes this for a web server. Memcached looks for it where no command begins so.
+/// Whether a client takes this for a web server. Memcached checks it where no command begins so.
 #[cold]
 fn is_http(line: &[u8]) -> bool {
     words(line).last().is_some_and(|word| word.starts_with(b"HTTP/"))
         && !words(line).next().is_some_and(|word| b"gsacidtm".contains(&word[0]))
 }
 
-/// The second letter of a meta command but `mn`, and what follows it.
+/// The second letter of a meta command except `mn`, and the rest of the line.
 fn meta_command(line: &[u8]) -> Option<(u8, &[u8])> {
     let start = line.iter().position(|&byte| byte != b' ')?;
     match line[start..] {
@@ -448,7 +447,7 @@ fn meta_command(line: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
-/// What a line asks for, and whether no answer is wanted.
+/// Parses a line; also returns whether a reply is suppressed.
 fn read_line(line: &[u8]) -> (Result<Line<'_>, Fault>, bool) {
     let line = after_blanks(line);
     let end = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
@@ -465,8 +464,8 @@ fn read_line(line: &[u8]) -> (Result<Line<'_>, Fault>, bool) {
     (asked, false)
 }
 
-/// A command that may end with `noreply`: then not even its errors are told, but for one that it
-/// has too few or too many words.
+/// Parses a command that may end with `noreply`, which also suppresses its errors, except that
+/// there are too few or too many words.
 fn read_others<'a>(name: &[u8], rest: &'a [u8]) -> (Result<Line<'a>, Fault>, bool) {
     const MOST_WORDS: usize = 6;
     let mut places: [&[u8]; MOST_WORDS] = [b""; MOST_WORDS];
@@ -535,8 +534,8 @@ fn read_get<'a>(name: &[u8], rest: &'a [u8]) -> Result<Line<'a>, Fault> {
     Ok(Line::Whole(Request::Get { keys, with_cas: name.ends_with(b"s"), exptime_s: exptime }))
 }
 
-/// Whether one of these words is longer than a key may be. Most bytes are not looked at: where a
-/// blank stands at the end of so many, none before it begins a word that is too long.
+/// Whether one of these words is longer than a key may be. Most bytes are skipped: a blank at the
+/// end of a key's length proves that no word that starts before it is too long.
 fn has_too_long(words: &[u8]) -> bool {
     let mut at = 0;
     while let Some(window) = words.get(at..=at + MOST_KEY_BYTES) {
@@ -582,7 +581,7 @@ fn read_touch<'a>(words: &[&'a [u8]]) -> Result<Line<'a>, Fault> {
     Ok(Line::Whole(Request::Touch { key, exptime_s }))
 }
 
-/// After the key nothing, a zero (of old clients, who could say when), or `noreply`, or both.
+/// After the key nothing, a zero (from old clients, which could delay), or `noreply`, or both.
 fn read_delete<'a>(words: &[&'a [u8]], is_silent: bool) -> Result<Line<'a>, Fault> {
     let has_zero = words.get(1) == Some(&&b"0"[..]);
     let is_right = match words.len() {

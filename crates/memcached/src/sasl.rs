@@ -1,22 +1,22 @@
-//! SASL PLAIN (RFC 4616), the one mechanism that is spoken.
+//! SASL PLAIN (RFC 4616), the only supported mechanism.
 
-/// What a server offers.
+/// The mechanisms that the server offers.
 pub const MECHANISMS: &str = "PLAIN";
-/// What a client is told that has shown who it is.
+/// The answer to a client that has authenticated.
 pub const AUTHENTICATED: &str = "Authenticated";
 
-/// What a client says of itself.
+/// The message of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plain<'a> {
-    /// As whom it wants to act; empty: as itself.
+    /// The user to act as; empty: the user itself.
     pub act_as: &'a [u8],
-    /// Who it is.
+    /// The user.
     pub user: &'a [u8],
-    /// How it shows that.
+    /// The password.
     pub password: &'a [u8],
 }
 
-/// Reads a message: `[authzid] NUL authcid NUL passwd`.
+/// Parses a message: `[authzid] NUL authcid NUL passwd`.
 pub fn plain(message: &[u8]) -> Option<Plain<'_>> {
     let mut parts = message.split(|&byte| byte == 0);
     let (act_as, user, password) = (parts.next()?, parts.next()?, parts.next()?);

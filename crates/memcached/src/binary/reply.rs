@@ -1,4 +1,4 @@
-//! Replies of the binary protocol: the header of a request, with another magic and a status.
+//! Replies of the binary protocol: the header of the request, with another magic and a status.
 
 use super::Asked;
 
@@ -6,33 +6,33 @@ const MAGIC: u8 = 0x81;
 const STATS: u8 = 0x10;
 const FLAGS_BYTES: usize = 4;
 
-/// What did not go as it was asked.
+/// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// There is no such key.
     NotFound,
-    /// The key is there (ADD), or its cas is another by now.
+    /// The key exists (ADD), or its cas is different.
     Exists,
     /// The value is too large.
     TooLarge,
-    /// The request is not what its command takes.
+    /// The request does not fit its command.
     Invalid,
     /// There is nothing to append to.
     NotStored,
-    /// The value is no number.
+    /// The value is not a number.
     NotNumeric,
-    /// Who the client is has not been shown.
+    /// The client has not authenticated.
     Unauthenticated,
-    /// There is no such command, or its body is shorter than its parts.
+    /// The command is unknown, or its body is shorter than its parts.
     Unknown,
     /// There is no memory left.
     OutOfMemory,
-    /// Something else; memcached has no word for what another protocol may have put there.
+    /// Another error; memcached has no status for errors of other protocols' values.
     Internal,
 }
 
 impl Failure {
-    /// The status, and what it is in words.
+    /// The status code, and its text.
     pub const fn status(self) -> (u16, &'static str) {
         match self {
             Failure::NotFound => (0x01, "Not found"),
@@ -57,7 +57,7 @@ struct Lengths {
     data: usize,
 }
 
-/// A value is there: all but the `size` bytes of the value itself, which are to follow.
+/// A hit: everything but the `size` bytes of the value, which must follow.
 pub fn value(
     out: &mut Vec<u8>,
     asked: Asked,
@@ -71,7 +71,7 @@ pub fn value(
     out.extend_from_slice(key);
 }
 
-/// There is no value; a command that wants the key back gets it instead of a word.
+/// A miss; a command that wants the key back gets it in place of a text.
 pub fn miss(out: &mut Vec<u8>, asked: Asked, key: Option<&[u8]>) {
     match key {
         Some(key) => {
@@ -83,29 +83,29 @@ pub fn miss(out: &mut Vec<u8>, asked: Asked, key: Option<&[u8]>) {
     }
 }
 
-/// It is done; with the cas of what there is now.
+/// Success; with the cas of the item.
 pub fn done(out: &mut Vec<u8>, asked: Asked, cas: u64) {
     header(out, asked, 0, Lengths::default(), cas);
 }
 
-/// The number that INCREMENT or DECREMENT has come to.
+/// The result of INCREMENT or DECREMENT.
 pub fn number(out: &mut Vec<u8>, asked: Asked, number: u64, cas: u64) {
     header(out, asked, 0, Lengths { data: size_of::<u64>(), ..Lengths::default() }, cas);
     out.extend_from_slice(&number.to_be_bytes());
 }
 
-/// A text: of VERSION, and of what shows who one is.
+/// A text: of VERSION, and of authentication.
 pub fn text(out: &mut Vec<u8>, asked: Asked, text: &str) {
     header(out, asked, 0, Lengths { data: text.len(), ..Lengths::default() }, 0);
     out.extend_from_slice(text.as_bytes());
 }
 
-/// More is wanted, by SASL STEP.
+/// More is required, by SASL STEP.
 pub fn more_wanted(out: &mut Vec<u8>, asked: Asked) {
     header(out, asked, 0x21, Lengths::default(), 0);
 }
 
-/// One figure of STAT; the last is followed by one without a name.
+/// One statistic of STAT; one without a name ends the list.
 pub fn figure(out: &mut Vec<u8>, asked: Asked, name: &str, value: &str) {
     let asked = Asked { opcode: STATS, ..asked };
     let lengths = Lengths { extras: 0, key: name.len(), data: value.len() };

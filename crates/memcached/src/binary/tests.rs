@@ -1,4 +1,4 @@
-//! Each answer here is what memcached 1.6.18 says to the same bytes.
+//! Each expected answer is that of memcached 1.6.18 to the same bytes.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn request(opcode: u8, extras: &[u8], key: &[u8], data: &[u8], cas: u64) -> Vec<
     bytes
 }
 
-/// What comes of the bytes, fed in pieces of this size.
+/// The result of the bytes, fed in pieces of this size.
 fn read(bytes: &[u8], limits: &Limits, piece: usize) -> Vec<String> {
     let (mut parser, mut skipped) = (RequestParser::default(), 0);
     let (mut buffer, mut told) = (Vec::<u8>::new(), Vec::new());

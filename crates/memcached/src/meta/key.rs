@@ -1,31 +1,31 @@
-//! Keys of meta commands: as they stand in the line, or in base64 (flag `b`).
+//! Keys of meta commands: plain, or in base64 (flag `b`).
 //!
-//! The decoder is as lenient as memcached's: bytes that are no base64 are passed over, and what
-//! follows the padding is not looked at.
+//! The decoder is as lenient as memcached's: bytes that are not base64 are skipped, and nothing
+//! after the padding is read.
 
 use crate::request::MOST_KEY_BYTES;
 
-/// Room for the bytes of any key.
+/// A buffer for the bytes of any key.
 pub type KeyRoom = [u8; MOST_KEY_BYTES];
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-/// In the table of values: no letter.
+/// In the table of values: not a letter of base64.
 const NONE: u8 = 0x80;
 const VALUES: [u8; 256] = values();
 
 /// The key of a meta command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key<'a> {
-    /// As it stands in the line.
+    /// Plain, as in the line.
     Plain(&'a [u8]),
-    /// As it stands there, in base64.
+    /// In base64, as in the line.
     Base64(&'a [u8]),
-    /// Its bytes; it came as base64 and is answered so.
+    /// Decoded bytes of a key that came as base64, and is returned so.
     Decoded(&'a [u8]),
 }
 
 impl<'a> Key<'a> {
-    /// Its bytes. What is no base64 was refused by the parser, so that there is always a key.
+    /// The bytes. The parser has refused invalid base64, so there is always a key.
     pub fn bytes<'r>(self, room: &'r mut KeyRoom) -> &'r [u8]
     where
         'a: 'r,
@@ -39,7 +39,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// As it is answered.
+    /// Writes the key in the form for a reply.
     pub(super) fn write(self, out: &mut Vec<u8>) {
         match self {
             Key::Plain(text) | Key::Base64(text) => out.extend_from_slice(text),
@@ -47,13 +47,13 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// It is answered as base64.
+    /// Whether it is returned as base64.
     pub(super) fn is_base64(self) -> bool {
         !matches!(self, Key::Plain(_))
     }
 }
 
-/// Decodes; `None`: it is no base64, or of nothing, or does not fit.
+/// Decodes; `None`: invalid, empty, or too long.
 pub(super) fn decode(text: &[u8], room: &mut KeyRoom) -> Option<usize> {
     let letters = || text.iter().copied().filter(|byte| VALUES[usize::from(*byte)] != NONE);
     let count = letters().count();

@@ -1,15 +1,16 @@
-//! Replies to meta commands: a code of two letters, and what the flags asked back, in their order.
+//! Replies to meta commands: a code of two letters, and the requested fields in the order of the
+//! flags.
 //!
 //! ```text
-//! HD s3 t-1                 it is there, or done
+//! HD s3 t-1                 a hit, or success
 //! VA 3 k1 W\r\nabc\r\n      with the value, which the caller writes after the line
-//! EN  NF  NS  EX            a miss; not found; not stored; another by now
+//! EN  NF  NS  EX            a miss; not found; not stored; another cas
 //! ```
 
 use super::{Action, Key, Request};
 use std::io::Write;
 
-/// What is known of an item.
+/// The properties of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Item {
     /// Bytes of the value; for `ma`, of the number as text.
@@ -26,29 +27,29 @@ pub struct Item {
     pub since_access_s: u32,
     /// Whether it was read before.
     pub was_fetched: bool,
-    /// The request has brought it into being.
+    /// Whether the request has created it.
     pub was_made: bool,
-    /// What happens to its renewal.
+    /// The state of its renewal.
     pub renewal: Renewal,
 }
 
-/// Who renews an item.
+/// The state of an item's renewal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Renewal {
     /// `X`: it is stale.
     pub is_stale: bool,
-    /// `Z`: somebody else was told so before.
+    /// `Z`: another client was told so before.
     pub was_won: bool,
-    /// `W`: this client is to renew it.
+    /// `W`: this client must renew it.
     pub wins: bool,
 }
 
-/// How a request ends that does not show an item.
+/// The result of a request that shows no item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// `ms`, `md`: done; with the item's cas (of `md` it is not asked).
+    /// `ms`, `md`: success; with the item's cas (not used for `md`).
     Done(u64),
-    /// `ms`: the key is there already, or is not.
+    /// `ms`: the key exists already, or does not.
     NotStored,
     /// `C` is not the item's cas.
     Exists,
@@ -56,8 +57,8 @@ pub enum Outcome {
     NotFound,
 }
 
-/// `mg` and `ma` of an item that is there: a line. True: the value and the end of a line are to
-/// follow. `ma` that is quiet says nothing, unless it has made the item.
+/// The line for a hit of `mg` or `ma`. True: the value and a line end must follow. A quiet `ma`
+/// writes nothing, unless it has created the item.
 #[must_use]
 pub fn item(out: &mut Vec<u8>, request: &Request<'_>, item: &Item) -> bool {
     let (is_get, wants_value) = match request.action {
@@ -114,7 +115,7 @@ fn renewal(out: &mut Vec<u8>, renewal: Renewal) {
     }
 }
 
-/// Whether a quiet request keeps this outcome to itself.
+/// Whether a quiet request suppresses this result.
 pub fn is_silent(request: &Request<'_>, outcome: Outcome) -> bool {
     request.is_quiet
         && match request.action {
@@ -123,7 +124,7 @@ pub fn is_silent(request: &Request<'_>, outcome: Outcome) -> bool {
         }
 }
 
-/// Any other answer: nothing where `is_silent`.
+/// Any other reply: nothing if `is_silent`.
 pub fn outcome(out: &mut Vec<u8>, request: &Request<'_>, outcome: Outcome) {
     if is_silent(request, outcome) {
         return;
@@ -147,26 +148,26 @@ pub fn outcome(out: &mut Vec<u8>, request: &Request<'_>, outcome: Outcome) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// What `me` tells of an item.
+/// The properties of an item that `me` reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// Its time to live; `None`: for ever.
+    /// The time to live in seconds; `None`: no expiry.
     pub ttl_s: Option<u32>,
-    /// Seconds since it was last read.
+    /// Seconds since the last read.
     pub since_access_s: u32,
-    /// What `C` compares.
+    /// The CAS value.
     pub cas: u64,
-    /// It has been read.
+    /// Whether it was read.
     pub was_fetched: bool,
-    /// The bytes it takes, with its key and what is known of it.
+    /// Its size in bytes, including key and metadata.
     pub size: usize,
 }
 
-/// `me` of an item that is there.
+/// The reply to `me` for a hit.
 pub fn description(out: &mut Vec<u8>, request: &Request<'_>, item: &Description) {
     out.extend_from_slice(b"ME ");
     request.key.write(out);
-    // A time to live is told as what has passed since its end, so below zero.
+    // A time to live is reported as the time since its end, so negative.
     let passed_s = item.ttl_s.map_or(-1, |ttl_s| -i64::from(ttl_s));
     let fetched = if item.was_fetched { "yes" } else { "no" };
     let Description { since_access_s, cas, size, .. } = item;
@@ -176,7 +177,7 @@ pub fn description(out: &mut Vec<u8>, request: &Request<'_>, item: &Description)
     );
 }
 
-/// `k` and `O`: what the client has sent.
+/// `k` and `O`: returns what the client has sent.
 fn return_sent(out: &mut Vec<u8>, key: Key<'_>, flag: &[u8]) {
     match flag[0] {
         b'O' => {

@@ -1,4 +1,4 @@
-//! Each answer here is what memcached 1.6.18 says to the same bytes.
+//! Each expected answer is that of memcached 1.6.18 to the same bytes.
 
 use super::reply::{Description, Item, Outcome, Renewal};
 use super::*;
@@ -6,7 +6,7 @@ use crate::request::{Limits, Request as AnyRequest, RequestParser, Step};
 
 const LIMITS: Limits = Limits { item_bytes: 1000, line_bytes: 4000 };
 
-/// What comes of the bytes, fed in pieces of this size: each request, each fault's text.
+/// The result of the bytes, fed in pieces of this size: each request, each fault's text.
 fn read(bytes: &[u8], piece: usize) -> Vec<String> {
     let mut parser = RequestParser::default();
     let (mut buffer, mut told) = (Vec::new(), Vec::new());
@@ -39,7 +39,7 @@ fn read(bytes: &[u8], piece: usize) -> Vec<String> {
     told
 }
 
-/// What it asks for; of flags that hold no more than usual nothing.
+/// The request in words, without flags at their defaults.
 fn in_words(request: &Request<'_>) -> String {
     let mut room = [0; MOST_KEY_BYTES];
     let key = String::from_utf8_lossy(request.key.bytes(&mut room)).into_owned();
@@ -204,7 +204,7 @@ fn what_can_not_be_stored() {
     check(format!("ms k 1{many} q\r\nmg a\r\n"), &["CLIENT_ERROR options flags too long", "a"]);
 }
 
-/// What is answered to this line.
+/// The reply to this line.
 fn reply(line: &str, answer: impl Fn(&mut Vec<u8>, &Request<'_>)) -> String {
     let mut out = Vec::new();
     let bytes = format!("{line}\r\n");
@@ -262,7 +262,7 @@ fn items_are_shown_in_the_order_of_the_flags() {
 #[test]
 fn outcomes_are_told_unless_quiet() {
     use Outcome::{Done, Exists, NotFound, NotStored};
-    // The data of `ms` are part of its line here.
+    // The data of `ms` is part of its line here.
     for (line, outcome, expected) in [
         ("ms k 1 c k O1\r\nx", Done(9), "HD c9 kk O1\r\n"),
         ("ms k 1 c q\r\nx", Done(9), ""),

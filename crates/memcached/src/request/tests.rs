@@ -1,10 +1,10 @@
-//! Each answer here is what memcached 1.6.18 says to the same bytes.
+//! Each expected answer is that of memcached 1.6.18 to the same bytes.
 
 use super::*;
 
 const LIMITS: Limits = Limits { item_bytes: 1 << 20, line_bytes: 1 << 16 };
 
-/// What comes of the bytes, fed in pieces of this size: each request in words, each fault's text.
+/// The result of the bytes, fed in pieces of this size: each request in words, each fault's text.
 fn read(bytes: &[u8], piece: usize) -> Vec<String> {
     let mut parser = RequestParser::default();
     let (mut buffer, mut told) = (Vec::new(), Vec::new());
@@ -41,7 +41,7 @@ fn silently(no_reply: bool) -> &'static str {
     if no_reply { " (silent)" } else { "" }
 }
 
-/// Short, also where a key is long.
+/// A short form, also of a long key.
 fn name(bytes: &[u8]) -> String {
     match bytes.len() {
         ..=20 => String::from_utf8_lossy(bytes).into_owned(),
