@@ -3,7 +3,7 @@
 //! ```text
 //!  0  magic 0x80   1  opcode   2  key length (2)
 //!  4  extras length   5  data type   6  reserved (2)
-//! 8  body length (4)  12  opaque (4), returned unchanged
+//!  8  body length (4)  12  opaque (4), returned unchanged
 //! 16  cas (8): of the item to be changed, 0 for any
 //! ```
 //!

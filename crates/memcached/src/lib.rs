@@ -1,9 +1,9 @@
 //! Memcached's protocols, sans-IO: bytes in, requests and bytes out.
 //!
 //! ```text
-//! bytes --> request::RequestParser --> Request      a line, and the data of a store;
+//!   bytes --> request::RequestParser --> Request      a line, and the data of a store;
 //!                                                     meta commands are lines, too (`meta`)
-//! bytes --> binary::RequestParser --> Request       bytes that begin with binary::MAGIC
+//!   bytes --> binary::RequestParser --> Request       bytes that begin with binary::MAGIC
 //!   Request::exptime --> expiry::Expires              seconds from now, or since 1970, or never
 //!   value, delta --> arithmetic::count                incr and decr
 //!   bytes <-- reply, meta::reply, binary::reply

@@ -6,7 +6,7 @@
 //! section:   250 name value            something about the file or the server
 //!            245 code                  a library of functions
 //!            254 number                entries of this database follow
-//! 251 keys, with deadline   about how many there are in it
+//!            251 keys, with deadline   about how many there are in it
 //!            entry
 //! entry:     252 deadline, if there is one | 220 flags, if not 0 | kind | key | value
 //! checksum:  CRC-64 of everything before it, or eight zeros: none
