@@ -1,5 +1,5 @@
-//! The control plane: one thread with an async runtime, for what speaks to other machines. No
-//! command waits for it on a worker, and it is started when something needs it.
+//! The control plane: one thread with an async runtime, for connections to other machines and HTTP.
+//! No command on a worker waits for it, and it is started when it is first needed.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 
 static RUNTIME: Mutex<Option<Handle>> = Mutex::new(None);
 
-/// Its runtime. The thread ends with the process.
+/// The runtime of the control plane. Its thread ends with the process.
 ///
 /// # Errors
 /// The system has no thread or descriptor for it.

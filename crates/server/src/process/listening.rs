@@ -1,5 +1,5 @@
-//! The sockets the server listens on: opened at the start, and by CONFIG SET of `port`, `tls-port`,
-//! `memcached_port` and `bind`. The first worker accepts at all of them.
+//! The listening sockets: opened at the start, and by CONFIG SET of `port`, `tls-port`,
+//! `memcached_port` and `bind`. The first worker accepts on all of them.
 //!
 //! Tests: at the foot; the server's `tests/listening.rs`.
 
@@ -17,8 +17,8 @@ use pantala_settings::Settings;
 use crate::workers::Workers;
 use crate::workers::inbox::Message;
 
-/// What is spoken at a listener, and how one gets there. The reactor carries it from the listener
-/// to each connection that is accepted there, as a number.
+/// The protocol and transport of a listener. The reactor passes it, as a number, from the listener
+/// to each connection that is accepted there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenerKind {
     /// RESP over TCP.
@@ -37,7 +37,7 @@ pub enum ListenerKind {
     AdminTls,
 }
 
-/// The kind is in the uppermost byte; below it is the listener's number.
+/// The kind is in the uppermost byte of a listener's id, its number below.
 const KIND_SHIFT: u32 = 24;
 
 impl ListenerKind {
@@ -57,8 +57,8 @@ impl ListenerKind {
         ListenerKind::ALL.get(number).copied().unwrap_or(ListenerKind::Resp)
     }
 
-    /// What is spoken there, but for what the first bytes tell; of Memcached's protocols the first
-    /// byte says which.
+    /// The protocol of its connections, if the first bytes do not tell another; for Memcached's
+    /// protocols the first byte decides which.
     pub fn protocol(self) -> Protocol {
         match self {
             ListenerKind::Memcached | ListenerKind::MemcachedTls => Protocol::MemcachedText,
@@ -66,7 +66,7 @@ impl ListenerKind {
         }
     }
 
-    /// Whether it is the port that clients of RESP connect to.
+    /// Whether it is the port for clients of RESP.
     pub fn is_main(self) -> bool {
         matches!(self, ListenerKind::Resp | ListenerKind::RespTls)
     }
@@ -76,43 +76,43 @@ impl ListenerKind {
         matches!(self, ListenerKind::Admin | ListenerKind::AdminTls)
     }
 
-    /// Whether HTTP is spoken there, too.
+    /// Whether it serves HTTP, too.
     pub fn has_http(self, settings: &Settings) -> bool {
         self.is_admin() || self.is_main() && settings.primary_port_http_enabled
     }
 
-    /// Whether TLS is spoken there.
+    /// Whether it serves TLS.
     pub fn is_tls(self) -> bool {
         use ListenerKind::{AdminTls, MemcachedTls, RespTls};
         matches!(self, RespTls | MemcachedTls | AdminTls)
     }
 
-    /// The name of a listener of this kind, by its number among all.
+    /// The id of a listener of this kind, with this number.
     fn id(self, number: usize) -> ListenerId {
         ListenerId((self as u32) << KIND_SHIFT | number as u32)
     }
 }
 
-/// A port at one of the addresses of `bind`.
+/// A port at one of the addresses in `bind`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     kind: ListenerKind,
-    /// The setting of the port.
+    /// The name of the port's setting.
     setting: &'static str,
     port: u16,
-    /// As it stands in `bind`: an address, a name, all of them; after `-` it may be absent.
+    /// As in `bind`: an address, a name, or all addresses; after `-` it may be absent.
     address: String,
 }
 
-/// Sockets that listen, and what they are to be called.
+/// Listening sockets with their ids.
 pub type Sockets = Vec<(ListenerId, OwnedFd)>;
 
-/// What the server listens on, as its first worker has it.
+/// The listening sockets that the first worker has.
 #[derive(Default)]
 pub struct Listening {
-    /// Ports, with the names of their sockets: a name may stand for several addresses.
+    /// Ports with the ids of their sockets: a name may stand for several addresses.
     ports: Vec<(Place, Vec<ListenerId>)>,
-    /// Names that were given so far.
+    /// How many ids were assigned so far.
     named: usize,
 }
 
@@ -124,7 +124,8 @@ impl Listening {
     pub fn open(settings: &Settings) -> Result<(Listening, Sockets), String> {
         let mut listening = Listening::default();
         let opened = listening.open_ports(places(settings), settings);
-        // Words of Redis and Valkey: their harness looks for them, and takes the next port.
+        // These are the words of Redis and Valkey: their test harness looks for them, and takes the
+        // next port.
         let mut sockets = opened.inspect_err(|why| {
             tracing::error!("Failed listening on port {}: {why}", settings.port);
         })?;
@@ -143,11 +144,10 @@ impl Listening {
         Ok((listening, sockets))
     }
 
-    /// Opens what other settings ask for beside what is open, and closes what they do not. Who is
-    /// connected stays so.
+    /// Opens what changed settings ask for, and closes what they do not. Connections stay.
     ///
     /// # Errors
-    /// A text for the operator. What was open is so again.
+    /// A text for the operator. What was open is open again.
     pub fn follow(&mut self, settings: &Settings, workers: &Workers) -> Result<(), String> {
         let wanted = places(settings);
         let (kept, left): (Vec<_>, Vec<_>) =
@@ -155,7 +155,7 @@ impl Listening {
         let is_new = |place: &Place| kept.iter().all(|(known, _)| known != place);
         let fresh: Vec<Place> = wanted.into_iter().filter(is_new).collect();
         self.ports = kept;
-        // One address may be a part of another: `*` cannot be opened beside 127.0.0.1.
+        // One address may include another: `*` cannot be opened beside 127.0.0.1.
         let port_stays = |place: &Place| fresh.iter().any(|new| new.port == place.port);
         let (first, last): (Vec<_>, Vec<_>) =
             left.into_iter().partition(|(place, _)| port_stays(place));
@@ -201,14 +201,14 @@ impl Listening {
     }
 }
 
-/// The first worker is to accept there, too.
+/// Makes the first worker accept on these sockets, too.
 fn listen(workers: &Workers, sockets: Sockets) {
     if !sockets.is_empty() {
         workers.tell_first(Message::Listen(sockets));
     }
 }
 
-/// The first worker is to close these.
+/// Makes the first worker close these sockets.
 fn unlisten(workers: &Workers, ports: &[(Place, Vec<ListenerId>)]) {
     let ids: Vec<ListenerId> = ports.iter().flat_map(|(_, ids)| ids.iter().copied()).collect();
     if !ids.is_empty() {
@@ -216,7 +216,7 @@ fn unlisten(workers: &Workers, ports: &[(Place, Vec<ListenerId>)]) {
     }
 }
 
-/// Each port at each address that the settings name.
+/// Each port at each address in the settings.
 fn places(settings: &Settings) -> Vec<Place> {
     let (resp, memcached) = match settings.tls {
         true => (ListenerKind::RespTls, ListenerKind::MemcachedTls),
@@ -256,10 +256,10 @@ impl Place {
     }
 }
 
-/// Removes the file of the Unix socket, at the end.
+/// Removes the Unix socket's file when the server ends.
 pub fn close(settings: &Settings) {
     if !settings.unixsocket.is_empty() {
-        // Somebody may have removed it before.
+        // It may have been removed before.
         let _absent = std::fs::remove_file(&settings.unixsocket);
     }
 }
@@ -272,14 +272,14 @@ fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
-/// How long to wait for a port or a path that is taken: the server before this one may be about to
-/// end. One that was killed leaves no listener (`pantala_reactor`), but its connections live on in
-/// its io_uring for up to 45 ms after its parent was told.
+/// How long to wait for a port or a path in use: the server before this one may be about to end. A
+/// killed one leaves no listener (`pantala_reactor`), but its connections survive in its io_uring
+/// for up to 45 ms after its parent was told.
 const TIMEOUT: Duration = Duration::from_secs(2);
 const NAP: Duration = Duration::from_millis(20);
 
-/// A socket for each of the addresses that a name stands for. The machine need not have all of
-/// them, but one.
+/// A socket for each of the addresses that a name stands for. The machine must have at least one of
+/// them.
 fn open_all(addresses: &[SocketAddr], backlog_wanted: u32) -> io::Result<Vec<OwnedFd>> {
     let (mut sockets, mut absent) = (Vec::new(), io::ErrorKind::AddrNotAvailable.into());
     let mut seen = HashSet::new();
@@ -294,7 +294,7 @@ fn open_all(addresses: &[SocketAddr], backlog_wanted: u32) -> io::Result<Vec<Own
     if sockets.is_empty() { Err(absent) } else { Ok(sockets) }
 }
 
-/// Tries again while the address is taken.
+/// Tries again while the address is in use.
 fn patiently(open: impl Fn() -> io::Result<OwnedFd>) -> io::Result<OwnedFd> {
     let began = Instant::now();
     loop {

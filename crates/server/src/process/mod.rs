@@ -3,11 +3,11 @@
 //! | file | what |
 //! |---|---|
 //! | `start`, `stopping`, `signals` | how it begins and ends |
-//! | `listening` | its sockets |
-//! | `background/` | threads that keep house |
-//! | `files/` | what it keeps, and where |
-//! | `system/` | what the machine lets it have, and who started it |
-//! | `control`, `logging/` | an async runtime for what speaks to other machines; the log |
+//! | `listening` | its listening sockets |
+//! | `background/` | background threads |
+//! | `files/` | snapshots and the append-only file |
+//! | `system/` | limits of the machine, confinement, supervision, crash reports |
+//! | `control`, `logging/` | an async runtime for connections to other machines; the log |
 
 pub mod background;
 pub mod control;

@@ -1,13 +1,12 @@
 //! Signals: SIGTERM and SIGINT stop the server, which may save first (`stopping`).
 //!
-//! 1. The process ends within `STOPPING_MOST` after what is to be saved was saved, whatever its
-//!    threads do: a command that takes long on the lane, or a log that nobody reads, holds up
-//!    nothing.
+//! 1. The process ends within `STOPPING_MOST` after everything to be saved was saved, whatever its
+//!    threads do: neither a long command on the lane nor a log that is not read delays it.
 //! 2. A second SIGINT ends it at once.
-//! 3. SIGALRM has it said what the threads are doing, and SIGSEGV and its kin end the process with
+//! 3. SIGALRM makes it log what the threads are doing, and SIGSEGV and its kin end the process with
 //!    a report (`system/crash.rs`).
-//! 4. SIGHUP reads certificates and keys anew; if they are not sound those in force stay. It logs a
-//!    line, and so begins a log anew that was moved away.
+//! 4. SIGHUP reads certificates and keys again; if they are invalid those in force stay. It logs a
+//!    line, and so creates a log file again that was moved away.
 //!
 //! Tests: compat/bad_days (`sigterm_ends_what_does_not_answer`, `sigterm_with_a_full_log`).
 
@@ -23,15 +22,15 @@ use super::listening;
 use super::stopping::{self, How, RunsOn};
 use crate::shared::Shared;
 
-/// Beyond this after it was told to stop, the process ends without waiting for its threads. Less
-/// than the ten seconds after which containers are killed.
+/// If the threads have not ended after this time, the process ends without them. Less than the ten
+/// seconds after which containers are killed.
 pub const STOPPING_MOST: Duration = Duration::from_secs(5);
-/// How long it then takes to say so.
+/// How long it may then take to log that.
 const LAST_WORDS_MOST: Duration = Duration::from_millis(500);
-/// What the process then ends with.
+/// The exit status in that case.
 const FORCED_STATUS: i32 = 1;
 
-/// Listens for the signals on a thread of its own, for the rest of the process.
+/// Listens for the signals on a thread of its own, until the process ends.
 ///
 /// # Errors
 /// The system refuses to register them.
@@ -44,7 +43,8 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
         let mut interrupts = 0;
         for signal in signals.forever() {
             if signal == SIGXFSZ {
-                // A file is as long as it may be, which its writer is told. Unheard, it would kill.
+                // SIGXFSZ: a file has reached its size limit, which its writer is told. Unhandled,
+                // it would kill the process.
                 continue;
             }
             if signal == SIGALRM {
@@ -66,7 +66,7 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
             };
             let how =
                 How { saves: words.saves(), is_forced: words.is_forced(), is_now: words.is_now() };
-            // First, because the line may have to wait for whoever reads the log.
+            // First, because the log line may have to wait for the reader of the log.
             match how.prepares(&shared) {
                 true => stop(&shared, how),
                 false => shared.engine.condition.shutdown.begin(),
@@ -78,8 +78,7 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
     Ok(())
 }
 
-/// Logs what each thread is doing, as the kernel knows it, in the words of Valkey, whose debuggers
-/// ask so.
+/// Logs what each thread is doing, by the kernel's account, in the words that Valkey uses.
 fn tell_threads() {
     tracing::warn!("Received SIGALRM");
     for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
@@ -97,7 +96,7 @@ fn tell_threads() {
     }
 }
 
-/// Reads anew what may be replaced while the server runs.
+/// Reads again what may be replaced while the server runs.
 fn reload(shared: &Shared) {
     match shared.tls.apply(&shared.engine) {
         Ok(()) => tracing::info!("SIGHUP: certificates and keys are read anew"),
@@ -105,14 +104,14 @@ fn reload(shared: &Shared) {
     }
 }
 
-/// Stops, on a thread of its own: another signal may come.
+/// Stops on a thread of its own: another signal may come.
 fn stop(shared: &Arc<Shared>, how: How) {
     let of_thread = Arc::clone(shared);
     let life = move || match stopping::stop(&of_thread, how) {
         Ok(()) => {}
         Err(RunsOn::Held) => {
             tracing::error!("a script does not end: the server stops, what is not saved is lost");
-            // The append-only file is to have everything all the same.
+            // The append-only file is to get everything all the same.
             let unsaved = How { saves: Some(false), is_now: true, ..how };
             if stopping::stop(&of_thread, unsaved) != Err(RunsOn::Aborted) {
                 of_thread.engine.condition.shutdown.begin();
@@ -127,7 +126,7 @@ fn stop(shared: &Arc<Shared>, how: How) {
     }
 }
 
-/// A second SIGINT: whoever sends it means it.
+/// Ends the process at once, for a second SIGINT.
 fn end_at_once(shared: &Shared) -> ! {
     tracing::warn!("SIGINT again: the server ends at once, without saving");
     if let Some(save) = shared.saves.current() {
@@ -137,20 +136,20 @@ fn end_at_once(shared: &Shared) -> ! {
     signal_hook::low_level::exit(FORCED_STATUS)
 }
 
-/// Ends the process in time after it was told to stop, unless `ended` says that it did by itself
-/// (or is dropped).
+/// Ends the process if it has not ended in time after it was told to stop; it has if something
+/// comes through `ended` or its sender is dropped.
 pub fn end_in_time(shared: Arc<Shared>, ended: &Receiver<()>) {
     if ended.recv_timeout(STOPPING_MOST) != Err(RecvTimeoutError::Timeout) {
         return;
     }
     let (done, until_done) = channel::<()>();
-    // On a thread of its own, because whatever is locked or written here may have to wait.
+    // On a thread of its own, because locking or writing here may have to wait.
     let last_words = move || {
         listening::close(&shared.engine.settings.current());
         tracing::error!("some threads did not stop in time: the server ends without them");
         drop(done);
     };
-    // Whether it could be started, or is done, is no matter any more.
+    // Whether it was started, or is done, does not matter any more.
     let _silent = std::thread::Builder::new().name("last-words".into()).spawn(last_words);
     let _too_late = until_done.recv_timeout(LAST_WORDS_MOST);
     signal_hook::low_level::exit(FORCED_STATUS);

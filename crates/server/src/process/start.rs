@@ -1,4 +1,4 @@
-//! Starting, changing and stopping the threads of the server. Only this file starts threads.
+//! Starting the server, changing the number of its workers, and waiting for its end.
 
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
@@ -33,9 +33,9 @@ use super::system::supervision::{News, Supervisor};
 use super::system::{confinement, host, limits, pidfile, supervision};
 use super::{listening, signals};
 
-/// Receive buffers of a worker: all of them are touched in time, so they count as resident.
+/// Receive buffers of a worker: all of them are touched in time, so they count as resident memory.
 const RECEIVE_BUFFERS: usize = 128;
-/// The size of one.
+/// The size of a receive buffer.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 10;
 
 /// A server that runs in this process.
@@ -43,21 +43,21 @@ pub struct Running {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     sweeper_waker: Arc<pantala_keyspace::Waker>,
-    /// What it begins with, until that is loaded.
+    /// The data it starts with, until that is loaded.
     to_load: Option<ToLoad>,
 }
 
-/// What the server begins with.
+/// The data that the server starts with.
 enum ToLoad {
     /// A snapshot.
     Snapshot(PathBuf),
-    /// The append-only file; a new one if there is none.
+    /// An append-only file; `None`: a new one is to be begun.
     Steps(Option<Manifest>),
 }
 
 impl ToLoad {
-    /// What these settings mean. An append-only file that is to be begun begins with what the
-    /// snapshot has, if there is one.
+    /// What these settings mean. A new append-only file begins with the data of the snapshot, if
+    /// there is one.
     fn find(settings: &Settings) -> Result<Option<ToLoad>, String> {
         let snapshot = || Ok::<_, String>(loading::find_first(settings)?.map(ToLoad::Snapshot));
         if !settings.appendonly {
@@ -84,7 +84,7 @@ impl ToLoad {
     }
 }
 
-/// Starts everything.
+/// Starts the server.
 ///
 /// # Errors
 /// A text for the operator.
@@ -122,14 +122,14 @@ pub fn start_with(
     shared.engine.acl.change(|users| acl::at_start(users, &settings))?;
     prepare_ports(&shared)?;
     if matches!(to_load, Some(ToLoad::Steps(_))) {
-        // Before anybody changes anything: keys may expire as soon as all is loaded.
+        // Before any change: keys may expire as soon as everything is loaded.
         shared.engine.journal.turn(true);
     }
     prepare_states(&shared, to_load.is_some());
     let mut threads = Vec::new();
     let (to_reclaimer, garbage) = background::reclaimer();
     shared.engine.space.set_reclaimer(Box::new(to_reclaimer));
-    // Detached: it ends with the process, or when the keyspace goes.
+    // Detached: it ends with the process, or when the keyspace is dropped.
     spawn("reclaim", move || background::reclaim(&garbage))?;
     let (waker_sender, waker) = channel();
     let of_sweeper = Arc::clone(&shared);
@@ -167,7 +167,7 @@ pub fn start_with(
     Ok(Running { shared, threads, sweeper_waker, to_load })
 }
 
-/// Of the hash of keys: by chance, if `hash-seed` says nothing.
+/// The seed of key hashes: random, unless `hash-seed` is set.
 fn seed_of(settings: &Settings) -> HashSeed {
     match settings.hash_seed.as_str() {
         "" => HashSeed::random(),
@@ -175,7 +175,7 @@ fn seed_of(settings: &Settings) -> HashSeed {
     }
 }
 
-/// What is refused before there is a client.
+/// Sets the states that hold before there are clients.
 fn prepare_states(shared: &Shared, is_loading: bool) {
     if is_loading {
         shared.engine.condition.lasting.begin(States::LOADING);
@@ -183,23 +183,23 @@ fn prepare_states(shared: &Shared, is_loading: bool) {
     replica::prepare(shared);
 }
 
-/// What connections need that speak more than RESP: certificates, and who serves HTTP.
+/// Prepares what connections beyond plain RESP need: certificates, and the HTTP service.
 fn prepare_ports(shared: &Arc<Shared>) -> Result<(), String> {
     shared.tls.apply(&shared.engine)?;
     shared.http.begin(shared)
 }
 
 impl Running {
-    /// What the threads share.
+    /// The state that the threads share.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// Loads the snapshot that the server begins with; clients are answered -LOADING until then.
+    /// Loads the data that the server starts with; clients are answered -LOADING until then.
     ///
     /// # Errors
-    /// A text for the operator: the server is not to go on, as its data would be a part of what is
-    /// in the file.
+    /// A text for the operator: the server must not go on, as its data would be only a part of the
+    /// file's.
     pub fn load(&mut self) -> Result<(), String> {
         if let Some(to_load) = self.to_load.take() {
             self.load_first(to_load)?;
@@ -215,7 +215,7 @@ impl Running {
         let loading = AnswersLoading::begin(&self.shared);
         let loaded = self.load_from(to_load);
         if loaded.is_err() {
-            // Nobody is to see what there is.
+            // The partial data must not become visible.
             std::mem::forget(loading);
         }
         if self.shared.engine.condition.shutdown.is_final() { Ok(()) } else { loaded }
@@ -232,7 +232,7 @@ impl Running {
                     return load_with_history(shared, load);
                 }
                 loading::load(shared, &path, false)?;
-                // Before anybody writes: until the first file is there nothing is kept.
+                // Before any client writes: until the first file is complete nothing is durable.
                 journaling::begin_anew(shared)?;
                 journaling::wait_for_first(shared)
             }
@@ -247,8 +247,8 @@ impl Running {
         }
     }
 
-    /// Says in the log, and to the service manager, that the server is ready, unless it was told to
-    /// stop meanwhile.
+    /// Announces in the log, and to the service manager, that the server is ready, unless it was
+    /// told to stop meanwhile.
     pub fn announce(&self) {
         if self.shared.engine.condition.shutdown.is_final() {
             return;
@@ -265,7 +265,7 @@ impl Running {
             bytes => human(bytes),
         };
         let policy = settings.eviction_policy().word();
-        // Redis's words: who waits for a server to be ready looks for them.
+        // These are Redis's words: scripts that wait for the server look for them.
         tracing::info!(
             version,
             port,
@@ -300,18 +300,18 @@ impl Running {
         self.shared.engine.lane.wake_all();
         self.sweeper_waker.wake();
         let join = |thread: JoinHandle<()>| {
-            // A thread that panicked has said so.
+            // A panic was logged already.
             let _ = thread.join();
         };
         self.threads.into_iter().for_each(join);
-        // What these have acknowledged is to be in the journal, too, before that ends. One by one:
-        // one of them may just have added another.
+        // What these have acknowledged has to be in the journal before that ends. One by one: each
+        // of them may just have added another.
         let added = &self.shared.workers.added;
         let next = || added.lock().unwrap_or_else(PoisonError::into_inner).pop();
         std::iter::from_fn(next).for_each(join);
         replica::end(&self.shared);
         self.shared.appending.end(&self.shared.engine.journal);
-        // What is not finished is worth nothing.
+        // An unfinished snapshot is useless.
         self.shared.saves.cancel_and_wait();
         self.shared.replication.primary.cancel_and_wait();
         let settings = self.shared.engine.settings.current();
@@ -325,7 +325,8 @@ impl Running {
     }
 }
 
-/// Loads data, and goes on with its history: replicas hear of all that has expired by then.
+/// Loads data, and goes on with its history: replicas are sent the removal of all keys that have
+/// expired by then.
 ///
 /// # Errors
 /// A text for the operator.
@@ -337,7 +338,7 @@ pub(crate) fn load_with_history(
     if !shared.replication.is_replica() {
         shared.loading.note_expired();
     }
-    // What expires meanwhile goes when the stream is fed with it.
+    // Keys that expire meanwhile are removed when the stream is fed with that.
     space.hide_expired(HideReason::Starting, true);
     let resumed = load().and_then(|()| replica::resume(shared));
     space.hide_expired(HideReason::Starting, false);
@@ -386,7 +387,7 @@ fn open_worker(
     })
 }
 
-/// One more thread for the slow lane; whether it was started. It ends with the process.
+/// Starts one more thread of the slow lane; whether it could be started. It ends with the process.
 pub(crate) fn open_lane_thread(shared: &Arc<Shared>, slot: usize) -> bool {
     let shared = Arc::clone(shared);
     match spawn("lane", move || lane::run(&*shared, slot)) {
@@ -398,8 +399,8 @@ pub(crate) fn open_lane_thread(shared: &Arc<Shared>, slot: usize) -> bool {
     }
 }
 
-/// Raises or lowers the number of workers (`CONFIG SET threads`). Connections of those that go are
-/// served on by those that stay.
+/// Raises or lowers the number of workers (`CONFIG SET threads`). Connections of workers that go
+/// move to those that stay.
 ///
 /// # Errors
 /// A text for the operator; then fewer workers than wanted may have been added.
@@ -408,7 +409,7 @@ pub fn set_workers(shared: &Arc<Shared>, wanted: usize) -> Result<(), String> {
     let mut added = shared.workers.added.lock().unwrap_or_else(PoisonError::into_inner);
     added.retain(|thread| !thread.is_finished());
     let serving = shared.workers.serving();
-    // The first worker accepts: it stays.
+    // The first worker accepts connections, so it stays.
     for &index in serving.iter().skip(wanted) {
         shared.workers.ask_to_retire(index);
     }

@@ -1,16 +1,16 @@
-//! Stopping on demand: by SHUTDOWN, or by a signal. Replicas get what they lack, for as long as
-//! `shutdown-timeout` allows, what is to be saved is saved first, and the append-only file gets
-//! what was acknowledged.
+//! Stopping on demand: by SHUTDOWN, or by a signal. Before the server ends, replicas get what they
+//! lack, for as long as `shutdown-timeout` allows, a snapshot is written if that is wanted, and the
+//! append-only file gets what was acknowledged.
 //!
-//! While that lasts changes of data wait, so that what was acknowledged is in the file; reads go
-//! on. If saving fails the server runs on, unless it was told to end all the same.
+//! Meanwhile writes wait, so that what was acknowledged is in the file; reads go on. If saving
+//! fails the server runs on, unless it was told to end in any case.
 //!
 //! Invariants
-//! 1. A save that makes progress is waited for, however long it takes; that its moment comes, for
-//!    so long as `CUT_MOST`.
-//! 2. While it is being stopped nobody else begins a snapshot or a rewrite. Where the server runs
-//!    on, both may begin again and changes go on: see [`Taken`].
-//! 3. Why it runs on is in the log.
+//! 1. A save that makes progress is waited for, however long it takes; its cut for at most
+//!    `CUT_MOST`.
+//! 2. While the server is being stopped no other snapshot or rewrite begins. If it runs on, both
+//!    may begin again and writes go on: see [`Taken`].
+//! 3. The reason for running on is in the log.
 //!
 //! Tests: at the foot; compat/bad_days (`persistence`); compat/transcripts/server/shutdown.txt.
 
@@ -32,23 +32,22 @@ use crate::replication::primary::name;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
-/// So long at most it may take until nobody is in the midst of something: a script that does not
-/// end and cannot be undone.
+/// How long the cut may take: a script that does not end and cannot be undone may be in the way.
 const CUT_MOST: Duration = Duration::from_secs(5);
-/// So long at most the append-only file waits for turns that have begun. A worker's takes less;
-/// what takes longer, on the lane, is not acknowledged before its end.
+/// How long the append-only file waits for turns that have begun. A worker's takes less; what takes
+/// longer, on the lane, is not acknowledged before its end.
 const TURNS_MOST: Duration = Duration::from_secs(1);
-/// How often it is looked whether to give up.
+/// How often is checked whether to give up.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// How to stop.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct How {
-    /// Whether to save; `None`: if there are save points.
+    /// Whether to save a snapshot; `None`: if there are save points.
     pub saves: Option<bool>,
-    /// Whether to end also where saving fails.
+    /// Whether to end even if saving fails.
     pub is_forced: bool,
-    /// Whether replicas are not waited for.
+    /// Whether not to wait for replicas.
     pub is_now: bool,
 }
 
@@ -57,7 +56,7 @@ pub struct How {
 pub enum RunsOn {
     /// It could not save.
     Unsaved,
-    /// Somebody is in the midst of something that does not end.
+    /// A command inside the gate does not end.
     Held,
     /// ABORT.
     Aborted,
@@ -74,20 +73,20 @@ impl fmt::Display for RunsOn {
 }
 
 impl How {
-    /// Whether something is to be saved first.
+    /// Whether a snapshot is to be saved first.
     pub fn saves(self, shared: &Shared) -> bool {
         let is_loading = shared.engine.condition.lasting.now().has(States::LOADING);
         let has_points = || !shared.engine.settings.current().save.0.is_empty();
         !is_loading && self.saves.unwrap_or_else(has_points)
     }
 
-    /// Whether something is to be done before the end.
+    /// Whether anything is to be done before the end.
     pub fn prepares(self, shared: &Shared) -> bool {
         self.saves(shared) || self.awaits_journal(shared) || self.awaits_replicas(shared)
     }
 
-    /// Whether there is an append-only file, which is to get everything. As in Redis with NOSAVE
-    /// and NOW, too.
+    /// Whether there is an append-only file, which is to get everything. As in Redis, even with
+    /// NOSAVE and NOW.
     fn awaits_journal(self, shared: &Shared) -> bool {
         let is_loading = shared.engine.condition.lasting.now().has(States::LOADING);
         !self.is_forced && !is_loading && shared.appending.is_running()
@@ -105,27 +104,28 @@ impl How {
     }
 }
 
-/// What is taken to prepare; dropped, it goes back, unless the server stops.
+/// What was taken for the preparations. Dropping it gives everything back, unless the server stops.
 struct Taken<'s> {
     shared: &'s Shared,
     holds_writes: bool,
 }
 
 impl<'s> Taken<'s> {
-    /// The right to begin a snapshot or a rewrite: from now on nobody else does.
+    /// Takes the right to begin a snapshot or a rewrite away from all others.
     fn begin(shared: &'s Shared) -> Self {
         shared.saves.keep_for_stop(true);
         shared.appending.begin_no_more(true);
         Taken { shared, holds_writes: false }
     }
 
-    /// From now on changes of data wait.
+    /// Holds writes back from now on.
     fn hold_writes(&mut self) {
         self.holds_writes = true;
         self.shared.engine.condition.lasting.begin(States::PAUSED_WRITES);
     }
 
-    /// Waits for the end of a rewrite of the append-only file: there is one snapshot at a time.
+    /// Waits for the end of a rewrite of the append-only file: only one snapshot is written at a
+    /// time.
     fn wait_for_rewrite(&self, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
         if self.shared.appending.is_rewriting() {
             tracing::info!("waiting for a rewrite of the append-only file to end");
@@ -171,7 +171,7 @@ pub fn stop(shared: &Shared, how: How) -> Result<(), RunsOn> {
         return if shutdown.wait_for_preparing() { Ok(()) } else { Err(RunsOn::Unsaved) };
     };
     let stopped = stop_prepared(shared, how, &preparing);
-    // Whoever prepares no more has said so before another one begins.
+    // Logged before another thread can begin to prepare.
     stopped.inspect_err(|why| tracing::error!("the server was to stop and runs on: {why}"))
 }
 
@@ -179,19 +179,20 @@ fn stop_prepared(shared: &Shared, how: How, preparing: &Preparing<'_>) -> Result
     let needs_right =
         how.awaits_replicas(shared) || how.saves(shared) || how.awaits_journal(shared);
     let _right = needs_right.then(|| right_to_hold_writes(shared, preparing)).transpose()?;
-    // After the right: what goes back goes before it does. And who has it may be about to rewrite.
+    // Taken after the right to prepare, so it is given back before that. Another thread may be
+    // about to begin a rewrite.
     let mut taken = Taken::begin(shared);
     if how.awaits_replicas(shared) {
         wait_for_replicas(shared, preparing, &mut taken);
     }
     prepare(how, preparing, &mut taken)?;
-    // Before `taken` ends, so that nothing goes back, and `preparing`: who waits for it must not
-    // take this for a failure.
+    // Before `taken` is dropped, so that nothing is given back, and before `preparing`, whose
+    // waiters must not take this for a failure.
     shared.engine.condition.shutdown.begin();
     Ok(())
 }
 
-/// Sees to it that nothing is lost that is to be kept.
+/// Makes sure that nothing is lost that is to be kept.
 fn prepare(how: How, preparing: &Preparing<'_>, taken: &mut Taken<'_>) -> Result<(), RunsOn> {
     let shared = taken.shared;
     if preparing.is_aborted() {
@@ -215,8 +216,8 @@ fn prepare(how: How, preparing: &Preparing<'_>, taken: &mut Taken<'_>) -> Result
     if preparing.is_aborted() { Err(RunsOn::Aborted) } else { Ok(()) }
 }
 
-/// Who holds changes of data back for another reason ends first: after it they would go on. That is
-/// a DEBUG RELOAD, or a FAILOVER, which may wait for ever and is given up.
+/// Waits for other holders of `writes_wait`, after whose end writes would go on: a DEBUG RELOAD, or
+/// a FAILOVER, which may wait for ever and is aborted.
 fn right_to_hold_writes<'s>(
     shared: &'s Shared,
     preparing: &Preparing<'_>,
@@ -235,7 +236,7 @@ fn right_to_hold_writes<'s>(
     }
 }
 
-/// Holds changes of data back from now on, and waits until replicas have those before, or for
+/// Holds writes back from now on, and waits until replicas have the earlier ones, or for
 /// `shutdown-timeout`.
 fn wait_for_replicas(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Taken<'_>) {
     let timeout_s = shared.engine.settings.current().shutdown_timeout_s;
@@ -244,17 +245,17 @@ fn wait_for_replicas(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Tak
     tracing::info!("waiting for replicas before the server stops");
     taken.hold_writes();
     let replication = &shared.replication;
-    // Who has begun before that ends first.
+    // Turns that began before end first.
     let end = match replication.is_replica() {
         true => Ok(replication.stream.end()),
         false => journaling::begin_to_feed(shared),
     };
     let Ok(end) = end else { return preparing.wait_for_replicas(0) };
-    // Who wants only a copy says nothing of the stream.
+    // A replica that wants only a copy acknowledges nothing.
     let follows = |replica: &Replica| !replica.announced().only_copy;
     let is_behind = |replica: &Arc<Replica>| follows(replica) && !replica.acknowledged().has(end);
     let has_lagging = || replication.replicas.all().iter().any(is_behind);
-    // The question is in the stream itself: without need there is none.
+    // The request for acknowledgements is in the stream itself, so it is made only if needed.
     if has_lagging() {
         replication.waiters.join();
         shared.appending.ask_replicas(&shared.engine.journal);
@@ -275,7 +276,7 @@ fn wait_for_replicas(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Tak
     tracing::info!("{} of {} replicas have everything", all.len() - count, all.len());
 }
 
-/// Saves with all changes of data held back.
+/// Saves with all writes held back.
 fn save(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Taken<'_>) -> Result<(), RunsOn> {
     tracing::info!("Saving the final RDB snapshot before the server stops");
     shared.supervisor.tell(News::Saving);
@@ -288,12 +289,12 @@ fn save(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Taken<'_>) -> Re
     save_watched(shared, preparing)
 }
 
-/// Saves, and looks meanwhile whether to give up.
+/// Saves, and checks meanwhile whether to give up.
 fn save_watched(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
     let Some(of_thread) = shared.arc() else { return Err(RunsOn::Unsaved) };
     let (ended, until_ended) = channel();
     let life = move || {
-        // Nobody waits any more for one that came too late.
+        // The receiver has gone if this took too long.
         let _late = ended.send(saving::save_before_stop(&of_thread));
         pantala_memory::release_seat();
     };
@@ -322,8 +323,8 @@ fn save_watched(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn
     }
 }
 
-/// Waits until the append-only file has what was acknowledged, and the disk has the file, with
-/// changes of data held back: once the server stops only `STOPPING_MOST` is left for that.
+/// Waits until the append-only file has what was acknowledged and is synced, with writes held back:
+/// once the server stops only `STOPPING_MOST` is left for that.
 fn keep_journal(
     shared: &Shared,
     preparing: &Preparing<'_>,
@@ -331,7 +332,7 @@ fn keep_journal(
 ) -> Result<(), RunsOn> {
     shared.supervisor.tell(News::Saving);
     taken.hold_writes();
-    // Who has begun before that ends first.
+    // Turns that began before end first.
     let turns = |shared: &Shared| _ = shared.engine.space.at_one_moment(|_| ());
     wait_while(shared, preparing, TURNS_MOST, turns)?;
     wait_while(shared, preparing, Duration::MAX, |shared| {
@@ -339,8 +340,8 @@ fn keep_journal(
     })
 }
 
-/// Has a thread do something, and waits for its end, so long at most, or until the server stops all
-/// the same.
+/// Runs something on a thread, and waits for its end: for `at_most`, or until the server stops in
+/// any case.
 ///
 /// # Errors
 /// ABORT, or there is no thread.
@@ -370,7 +371,7 @@ fn wait_while(
         if waited > at_most || shared.engine.condition.shutdown.is_final() {
             break;
         }
-        // Not before: the line may have to wait for whoever reads the log.
+        // Not before: the log line may have to wait for the reader of the log.
         if !is_told && waited > TURNS_MOST {
             tracing::info!("waiting for the append-only file before the server stops");
             is_told = true;

@@ -1,9 +1,9 @@
-//! Memcached's `flush_all` with a delay: the flush comes later.
+//! Memcached's `flush_all` with a delay.
 //!
-//! There is one such moment at most: whoever asks again, with a delay or without, means a new one
-//! instead. The thread that waits for it is there only while there is one; what it does then is a
-//! job of the slow lane like the flush that a client asks for at once. While clients are paused
-//! data stays as it is: the flush comes after that.
+//! There is at most one such flush: a later request, with a delay or without, replaces it. The
+//! thread that waits for it exists only meanwhile; what it then does is a job of the slow lane,
+//! like the flush that a client asks for at once. CLIENT PAUSE delays the flush further, as the
+//! data must stay as they are.
 //!
 //! Tests: the server's `tests/memcached.rs`.
 
@@ -20,7 +20,7 @@ use pantala_engine::{Mailbox, Message};
 
 use crate::shared::Shared;
 
-/// While clients are paused it is looked again so often whether they still are.
+/// How often is checked whether clients are still paused.
 const PAUSE_LOOK: Duration = Duration::from_millis(20);
 
 /// The flush that Memcached's `flush_all` with a delay has asked for, if any.
@@ -37,17 +37,17 @@ struct State {
 }
 
 impl DelayedFlush {
-    /// No flush is to come.
+    /// Cancels the flush.
     pub fn cancel(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).at = None;
         self.changed.notify_all();
     }
 }
 
-/// Everything in database 0 goes after this time.
+/// Empties database 0 after this time.
 ///
 /// # Errors
-/// There is no thread left for it.
+/// The system has no thread for it.
 pub fn flush_in(shared: &Shared, delay: Duration) -> std::io::Result<()> {
     let Some(at) = Instant::now().checked_add(delay) else { return Ok(()) };
     let Some(owned) = shared.arc() else { return Ok(()) };
@@ -61,7 +61,7 @@ pub fn flush_in(shared: &Shared, delay: Duration) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The life of the thread.
+/// The main loop of the thread.
 fn wait_and_flush(shared: &Shared) {
     let DelayedFlush { state, changed } = &shared.delayed_flush;
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,7 +99,7 @@ fn submit(shared: &Shared) {
     });
 }
 
-/// Who asked does not wait for the answer.
+/// The client that asked does not wait for the answer.
 struct Nobody;
 
 impl pantala_keyspace::Inbox for Nobody {

@@ -1,5 +1,5 @@
-//! Threads that keep house: one frees large garbage and one sweeps expired keys (here), one gives
-//! memory back (`renewing`), and one waits for a flush that comes later (`flushing`).
+//! Background threads: one frees large garbage and one sweeps expired keys (here), one defragments
+//! (`renewing`), and one waits for a delayed flush (`flushing`).
 
 pub mod flushing;
 pub mod renewing;
@@ -15,26 +15,26 @@ use pantala_keyspace::{Pending, Reclaimer, Sweeper};
 
 use crate::shared::Shared;
 
-/// The share of what has expired is that of so many rounds, about.
+/// About how many rounds the share of expired keys is averaged over.
 const SHARE_ROUNDS: u64 = 20;
 
-/// The sending half: what partitions hand over.
+/// The sender for the garbage of partitions.
 pub struct ToReclaimer(Sender<Pending>);
 
 impl Reclaimer for ToReclaimer {
     fn reclaim(&self, garbage: Pending) {
-        // Without the thread the garbage comes back in the error and is freed here.
+        // Without the thread the garbage comes back in the error, and is freed here.
         let _freed_here = self.0.send(garbage);
     }
 }
 
-/// The two halves of the reclaimer.
+/// A channel from the partitions to the reclaiming thread.
 pub fn reclaimer() -> (ToReclaimer, Receiver<Pending>) {
     let (sender, receiver) = channel();
     (ToReclaimer(sender), receiver)
 }
 
-/// The life of the thread that frees.
+/// The main loop of the thread that frees garbage.
 pub fn reclaim(garbage: &Receiver<Pending>) {
     for piece in garbage {
         drop(piece);
@@ -42,7 +42,7 @@ pub fn reclaim(garbage: &Receiver<Pending>) {
     pantala_memory::release_seat();
 }
 
-/// The life of the thread that sweeps and watches resident memory.
+/// The main loop of the thread that sweeps expired keys and watches resident memory.
 pub fn sweep(shared: &Arc<Shared>, started: impl FnOnce(Arc<pantala_keyspace::Waker>)) {
     let tally = shared.engine.stats.tallies.join();
     let recorder = shared.engine.journal.join();
@@ -61,7 +61,7 @@ pub fn sweep(shared: &Arc<Shared>, started: impl FnOnce(Arc<pantala_keyspace::Wa
     pantala_memory::release_seat();
 }
 
-/// One round, and what it tells of itself.
+/// Runs one round of the sweep, and updates its statistics.
 fn sweep_once(shared: &Shared, sweeper: &mut Sweeper, tally: &ThreadTally, recorder: &Recorder) {
     let (engine, began_us) = (&shared.engine, monotonic_us());
     let found = sweeper.round_recorded(&engine.space, unix_ms(), &tally.keys, Some(recorder));

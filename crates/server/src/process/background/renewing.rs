@@ -1,13 +1,13 @@
-//! The thread that gives memory back: it moves what lies in mostly empty pages.
+//! Active defragmentation: a thread that moves what lies in mostly empty pages.
 //!
-//! It looks now and then how much jemalloc's pages hold that nobody uses. When that is more than
+//! From time to time it checks how much memory jemalloc's pages hold unused. If that is more than
 //! `active-defrag-ignore-bytes` and `-threshold-lower`, it goes through the whole keyspace once and
-//! allocates anew what lies in sparse slabs (`keyspace::renewal`, `memory::SparseSlabs`), with a
-//! share of one core between `-cycle-min` and `-cycle-max`: `-cycle-us` of work, then a rest.
+//! reallocates what lies in sparse slabs (`keyspace::renewal`, `memory::SparseSlabs`), with a share
+//! of one core between `-cycle-min` and `-cycle-max`: `-cycle-us` of work, then a pause.
 //!
-//! What is wasted elsewhere (buffers of clients, pages that somebody's cache holds a block of)
-//! cannot be moved. So after a walk that has moved next to nothing it does not begin again until
-//! more is wasted than then.
+//! What is wasted elsewhere (buffers of clients, pages with a block in some thread's cache) cannot
+//! be moved. So after a walk that has moved next to nothing it does not begin again until more is
+//! wasted than then.
 //!
 //! Tests: `compat/bad_days/scenarios/memory.py`, and at the foot.
 
@@ -22,20 +22,21 @@ use pantala_settings::Settings;
 
 use crate::shared::Shared;
 
-/// How often it looks while memory comes and goes; while nothing changes less and less often.
+/// The interval of checks while memory use changes; while it does not, up to the longer one.
 const LOOK: Duration = Duration::from_secs(1);
 const RAREST_LOOK: Duration = Duration::from_secs(10);
-/// How often the share of a core is computed again while it works.
+/// How often the share of a core is computed again during a walk.
 const WEIGH_EVERY_US: u64 = 100_000;
-/// It works at least this long without a rest.
+/// The shortest work between two pauses, in microseconds.
 const SHORTEST_WORK_US: u64 = 50;
-/// A walk that has moved less than this part of what it has looked at was in vain.
+/// A walk that has moved less than this fraction (1/100) of what it has looked at was in vain.
 const WORTH_PART: u64 = 100;
-/// After one in vain this much more must be wasted: a part of what it was, and some bytes.
+/// How much more must be wasted after a walk in vain: this fraction (1/10), and at least so many
+/// bytes.
 const MORE_PART: u64 = 10;
 const MORE_BYTES: u64 = 1 << 20;
 
-/// What jemalloc's pages hold.
+/// Unused memory in jemalloc's pages.
 #[derive(Clone, Copy)]
 struct Waste {
     bytes: u64,
@@ -49,14 +50,14 @@ impl Waste {
         Some(Waste { bytes, percent: bytes * 100 / report.allocated.max(1) })
     }
 
-    /// Whether it is worth to begin.
+    /// Whether a walk is worthwhile.
     fn is_too_much(self, settings: &Settings) -> bool {
         settings.activedefrag
             && self.bytes >= settings.active_defrag_ignore_bytes
             && self.percent >= u64::from(settings.active_defrag_threshold_lower)
     }
 
-    /// Which percentage of a core to take.
+    /// The share of a core to use, in percent.
     fn share(self, settings: &Settings) -> u64 {
         let lower = u64::from(settings.active_defrag_threshold_lower);
         let upper = u64::from(settings.active_defrag_threshold_upper).max(lower + 1);
@@ -67,7 +68,7 @@ impl Waste {
     }
 }
 
-/// The life of that thread.
+/// The main loop of the thread.
 pub fn defragment(shared: &Arc<Shared>) {
     let tally = shared.engine.stats.tallies.join();
     if let Some(mut slabs) = SparseSlabs::for_this_thread() {
@@ -91,7 +92,7 @@ pub fn defragment(shared: &Arc<Shared>) {
     pantala_memory::release_seat();
 }
 
-/// Goes through the keyspace once; how many bytes must be wasted before it is worth another time.
+/// Walks through the keyspace once; returns how many bytes must be wasted before the next walk.
 fn walk(shared: &Shared, tally: &ThreadTally, slabs: &mut SparseSlabs) -> u64 {
     let began_us = monotonic_us();
     tally.defrag_since_us.set(began_us);

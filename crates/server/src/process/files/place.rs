@@ -1,7 +1,7 @@
-//! Where snapshots lie: in a directory, or in the object storage of a cloud (`dir s3://bucket/x`).
+//! The place of snapshots: a directory, or the object storage of a cloud (`dir s3://bucket/x`).
 //!
-//! Object storage is a disk on which one file is written at a time: under its name, but nothing is
-//! there before the rename that ends it.
+//! Object storage acts as a disk on which one file is written at a time, which appears under its
+//! name with the rename that ends it.
 //!
 //! Tests: compat/clients/objects.py, against emulators.
 
@@ -18,13 +18,13 @@ use crate::process::control;
 
 /// The place where the settings have files lie: a disk and a directory on it.
 pub struct Place {
-    /// What is done with files there.
+    /// The disk with its operations.
     pub disk: Box<dyn Disk>,
-    /// Where they lie on that disk.
+    /// The directory on that disk.
     pub directory: PathBuf,
 }
 
-/// The place that the settings mean, to read files from.
+/// The place of the settings, to read files from.
 ///
 /// # Errors
 /// A text for the operator.
@@ -32,7 +32,7 @@ pub fn of(settings: &Settings) -> Result<Place, String> {
     for_file(settings, "")
 }
 
-/// The place that the settings mean, to write the file that is called `name` in the end.
+/// The place of the settings, to write a file whose final name is `name`.
 ///
 /// # Errors
 /// A text for the operator.
@@ -48,10 +48,10 @@ pub fn for_file(settings: &Settings, name: &str) -> Result<Place, String> {
     Ok(Place { disk: Box::new(disk), directory: PathBuf::new() })
 }
 
-/// Whether the append-only file can lie where it is to, if it is wanted.
+/// Checks that the append-only file can be in its place, if it is turned on.
 ///
 /// # Errors
-/// Why not.
+/// Why it cannot.
 pub fn check_append_only(settings: &Settings) -> Result<(), String> {
     let dir = &settings.dir;
     if settings.appendonly && ObjectPlace::is_meant_by(dir) {
@@ -63,7 +63,7 @@ pub fn check_append_only(settings: &Settings) -> Result<(), String> {
     Ok(())
 }
 
-/// Removes what killed servers have left of snapshots they were writing.
+/// Removes unfinished snapshots of killed servers.
 pub fn remove_leftovers(settings: &Settings) {
     let removed = match ObjectPlace::is_meant_by(&settings.dir) {
         true => give_up_uploads(&settings.dir),
@@ -84,22 +84,23 @@ fn give_up_uploads(dir: &str) -> Result<Vec<String>, String> {
     given_up.map_err(|fault| fault.to_string())
 }
 
-/// Whether files can lie there, as far as can be told without asking anybody else.
+/// Checks that files can be in this directory, without asking another machine.
 ///
 /// # Errors
-/// Why not.
+/// Why they cannot.
 pub fn check(dir: &str) -> Result<(), String> {
     if ObjectPlace::is_meant_by(dir) {
         return ObjectPlace::parse(dir).map(drop).map_err(|fault| fault.to_string());
     }
-    // What lies in a directory is found by who may enter it, as others do with chdir.
+    // The directory must be enterable, as chdir checks for other servers.
     match std::fs::metadata(Path::new(dir).join(".")) {
         Ok(_) => Ok(()),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// A file that a setting names: a relative path begins at the data, where that is on this machine.
+/// The path of a file in a setting: a relative path is relative to the data, if that is on this
+/// machine.
 pub fn beside_data(settings: &Settings, file: &Path) -> PathBuf {
     if ObjectPlace::is_meant_by(&settings.dir) {
         return file.into();
@@ -107,7 +108,7 @@ pub fn beside_data(settings: &Settings, file: &Path) -> PathBuf {
     Path::new(&settings.dir).join(file)
 }
 
-/// The operating system's words for an error, as others tell it.
+/// The operating system's text for an error, as other servers show it.
 pub fn os_words(error: &str) -> &str {
     error.split(" (os error").next().unwrap_or_default()
 }
@@ -157,14 +158,14 @@ impl Disk for ObjectDisk {
         unsupported()
     }
 
-    /// The end of the file that is written.
+    /// Ends the file that is being written.
     fn rename(&self, _temporary: &Path, _to: &Path) -> io::Result<()> {
         let Some(file) = self.written().take() else { return unsupported() };
         let upload = file.upload().take();
         upload.ok_or(io::ErrorKind::NotFound)?.finish().map_err(io::Error::from)
     }
 
-    /// Gives up the file that is written, or removes one that is there.
+    /// Gives up the file that is being written, or removes an existing one.
     fn remove(&self, path: &Path) -> io::Result<()> {
         match self.written().take() {
             Some(file) => drop(file.upload().take()),
@@ -194,7 +195,7 @@ impl Disk for ObjectDisk {
     }
 }
 
-/// A file that is written.
+/// A file that is being written.
 struct ObjectFile(Mutex<Option<Upload>>);
 
 impl ObjectFile {
@@ -213,7 +214,7 @@ impl DiskFile for ObjectFile {
         Ok(upload.as_ref().ok_or(io::ErrorKind::NotFound)?.write_over_start(bytes)?)
     }
 
-    /// Kept when it is whole, and then as long as the storage keeps it.
+    /// Nothing to do: the storage keeps a file once it is complete.
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }

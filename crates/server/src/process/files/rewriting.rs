@@ -1,16 +1,16 @@
-//! Rewriting the append-only file: a snapshot takes the place of what was written before its
-//! moment.
+//! Rewriting the append-only file: a snapshot replaces what was written before its moment.
 //!
 //! ```text
 //! this thread      cut -- snapshot to a file of its own -- waits -- to the base's path -- order
 //! journal's thread       the cut: a new increment begins   /           the manifest names both
 //! ```
 //!
-//! The snapshot waits for no sync with which the increment begins: a command that changes a large
-//! value would wait for it.
+//! The snapshot does not wait for the sync with which the increment begins: otherwise a command
+//! that changes a large value would wait for it, too.
 //!
-//! Turning the append-only file on while running is the same: recording begins at the cut. Where it
-//! is off, BGREWRITEAOF writes files that hold the data of its moment, for whoever turns it on.
+//! Turning the append-only file on at run time works the same way: recording begins at the cut.
+//! While it is off, BGREWRITEAOF writes files that hold the data of its moment, for use when it is
+//! turned on.
 
 use std::sync::Arc;
 use std::thread::Builder;
@@ -30,13 +30,13 @@ use crate::shared::Shared;
 
 /// How soon it is tried again while a snapshot is being written.
 const AGAIN: Duration = Duration::from_millis(100);
-/// So long the writer may take to come to the cut: its disk may be slow.
+/// How long the writer may take to come to the cut: its disk may be slow.
 const BEGIN_MOST: Duration = Duration::from_secs(60);
 
 /// Begins a rewrite on a thread of its own.
 ///
 /// # Errors
-/// Not now.
+/// It is not possible now.
 pub fn begin(shared: &Arc<Shared>) -> Result<(), NoRewrite> {
     shared.appending.begin_rewrite(monotonic_us())?;
     shared.appending.set_scheduled(shared.saves.current().is_some());
@@ -70,7 +70,7 @@ fn run(shared: &Shared) {
     }
 }
 
-/// Writes as soon as no other snapshot is being written.
+/// Writes the base as soon as no other snapshot is being written.
 fn when_free(
     shared: &Shared,
     write: &mut dyn FnMut() -> Result<u64, Unsaved>,
@@ -90,7 +90,7 @@ fn when_free(
     written
 }
 
-/// What a base is made of, by the settings.
+/// The form of a base, by the settings.
 fn form_of_base(shared: &Shared) -> Form {
     match shared.engine.settings.current().aof_use_rdb_preamble {
         true => Form::Rdb,
@@ -98,7 +98,7 @@ fn form_of_base(shared: &Shared) -> Form {
     }
 }
 
-/// What such a base is called.
+/// The kind of such a base in the manifest.
 pub fn kind_of(form: Form) -> BaseKind {
     match form {
         Form::Rdb => BaseKind::Rdb,
@@ -106,7 +106,7 @@ pub fn kind_of(form: Form) -> BaseKind {
     }
 }
 
-/// While nothing is appended.
+/// Runs a rewrite while nothing is appended.
 fn run_alone(shared: &Shared) {
     let written = when_free(shared, &mut || write_alone(shared));
     match &written {
@@ -125,15 +125,15 @@ fn write_alone(shared: &Shared) -> Result<u64, Unsaved> {
     Ok(bytes)
 }
 
-/// Begins an append-only file before anybody changes anything: a base with what there is, and an
+/// Begins an append-only file before any client changes data: a base with the present data, and an
 /// increment, to which the writer appends.
 ///
 /// # Errors
-/// There is none.
+/// There is no file.
 pub fn write_first(shared: &Shared) -> Result<Writer, Unsaved> {
     let layout = journaling::layout(&shared.engine.settings.current());
     let cleaned = layout.make_directory(&RealDisk).and_then(|()| {
-        // What a server has left that was killed just here.
+        // Removes what a server has left that was killed at this point.
         layout.clean(&RealDisk, &mut Manifest::default())
     });
     cleaned.map_err(|why| Unsaved::Failed(why.to_string()))?;
@@ -149,8 +149,8 @@ fn failed(fault: Fault) -> Unsaved {
     Unsaved::Failed(fault.to_string())
 }
 
-/// A base of this moment, for a writer that appends nothing yet, and the increment after it. The
-/// base's bytes.
+/// Writes a base of this moment, for a writer that appends nothing yet, and begins the increment
+/// after it. Returns the base's bytes.
 fn write_base(shared: &Shared, writer: &mut Writer) -> Result<u64, Unsaved> {
     let form = form_of_base(shared);
     let rewrite = writer.begin_rewrite(kind_of(form)).map_err(failed)?;
@@ -168,7 +168,7 @@ fn write_base(shared: &Shared, writer: &mut Writer) -> Result<u64, Unsaved> {
     Ok(bytes)
 }
 
-/// While changes are appended.
+/// Runs a rewrite while changes are appended.
 fn run_beside(shared: &Shared) {
     let mut begun = None;
     let written = when_free(shared, &mut || write(shared, &mut begun));
@@ -187,7 +187,7 @@ fn run_beside(shared: &Shared) {
     }
 }
 
-/// Writes the base. `begun` is the rewrite, once the writer has come to the cut.
+/// Writes the base. `begun` becomes the rewrite, once the writer has come to the cut.
 fn write(shared: &Shared, begun: &mut Option<Rewrite>) -> Result<u64, Unsaved> {
     let journal = &shared.engine.journal;
     let form = form_of_base(shared);
@@ -205,7 +205,7 @@ fn write(shared: &Shared, begun: &mut Option<Rewrite>) -> Result<u64, Unsaved> {
     let written =
         saving::write_snapshot(shared, &save, purpose, |_, _| Ok((Box::new(RealDisk), plan)));
     if is_cut {
-        // Also where the snapshot has failed: the writer is to know that.
+        // Even if the snapshot has failed: the writer has to be told.
         *begun = coming.recv_timeout(BEGIN_MOST).ok().flatten();
     }
     let placed = written.and_then(|bytes| {
@@ -216,7 +216,7 @@ fn write(shared: &Shared, begun: &mut Option<Rewrite>) -> Result<u64, Unsaved> {
         Ok(bytes)
     });
     if placed.is_err() {
-        // Most often there is none.
+        // Usually there is none.
         let _absent = RealDisk.remove(&path);
     }
     placed

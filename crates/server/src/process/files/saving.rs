@@ -1,14 +1,14 @@
-//! Writing a snapshot: threads that walk, and one that writes what they bring.
+//! Writing a snapshot: several threads walk the keyspace, and one writes what they bring.
 //!
 //! ```text
 //! SAVE           on a thread of the lane      --+
 //! BGSAVE         on a thread of its own       --+--> save: cut, walkers, this thread writes
-//! the schedule   asks each second, if at all  --+
+//! the schedule   checked each second, if any  --+
 //! SHUTDOWN       on the lane; signals: `stopping`
 //! ```
 //!
 //! Invariants
-//! 1. Whoever writes waits for its walkers, also where the disk has failed.
+//! 1. The writing thread waits for its walkers, even if the disk has failed.
 //!
 //! Tests: at the foot; compat/transcripts/server/save.txt; compat/bad_days.
 
@@ -41,15 +41,15 @@ use crate::tls::Watch;
 
 /// How soon it is tried again while a base of the append-only file is being written.
 const AGAIN: Duration = Duration::from_millis(20);
-/// How often the schedule is looked at.
+/// The interval of checking the schedule.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Now, in seconds of Unix time.
+/// The present time (Unix, seconds).
 pub fn now_s() -> i64 {
     unix_us().div_euclid(1_000_000)
 }
 
-/// Why there is no new file.
+/// Why no file was written.
 #[derive(Debug)]
 pub enum Unsaved {
     /// Another one is being written.
@@ -58,7 +58,7 @@ pub enum Unsaved {
     Stopping,
     /// A script does not end.
     Held,
-    /// It failed, or was called off.
+    /// It failed, or was cancelled.
     Failed(String),
 }
 
@@ -82,11 +82,11 @@ impl fmt::Display for Unsaved {
     }
 }
 
-/// Writes a snapshot, on this thread and others; returns when the file is there. Only on threads
+/// Writes a snapshot, on this thread and others; returns once the file is complete. Only on threads
 /// that may wait, outside the gate.
 ///
 /// # Errors
-/// See [`Unsaved`]; the old file is as it was.
+/// See [`Unsaved`]; the old file is unchanged.
 pub fn save(shared: &Shared) -> Result<(), Unsaved> {
     let save = shared.saves.begin(monotonic_us(), false)?;
     run(shared, &save)
@@ -112,7 +112,7 @@ pub fn save_in_background(shared: &Arc<Shared>) -> Result<(), Unsaved> {
     let (of_thread, saved) = (Arc::clone(shared), Arc::clone(&save));
     let life = move || {
         pantala_base::os::yield_to_others();
-        // Whoever wants to know looks at the log or at INFO.
+        // The result is in the log and in INFO.
         let _told = run(&of_thread, &saved);
         pantala_memory::release_seat();
     };
@@ -123,7 +123,7 @@ pub fn save_in_background(shared: &Arc<Shared>) -> Result<(), Unsaved> {
     })
 }
 
-/// Writes the file, after whoever else is writing a snapshot: a base of the append-only file.
+/// Writes the file, after any base of the append-only file that is being written.
 fn when_free(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
     let shutdown = &shared.engine.condition.shutdown;
     loop {
@@ -160,7 +160,7 @@ fn end(shared: &Shared, save: &Save, ended: Ended) {
     shared.saves.apply(&shared.engine);
 }
 
-/// What stands in the file before the keys, but for what is known at the cut.
+/// What the file states before the keys, except for what is known only at the cut.
 pub fn facts(is_base: &str) -> Facts {
     let used = pantala_memory::allocated();
     let aux = vec![
@@ -190,21 +190,21 @@ fn plan(settings: &Settings, directory: &Path, name: &str) -> write::Plan {
     }
 }
 
-/// Removes what is left of a file that is not finished.
+/// Removes an unfinished file.
 pub fn remove_temporary(settings: &Settings) {
     let temporary = Path::new(&settings.dir).join(name::temporary(std::process::id()));
-    // Most often there is none.
+    // Usually there is none.
     let _absent = std::fs::remove_file(temporary);
 }
 
-/// The plan for a file of this form that somebody else puts in its place.
+/// The plan for a file of this form that the caller moves to its place.
 pub fn plan_at(settings: &Settings, path: PathBuf, form: Form) -> write::Plan {
     let mut temporary = path.clone().into_os_string();
     temporary.push(".part");
     write::Plan { path, temporary: temporary.into(), form, ..plan(settings, Path::new(""), "") }
 }
 
-/// The bytes of the file, or what went wrong.
+/// Writes the file; returns its bytes, or what went wrong.
 fn write_file(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
     let settings = shared.engine.settings.current();
     let name = name::at(&settings.dbfilename, now_s());
@@ -234,12 +234,12 @@ pub(crate) fn write_to(
     })
 }
 
-/// Who is to read a snapshot.
+/// The servers that are to read a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
-    /// Pantala, and who `snapshot_portable` says.
+    /// Pantala, and the servers that `snapshot_portable` names.
     Pantala,
-    /// A Pantala that gets it in parts: they are compressed as a whole, if at all.
+    /// A Pantala that gets it in parts: these are compressed as a whole, if at all.
     InParts,
     /// Valkey 9, too.
     Valkey,
@@ -247,20 +247,20 @@ pub enum Readers {
     Redis,
 }
 
-/// What a snapshot is for.
+/// The purpose of a snapshot.
 pub struct Purpose<'p> {
-    /// Whether it is the base of an append-only file, as the file itself says it.
+    /// Whether it is the base of an append-only file, in the file's own words.
     pub is_base: &'static str,
-    /// What the file is made of.
+    /// The form of the file.
     pub form: Form,
-    /// Who is to read it.
+    /// The servers that are to read it.
     pub readers: Readers,
-    /// What is done at the cut.
+    /// Runs at the cut.
     pub at_cut: &'p mut dyn FnMut(&CutInfo),
 }
 
-/// Writes a snapshot as `plan` says, which is asked for after the cut, and may add to what stands
-/// before the keys. The bytes of the file.
+/// Writes a snapshot by the plan that `plan` returns. That runs after the cut, and may add to what
+/// the file states before the keys. Returns the file's bytes.
 ///
 /// # Errors
 /// There is no file.
@@ -345,8 +345,8 @@ pub fn write_snapshot_by<T>(
     written.map_err(|fault: Fault| Unsaved::Failed(fault.to_string()))
 }
 
-/// Waits for so many microseconds, or until it is not wanted any more: a test holds up what else
-/// would be over before it could look.
+/// Waits for so many microseconds, or until it is over: a test slows down what would otherwise be
+/// over before the test could look.
 pub fn rest(us: u64, is_over: &dyn Fn() -> bool) {
     const LONGEST_US: u64 = 10_000;
     let end_us = monotonic_us().saturating_add(us);
@@ -358,7 +358,7 @@ pub fn rest(us: u64, is_over: &dyn Fn() -> bool) {
     }
 }
 
-/// Who knows how keys are written in this form, and who then tells which version they need.
+/// The target that encodes keys in this form, and the RDB version that they need.
 fn target(
     settings: &Settings,
     (form, readers): (Form, Readers),
@@ -388,7 +388,7 @@ fn sizes(cut: &CutInfo) -> Vec<(pantala_keyspace::DbIndex, Sizes)> {
     sizes.collect()
 }
 
-/// Starts a thread that walks to the end; whether there is one.
+/// Starts a walking thread; whether it could be started.
 fn start_walker<'s>(
     scope: &'s Scope<'s, '_>,
     shared: &'s Shared,
@@ -410,7 +410,7 @@ fn start_walker<'s>(
     Builder::new().name("save-walk".into()).spawn_scoped(scope, life).is_ok()
 }
 
-/// Dropped by a walker that panics: nobody waits for what it had.
+/// Dropped when a walker panics, so that nothing waits for what it had.
 struct BreakOff<'q>(&'q Queue, &'q Snapshot);
 
 impl Drop for BreakOff<'_> {
@@ -420,7 +420,7 @@ impl Drop for BreakOff<'_> {
     }
 }
 
-/// The life of the thread that saves by the schedule, and looks at files that may be replaced.
+/// The main loop of the thread that saves by the schedule, and checks files that may be replaced.
 pub fn keep_schedule(shared: &Arc<Shared>) {
     let engine = &shared.engine;
     let shutdown = &engine.condition.shutdown;

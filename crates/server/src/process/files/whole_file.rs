@@ -1,6 +1,6 @@
-//! A small file that is replaced: at every moment the old one or the new one is there, whole.
+//! Replacing a small file atomically: at every moment the old or the new one is there, complete.
 //!
-//! A new file is its owner's alone, since it may hold secrets; one that was there keeps its
+//! A new file can be read by its owner only, since it may hold secrets; an existing one keeps its
 //! permissions.
 
 use std::fs::{File, rename};
@@ -8,10 +8,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Puts a file with this text in the place of another, if there is one.
+/// Replaces a file, if there is one, by one with this text.
 ///
 /// # Errors
-/// It could not be written; the old one is as it was.
+/// It could not be written; the old one is unchanged.
 pub fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
     let directory = match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -33,14 +33,14 @@ pub fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
     done.and_then(|()| File::open(directory)?.sync_all())
 }
 
-/// The name under which a file is written that takes this one's place.
+/// The temporary name of a file that will replace this one.
 fn fresh_name(file: &Path) -> PathBuf {
     let name = file.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     file.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
 }
 
-/// A file of its own, which nobody else can open: whatever lies at that name goes, a link's target
-/// is left alone.
+/// Creates a file that no other user can open. Whatever has that name is removed; the target of a
+/// link is left alone.
 fn create_fresh(path: &Path) -> io::Result<File> {
     match std::fs::remove_file(path) {
         Err(trouble) if trouble.kind() != io::ErrorKind::NotFound => return Err(trouble),

@@ -6,12 +6,12 @@
 //! json     {"timestamp":"...","level":"notice","pid":4711,"message":"Ready to ...","port":6379}
 //! ```
 //!
-//! Legacy marks the level: `.` debug, `-` verbose, `*` notice, `#` warning, and what is an error
-//! says so.
+//! Legacy marks the level: `.` debug, `-` verbose, `*` notice, `#` warning; an error says so
+//! itself.
 //!
 //! Invariants
-//! 1. A line has no control character but its end, whatever a client or a script has put into the
-//!    event: nobody forges a line, or moves an operator's terminal.
+//! 1. A line has no control character except its end, whatever a client or a script has put into
+//!    the event: no line can be forged, and no operator's terminal controlled.
 //!
 //! Tests: at the foot.
 
@@ -22,17 +22,17 @@ use pantala_settings::field::{LogFormat, LogTimes};
 use tracing::Level;
 use tracing::field::{Field, Visit};
 
-/// What an event tells.
+/// An event to be logged.
 pub struct Event {
     pub level: Level,
-    /// When (Unix, microseconds).
+    /// When it happened (Unix, microseconds).
     pub unix_us: i64,
     /// How far local time is ahead of UTC, in seconds.
     pub offset_s: i64,
     pub told: Told,
 }
 
-/// Its words.
+/// The message and fields of an event.
 #[derive(Default)]
 pub struct Told {
     message: String,
@@ -41,7 +41,7 @@ pub struct Told {
 
 enum Value {
     Text(String),
-    /// A number, or whether.
+    /// A number or a boolean.
     Bare(String),
 }
 
@@ -81,7 +81,7 @@ impl Told {
         one_line(&self.message)
     }
 
-    /// Names and values, each value one line.
+    /// Names and values of the fields, each value in one line.
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
         self.fields.iter().map(|(name, value)| (*name, one_line(value.text())))
     }
@@ -110,7 +110,7 @@ impl Visit for Told {
 }
 
 impl Event {
-    /// The line, with its end.
+    /// The formatted line, with its end.
     pub fn line(&self, format: LogFormat, times: LogTimes) -> String {
         let (pid, time) = (std::process::id(), self.time(times));
         let level = level_name(self.level);
@@ -148,7 +148,7 @@ impl Event {
         }
     }
 
-    /// The time in this form.
+    /// The time in this format.
     pub fn time(&self, times: LogTimes) -> String {
         let local_us = self.unix_us.saturating_add(self.offset_s * 1_000_000);
         let local = DateTime::from_timestamp_micros(local_us).unwrap_or_default();
@@ -163,7 +163,7 @@ impl Event {
         }
     }
 
-    /// The time as the system log wants it.
+    /// The time in the system log's format.
     pub fn syslog_time(&self) -> String {
         let local_us = self.unix_us.saturating_add(self.offset_s * 1_000_000);
         let local = DateTime::from_timestamp_micros(local_us).unwrap_or_default();
@@ -171,7 +171,7 @@ impl Event {
     }
 }
 
-/// The levels as Redis and Valkey call them.
+/// The levels in the words of Redis and Valkey.
 fn level_name(level: Level) -> &'static str {
     match level {
         Level::ERROR => "error",
@@ -191,7 +191,7 @@ fn mark(level: Level) -> char {
     }
 }
 
-/// Without control characters.
+/// The text without control characters.
 fn one_line(text: &str) -> String {
     escaped(text, |_| false)
 }
@@ -210,7 +210,7 @@ fn escaped(text: &str, is_marked: impl Fn(char) -> bool) -> String {
     line
 }
 
-/// A value of logfmt: in quotes where it needs them.
+/// A value in logfmt, quoted if necessary.
 fn logfmt(text: &str) -> String {
     let is_plain = |char: char| !char.is_whitespace() && !"\"=\\".contains(char);
     match !text.is_empty() && text.chars().all(is_plain) {
@@ -230,7 +230,7 @@ fn json(text: &str) -> String {
     for char in text.chars() {
         match char {
             '"' | '\\' => line.extend(['\\', char]),
-            // All of them are below U+10000.
+            // Control characters are all below U+10000.
             _ if char.is_control() => drop(write!(line, "\\u{:04x}", u32::from(char))),
             _ => line.push(char),
         }

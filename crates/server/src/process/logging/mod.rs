@@ -1,13 +1,13 @@
-//! The log: lines of text to standard output or a file, and where the settings say so to the system
-//! log and to systemd's journal as well.
+//! The log: lines of text to standard output or a file and, if configured, to the system log and to
+//! systemd's journal.
 //!
 //! | file | what |
 //! |---|---|
-//! | here | what is logged, and who is told |
-//! | `line` | the form of a line |
-//! | `sinks` | where lines go |
+//! | here | what is logged, and to which sinks |
+//! | `line` | the format of a line |
+//! | `sinks` | the sinks |
 //!
-//! No secret is logged: what a client has sent is told only where it is no command.
+//! No secret is logged: input of a client is shown only where it is no command.
 //!
 //! Tests: in `line` and `sinks`; the bad days `control_characters`, `log_rotation`.
 
@@ -29,9 +29,9 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use line::{Event, Told};
 use sinks::{Datagrams, JOURNAL, LogFile, SYSLOG, journal_message, syslog_message};
 
-/// What is logged: lines of at most this detail (0: none, 1: errors, ... 5: everything).
+/// The level of detail that is logged (0: none, 1: errors, ... 5: everything).
 static DETAIL: AtomicU8 = AtomicU8::new(0);
-/// The form of lines, and of times in them, as [`LogFormat`] and [`LogTimes`] are numbered.
+/// The formats of lines and times, as [`LogFormat`] and [`LogTimes`] number them.
 static FORMAT: AtomicU8 = AtomicU8::new(LogFormat::Legacy as u8);
 static TIMES: AtomicU8 = AtomicU8::new(LogTimes::Legacy as u8);
 
@@ -45,7 +45,7 @@ fn detail_of(level: &Level) -> u8 {
     }
 }
 
-/// Applies what may change while the server runs, at the start and by CONFIG SET.
+/// Applies the settings, at the start and at CONFIG SET.
 pub fn apply(settings: &Settings) {
     let detail = match settings.loglevel {
         LogLevel::Nothing => 0,
@@ -75,7 +75,7 @@ fn times() -> LogTimes {
     }
 }
 
-/// Begins to log as the settings say.
+/// Begins logging as the settings say.
 ///
 /// # Errors
 /// The file cannot be opened.
@@ -100,7 +100,7 @@ fn exists(path: &str) -> bool {
     std::path::Path::new(path).exists()
 }
 
-/// Everybody who is told of an event.
+/// The sinks of log lines.
 struct Sinks {
     /// `None`: standard output.
     file: Option<LogFile>,

@@ -1,9 +1,9 @@
-//! Where lines go: standard output or a file, the system log, systemd's journal.
+//! The sinks of log lines: standard output or a file, the system log, systemd's journal.
 //!
-//! A file that was moved away or removed is begun anew with the next line, as Redis and Valkey do
-//! it, so that logrotate need not tell anybody (SIGHUP writes such a line). What cannot be written
-//! is lost: there is nobody left to tell. The system log and the journal are asked again each time,
-//! and never waited for.
+//! A file that was moved away or removed is created again with the next line, as in Redis and
+//! Valkey, so logrotate need not tell the server (SIGHUP writes such a line). Lines that cannot be
+//! written are lost. The system log and the journal are connected again each time, and never waited
+//! for.
 //!
 //! Tests: at the foot.
 
@@ -19,18 +19,18 @@ use tracing::Level;
 
 use super::line::Event;
 
-/// Where the system log listens.
+/// The socket of the system log.
 pub const SYSLOG: &str = "/dev/log";
-/// Where systemd's journal listens.
+/// The socket of systemd's journal.
 pub const JOURNAL: &str = "/run/systemd/journal/socket";
 
-/// A file of lines.
+/// A log file.
 pub struct LogFile {
     path: PathBuf,
     open: Mutex<(File, Option<Identity>)>,
 }
 
-/// Which file it is, whatever its name.
+/// Device and inode: the identity of a file, whatever its name.
 type Identity = (u64, u64);
 
 fn identity(of: &Metadata) -> Identity {
@@ -38,12 +38,12 @@ fn identity(of: &Metadata) -> Identity {
 }
 
 impl LogFile {
-    /// Opens it, at its end.
+    /// Opens it for appending.
     ///
     /// # Errors
     /// Those of the system.
     pub fn open(path: &str) -> io::Result<LogFile> {
-        // Whatever becomes the working directory.
+        // Independent of later changes of the working directory.
         let path = std::path::absolute(path)?;
         let open = Mutex::new(Self::open_at(&path)?);
         Ok(LogFile { path, open })
@@ -75,18 +75,18 @@ pub struct Datagrams {
 }
 
 impl Datagrams {
-    /// To this socket, which need not be there yet.
+    /// To this socket, which need not exist yet.
     pub fn to(path: impl Into<PathBuf>) -> Datagrams {
         Datagrams { path: path.into(), socket: Mutex::new(None) }
     }
 
-    /// Sends one; whether it was taken.
+    /// Sends a datagram; whether it was accepted.
     pub fn send(&self, bytes: &[u8]) -> bool {
         let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = &*socket {
             match open.send(bytes) {
                 Ok(_) => return true,
-                // Who reads is slow: that is no reason to be slow as well.
+                // The reader is slow: that is no reason to wait.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 Err(_) => {}
             }
@@ -103,7 +103,7 @@ impl Datagrams {
     }
 }
 
-/// An event as the system log wants it (RFC 3164, as everybody's `syslog` writes it).
+/// An event in the system log's format (RFC 3164, as `syslog` libraries write it).
 pub fn syslog_message(event: &Event, facility: Facility, ident: &str) -> String {
     let facility = match facility {
         Facility::User => 1,
@@ -121,7 +121,7 @@ pub fn syslog_message(event: &Event, facility: Facility, ident: &str) -> String 
     format!("<{number}>{time} {ident}[{pid}]: {text}")
 }
 
-/// An event as the journal wants it: a line for each field. No value has an end of line in it.
+/// An event in the journal's format: a line for each field. No value contains a line end.
 pub fn journal_message(event: &Event, ident: &str) -> String {
     let (priority, message) = (priority(event.level), event.told.message());
     let mut text = format!("MESSAGE={message}\nPRIORITY={priority}\nSYSLOG_IDENTIFIER={ident}\n");
@@ -135,7 +135,7 @@ pub fn journal_message(event: &Event, ident: &str) -> String {
     text
 }
 
-/// The levels of the system log.
+/// The priority of a level in the system log.
 fn priority(level: Level) -> u8 {
     match level {
         Level::ERROR => 3,

@@ -9,11 +9,11 @@
 //! | listen | nowhere beyond what listens already |
 //! | signals, abstract sockets | none to other processes |
 //!
-//! Connecting stays free: for MIGRATE, and for clouds. Whoever gets code to run in here by a hole
-//! still has the data, but no crontab, no keys of ssh, no program to change.
+//! Connecting stays free: for MIGRATE, and for clouds. An attacker who gets code to run in here
+//! still has the data, but no crontab, no ssh keys, no program to change.
 //!
-//! It is asked of the kernel by the first thread before there are others, which inherit it; what is
-//! open already stays. Older kernels do as much of it as they know; one without any ends the start.
+//! The first thread asks the kernel for it before there are others, which inherit it; what is open
+//! already stays open. Older kernels do as much of it as they know; one without any ends the start.
 //!
 //! Not here: system calls and capabilities, which deploy/systemd/pantala.service takes away. Tests:
 //! the bad day `landlocked`.
@@ -30,7 +30,7 @@ use crate::process::files::place;
 
 /// What is asked for; kernels since 6.12 know all of it.
 const WANTED: ABI = ABI::V6;
-/// What libraries and the server read of the machine.
+/// Files of the machine that libraries and the server read.
 const READ: [&str; 9] = [
     "/etc",
     "/usr",
@@ -46,7 +46,7 @@ const READ: [&str; 9] = [
 /// Confines the process, if the settings say so.
 ///
 /// # Errors
-/// A text for the operator: the kernel can not.
+/// A text for the operator: the kernel cannot.
 pub fn begin(settings: &Settings, file: Option<&Path>) -> Result<(), String> {
     if !settings.landlock {
         return Ok(());
@@ -68,7 +68,7 @@ pub fn begin(settings: &Settings, file: Option<&Path>) -> Result<(), String> {
 fn confine(settings: &Settings, file: Option<&Path>) -> Result<RulesetStatus, RulesetError> {
     let all = AccessFs::from_all(WANTED);
     let sockets = parent(&settings.unixsocket);
-    // Begun anew when it was moved away.
+    // The log file is created again when it was moved away.
     let logs = parent(&settings.logfile);
     let rings = Some(&settings.journal_ring_dir).filter(|dir| Path::new(dir).is_dir());
     let confined = Ruleset::default()
@@ -85,7 +85,7 @@ fn confine(settings: &Settings, file: Option<&Path>) -> Result<RulesetStatus, Ru
     Ok(confined.ruleset)
 }
 
-/// What may be read beside `dir`. What is not there is passed over.
+/// What may be read beside `dir`. Paths that do not exist are left out.
 fn readable(settings: &Settings, file: Option<&Path>) -> Vec<PathBuf> {
     let named = [
         &settings.aclfile,

@@ -1,10 +1,10 @@
-//! Who waits until all has come that was handed over when they asked.
+//! Requests that wait until everything has arrived that was handed over before they were made.
 //!
-//! Not until nothing more comes: under load there is always more.
+//! They do not wait until nothing more arrives: under load there is always more.
 
 use pantala_journal::Stamp;
 
-/// Those who wait for the same.
+/// The requests of one kind.
 pub(super) struct Awaited<T>(Vec<(Option<Stamp>, T)>);
 
 impl<T> Default for Awaited<T> {
@@ -14,13 +14,13 @@ impl<T> Default for Awaited<T> {
 }
 
 impl<T> Awaited<T> {
-    /// One more, before the next round gathers.
+    /// Adds a request, before the next round gathers.
     pub fn push(&mut self, one: T) {
         self.0.push((None, one));
     }
 
-    /// After a round: takes those for whom all has come. Everything before `until` has come;
-    /// `gathered` is the largest stamp that was handed over.
+    /// After a round: removes and returns the requests that are due. Everything before `until` has
+    /// arrived; `gathered` is the largest stamp that was handed over.
     pub fn take_due(&mut self, until: Stamp, gathered: Stamp) -> Vec<T> {
         let mut due = Vec::new();
         for (last, one) in std::mem::take(&mut self.0) {

@@ -1,4 +1,4 @@
-//! The stream of replicas: what the journal's thread does for it.
+//! The feed: the journal's thread appends to the stream of replicas.
 //!
 //! Tests: compat/replication.
 
@@ -13,35 +13,35 @@ use pantala_journal::{Cut, Stamp};
 use super::awaited::Awaited;
 use crate::shared::Shared;
 
-/// A run of this length is appended as it lies; shorter ones are gathered.
+/// A run of at least this many bytes is appended as it is; shorter ones are gathered.
 const DIRECT_BYTES: usize = 8 << 10;
-/// So much is gathered before it is appended.
+/// The size at which gathered bytes are appended.
 const GATHERED_BYTES: usize = 64 << 10;
-/// How often it is looked whether a ping is due, while somebody follows.
+/// How often is checked whether a ping is due, while replicas follow.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// What appends the journal's steps to the stream of replicas, and calls the workers to send it.
 pub(super) struct Feed {
     shared: Arc<Shared>,
-    /// Somebody takes what is recorded.
+    /// The stream takes what is recorded.
     is_on: bool,
     out: Vec<u8>,
-    /// How much of the stream the workers have been called for.
+    /// The position up to which the workers have been called.
     called_to: u64,
-    /// Replicas are to say how far they are.
+    /// Replicas are to be asked for acknowledgements.
     asks: bool,
-    /// So far they have been asked, of the stream.
+    /// The position up to which they have been asked.
     asked_to: u64,
     /// When the last ping was (monotonic, microseconds).
     pinged_us: u64,
-    /// Who waits for the stream's end.
+    /// Requests for the stream's end, by which feeding ends.
     endings: Awaited<Sender<u64>>,
-    /// Who wants to know where the stream is.
+    /// Requests for the stream's position.
     asked: Awaited<Sender<u64>>,
 }
 
 impl Feed {
-    /// For a stream that nobody follows yet.
+    /// A feed that is off.
     pub fn new(shared: Arc<Shared>) -> Feed {
         Feed {
             shared,
@@ -56,12 +56,12 @@ impl Feed {
         }
     }
 
-    /// Whether the stream has all that is recorded.
+    /// Whether everything recorded is fed to the stream.
     pub fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// Some commands.
+    /// Takes a run of commands.
     pub fn run(&mut self, bytes: &[u8]) {
         if !self.is_on {
             return;
@@ -84,13 +84,13 @@ impl Feed {
         }
     }
 
-    /// The journal has the same bytes until the round is over: both copies are counted until then.
+    /// The journal holds the same bytes until the round ends: both copies count until then.
     fn append(&self, bytes: &[u8]) {
         self.shared.engine.condition.memory.add_unsent(bytes.len() as u64);
         self.shared.replication.stream.append(bytes);
     }
 
-    /// Whether the cut was meant for replicas: what follows goes to them.
+    /// Handles a cut, if it was made for replicas: feeding is on from here.
     pub fn cut(&mut self, cut: Cut) -> bool {
         let Some(coming) = self.shared.appending.take_position(cut.number) else { return false };
         self.flush();
@@ -98,17 +98,18 @@ impl Feed {
         let stream = &self.shared.replication.stream;
         stream.begin_to_keep();
         let position = stream.end();
-        // Nobody waits any more where it took too long.
+        // The receiver has gone if this took too long.
         let _late = coming.send(position);
         true
     }
 
-    /// Somebody wants to know where the stream is when it has all that was handed over by now.
+    /// Asks for the stream's position once it has everything handed over by now.
     pub fn ask_position(&mut self, asked: Sender<u64>) {
         self.asked.push(asked);
     }
 
-    /// Everything before `until` has come; `gathered` is the largest stamp that was handed over.
+    /// Ends a round. Everything before `until` has arrived; `gathered` is the largest stamp that
+    /// was handed over.
     pub fn end_round(&mut self, until: Stamp, gathered: Stamp) {
         self.flush();
         let replication = &self.shared.replication;
@@ -119,23 +120,23 @@ impl Feed {
         let endings = self.endings.take_due(until, gathered);
         self.is_on &= endings.is_empty();
         for asked in self.asked.take_due(until, gathered).into_iter().chain(endings) {
-            // Who has asked may have gone.
+            // The receiver may have gone.
             let _told = asked.send(end);
         }
     }
 
-    /// Replicas are to say how far they are.
+    /// Asks replicas for acknowledgements.
     pub fn ask(&mut self) {
         self.asks = true;
     }
 
-    /// Nothing goes to replicas after what was recorded before.
+    /// Ends feeding after everything recorded before.
     pub fn end(&mut self, ended: Sender<u64>) {
         self.endings.push(ended);
     }
 
-    /// After each round: adds what the server says by itself, calls the workers, lets go of what
-    /// nobody needs.
+    /// After each round: adds what the server itself sends (pings, requests for acknowledgements),
+    /// calls the workers, drops what no replica needs.
     pub fn go_on(&mut self) {
         let shared = Arc::clone(&self.shared);
         let replication = &shared.replication;
@@ -149,8 +150,8 @@ impl Feed {
         }
     }
 
-    /// What is added now no replica would get any more, or it would be ahead of what the server
-    /// saves before its end, and could not go on there.
+    /// Nothing may be added now: replicas would not get it, or would be ahead of what the server
+    /// saves at its end, and could not go on there.
     fn is_stopping(&self) -> bool {
         let shutdown = &self.shared.engine.condition.shutdown;
         let is_saving = || shutdown.is_preparing() && shutdown.waits_for_replicas().is_none();
@@ -164,7 +165,7 @@ impl Feed {
             self.pinged_us = now_us;
             push_command(&mut self.out, &[b"PING"]);
         }
-        // Whoever waits may wait for what this round has brought.
+        // Clients may wait for what this round has brought.
         let replication = &self.shared.replication;
         let has_news = replication.waiters.were_there() && replication.stream.end() > self.asked_to;
         if std::mem::take(&mut self.asks) || has_news {
@@ -174,14 +175,14 @@ impl Feed {
         self.flush();
     }
 
-    /// Whether somebody waits for replicas, and so for this thread.
+    /// Whether clients wait for replicas, and so for this thread.
     pub fn is_awaited(&self) -> bool {
         self.is_on && self.shared.replication.waiters.were_there()
     }
 
-    /// When it has to look by itself.
+    /// How soon it has to check by itself.
     pub fn look_in(&self) -> Option<Duration> {
-        // One that copies goes on to follow without a word.
+        // A replica that gets a copy begins to follow without an event.
         (self.is_on && !self.shared.replication.replicas.is_empty()).then_some(LOOK)
     }
 }

@@ -1,4 +1,4 @@
-//! The append-only file: what the journal's thread does for it.
+//! The append-only file: the journal's thread writes, syncs and rewrites it.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -18,21 +18,21 @@ use crate::replication::moment::Place;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
-/// How often a second's sync is.
+/// The interval of syncs with `everysec`.
 const SYNC_EVERY_US: u64 = 1_000_000;
-/// A run of this length is written as it lies; shorter ones are gathered.
+/// A run of at least this many bytes is written as it is; shorter ones are gathered.
 const DIRECT_BYTES: usize = 32 << 10;
-/// So much is gathered before it is written.
+/// The size at which gathered bytes are written.
 const GATHERED_BYTES: usize = 1 << 20;
 
-/// The thread that syncs, and what it is doing.
+/// The syncing thread and its job.
 struct Syncing {
     jobs: Sender<SyncJob>,
     done: Receiver<SyncDone>,
-    /// What is durable when the job that runs has succeeded.
+    /// The stamp that is durable once the running job has succeeded.
     running: Option<Stamp>,
     last_us: u64,
-    /// How often one was due while another one ran.
+    /// How often a sync was due while another one ran.
     delayed: u64,
 }
 
@@ -61,21 +61,21 @@ pub(super) struct File {
     writer: Writer,
     syncing: Syncing,
     out: Vec<u8>,
-    /// The time that is written into the file in this round, if that is wanted.
+    /// The timestamp to be written into the file in this round, if any (Unix, seconds).
     unix_s: Option<i64>,
-    /// Everything before it is in the file.
+    /// Everything before this stamp is in the file.
     written: Stamp,
-    /// It is not wanted any more.
+    /// The file was turned off.
     is_unwanted: bool,
-    /// There was a file that counts.
+    /// The file has counted as durable storage before.
     was_kept: bool,
-    /// A rewrite has ended but for the removal of what it stands for.
+    /// A rewrite has ended except for the removal of the files it replaces.
     has_history: bool,
     rings: Option<(RingFile, Arc<Rings>)>,
 }
 
 impl File {
-    /// The writer's file is open, or a rewrite will begin one.
+    /// The file of this writer, which is open, or will be begun by a rewrite.
     ///
     /// # Errors
     /// The system has no thread.
@@ -100,13 +100,13 @@ impl File {
         self.shared.engine.settings.current()
     }
 
-    /// What follows was recorded since the last time.
+    /// Begins a round of writing.
     pub fn begin_round(&mut self) {
         let is_dated = self.settings().aof_timestamp_enabled;
         self.unix_s = is_dated.then(|| unix_us().div_euclid(1_000_000));
     }
 
-    /// Some commands.
+    /// Takes a run of commands.
     pub fn run(&mut self, run: Run<'_>) {
         if !run.audience.has_files() {
             return;
@@ -121,14 +121,14 @@ impl File {
         }
     }
 
-    /// Everything before `until` has come.
+    /// Ends a round: everything before `until` has arrived.
     pub fn end_round(&mut self, until: Stamp) {
         self.flush();
         self.written = until;
         self.confirm(until);
     }
 
-    /// All that was recorded before is in the file.
+    /// Notes in the rings that everything before this stamp is in the file.
     fn confirm(&self, upto: Stamp) {
         if let Some((_, rings)) = &self.rings
             && let Some((increment, bytes)) = self.writer.position()
@@ -150,7 +150,7 @@ impl File {
         }
     }
 
-    /// Here a rewrite begins: what follows goes to a new file.
+    /// Handles the cut of a rewrite: what follows goes to a new file.
     pub fn cut(&mut self, cut: Cut) {
         self.flush();
         self.confirm(cut.stamp);
@@ -164,12 +164,12 @@ impl File {
             }
         }
         if let Some(rewrite) = self.shared.appending.begun(cut.number, begun.ok()) {
-            // Nobody waits for it any more.
+            // The rewrite was given up meanwhile.
             self.writer.abandon_rewrite(&rewrite);
         }
     }
 
-    /// Does what it is asked.
+    /// Handles an order.
     pub fn take(&mut self, order: Order) {
         match order {
             Order::Rewritten(Rewritten { rewrite, is_written }) => {
@@ -187,7 +187,7 @@ impl File {
         }
     }
 
-    /// After each round: syncs and rewrites what is due, and tells how it is.
+    /// After each round: syncs and rewrites what is due, and updates the state.
     pub fn go_on(&mut self, is_ending: bool) {
         self.take_sync();
         self.hold_replies();
@@ -198,24 +198,24 @@ impl File {
         self.tell();
     }
 
-    /// Whether it has something to do by itself.
+    /// Whether it has work without anything being recorded.
     pub fn has_to_look(&self) -> bool {
         self.writer.written() > self.writer.durable() || !self.writer.is_kept()
     }
 
-    /// It is not wanted any more.
+    /// Notes that the file was turned off.
     pub fn is_unwanted(&mut self) {
         self.is_unwanted = true;
     }
 
-    /// The server stops, and all that was recorded is here: this is its place.
+    /// Writes the final place: the server stops, and everything recorded is in the file.
     pub fn end_at(&mut self, place: Place) {
         if let Err(fault) = self.writer.annotate(&place.annotation()) {
             report(&self.shared, &fault);
         }
     }
 
-    /// Nothing more comes.
+    /// Closes the file: nothing more comes.
     pub fn close(&mut self) {
         while self.syncing.running.is_some()
             && let Ok(done) = self.syncing.done.recv()
@@ -239,18 +239,18 @@ impl File {
         }
     }
 
-    /// Nothing more is recorded for this file.
+    /// Ends the rings: nothing more is recorded for this file.
     fn end_rings(&mut self) {
         self.shared.engine.journal.keep_in(None);
         self.shared.appending.set_rings(None);
         let Some((file, _)) = self.rings.take() else { return };
         if !self.is_unwanted && self.writer.fault().is_some() {
-            // The file lacks what is there.
+            // The file lacks something that the rings have.
             file.leave();
         }
     }
 
-    /// The base is there, or will never be.
+    /// Ends a rewrite, with its base written or not.
     fn end_rewrite(&mut self, rewrite: Rewrite, is_written: bool) {
         if !is_written {
             self.writer.abandon_rewrite(&rewrite);
@@ -264,7 +264,8 @@ impl File {
             Err(fault) => tracing::error!("the append-only file could not be rewritten: {fault}"),
         }
         self.shared.appending.set_kept(self.writer.is_kept());
-        // Told as soon as the manifest names no history: who waits for it may look at the files.
+        // The end is reported once the manifest names no history: a client that waits for it may
+        // look at the files.
         self.has_history = finished.is_ok() && self.remove_history();
         if !self.has_history {
             self.shared.appending.rewrite_ended(finished.is_ok(), monotonic_us());
@@ -317,7 +318,7 @@ impl File {
                 || self.shared.saves.current().is_some())
     }
 
-    /// With `always` replies wait, once there is a file: a rewrite may have to make it first.
+    /// With `always` replies wait, once there is a file: a rewrite may have to create it first.
     fn hold_replies(&mut self) {
         self.was_kept |= self.writer.is_kept();
         let is_always = self.settings().appendfsync == AppendSync::Always;
@@ -333,7 +334,7 @@ impl File {
         }
     }
 
-    /// Syncs here and now what was written.
+    /// Syncs what was written, on this thread.
     pub fn sync(&mut self) {
         match self.writer.sync() {
             Ok(()) if self.writer.is_kept() => self.set_durable(self.written),
@@ -352,7 +353,7 @@ impl File {
             AppendSync::Always if self.syncing.running.is_none() => self.sync(),
             AppendSync::EverySecond if now_us < self.syncing.last_us + SYNC_EVERY_US => {}
             AppendSync::EverySecond if self.syncing.running.is_some() => {
-                // The disk takes longer than a second.
+                // The last sync has taken longer than a second.
                 self.syncing.last_us = now_us;
                 self.syncing.delayed += 1;
             }
@@ -380,7 +381,7 @@ impl File {
         }
     }
 
-    /// What INFO tells.
+    /// Updates what INFO shows.
     fn tell(&self) {
         let growth = self.writer.growth();
         self.shared.appending.set_kept(self.writer.is_kept());
@@ -396,7 +397,7 @@ impl File {
     }
 }
 
-/// From now on what is recorded outlives the process, if there is a place for it.
+/// Creates the rings, in which records outlive the process, if there is a place for them.
 fn begin_rings(shared: &Shared) -> Option<(RingFile, Arc<Rings>)> {
     let settings = shared.engine.settings.current();
     let begun = RingFile::create(&settings, &super::layout(&settings)).and_then(|file| {
@@ -418,7 +419,7 @@ fn begin_rings(shared: &Shared) -> Option<(RingFile, Arc<Rings>)> {
     rings
 }
 
-/// The disk has failed.
+/// Reports a fault of the disk.
 #[cold]
 fn report(shared: &Shared, fault: &Fault) {
     tracing::error!("the append-only file can not be written: {fault}");

@@ -1,4 +1,4 @@
-//! The thread of the journal: takes what is recorded in its order, and does what it is asked.
+//! The keeper: the journal's thread, which takes recorded steps in order and handles orders.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -17,12 +17,12 @@ use crate::replication::moment::Place;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
-/// Between two rounds that had something to write: what comes meanwhile is written together, and
-/// nobody has to wake the thread.
+/// The pause between two rounds that had something to write, so that what is recorded meanwhile is
+/// written together and no thread has to wake this one.
 const NAP: Duration = Duration::from_millis(2);
 /// Between two rounds while a client waits for replicas (WAIT).
 const SHORT_NAP: Duration = Duration::from_micros(200);
-/// How often a file that is not synced, or cannot be written, is looked at.
+/// How often a file that is not synced, or cannot be written, is checked.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The journal's thread: its reader, the orders it gets, the append-only file and the stream.
@@ -32,15 +32,15 @@ pub(crate) struct Keeper {
     orders: Receiver<Order>,
     file: Option<File>,
     feed: Feed,
-    /// Who waits until what there is is on disk.
+    /// Requests to be told when everything recorded is on disk.
     flushes: Awaited<Sender<()>>,
-    /// Who waits until it is, and the file is closed.
+    /// Requests to be told when that is so, and the file is closed.
     closings: Awaited<Sender<()>>,
     is_ending: bool,
 }
 
 impl Keeper {
-    /// The thread to be, and where it is asked.
+    /// A keeper that takes these orders.
     pub fn new(shared: Arc<Shared>, orders: Receiver<Order>) -> Keeper {
         let reader = Reader::new(Arc::clone(&shared.engine.journal), 0);
         let feed = Feed::new(Arc::clone(&shared));
@@ -48,7 +48,7 @@ impl Keeper {
         Keeper { shared, reader, orders, file: None, feed, flushes, closings, is_ending: false }
     }
 
-    /// Its life.
+    /// The main loop of the thread.
     pub fn run(mut self) {
         self.reader.begin_here();
         loop {
@@ -86,7 +86,8 @@ impl Keeper {
         self.shared.engine.settings.current()
     }
 
-    /// Writes what is complete; whether there was anything, and up to where it is complete.
+    /// Writes what is complete; whether there was anything, and the stamp before which it is
+    /// complete.
     fn round(&mut self) -> (bool, Stamp) {
         let until = self.reader.gather();
         let Keeper { reader, file, feed, .. } = self;
@@ -153,7 +154,7 @@ impl Keeper {
         }
     }
 
-    /// Tells those for whom all is written that was handed over when they asked.
+    /// Answers the requests for which everything handed over before has been written.
     fn answer(&mut self, until: Stamp) {
         let gathered = self.reader.gathered();
         let flushes = self.flushes.take_due(until, gathered);
@@ -162,7 +163,7 @@ impl Keeper {
         {
             file.sync();
         }
-        // Who has asked may have gone.
+        // The receiver may have gone.
         flushes.into_iter().for_each(|flushed| _ = flushed.send(()));
         let closings = self.closings.take_due(until, gathered);
         if !closings.is_empty() {
@@ -170,7 +171,7 @@ impl Keeper {
                 file.is_unwanted();
             }
             self.close_file();
-            // What could not be kept is not wanted any more.
+            // A fault of a file that is turned off does not matter any more.
             self.shared.engine.condition.lasting.end(States::UNWRITTEN);
             closings.into_iter().for_each(|closed| _ = closed.send(()));
         }
@@ -179,7 +180,7 @@ impl Keeper {
     fn close_file(&mut self) {
         if let Some(mut file) = self.file.take() {
             file.close();
-            // To wait for its last sync may have used up the word that there is something to do.
+            // Waiting for the last sync may have consumed the signal that there is work.
             self.shared.engine.journal.wake_reader();
         }
     }

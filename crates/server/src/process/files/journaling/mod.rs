@@ -1,5 +1,5 @@
-//! Keeping the journal: one thread takes steps in their order, appends them to the file, if there
-//! is one, and to the stream of replicas, if there are any; one syncs the file.
+//! Journaling: one thread takes recorded steps in order and appends them to the append-only file
+//! and to the stream of replicas, if there are any; another one syncs the file.
 //!
 //! ```text
 //! Reader --runs--> File --append--> increment                                 (file.rs)
@@ -10,14 +10,13 @@
 //! ```
 //!
 //! Invariants
-//! 1. A step is told to be durable (`Journal::set_durable`) only after the sync that covers it.
-//! 2. After a fault nothing is told to be durable, and writes are refused (`States::UNWRITTEN`),
+//! 1. A step is reported as durable (`Journal::set_durable`) only after the sync that covers it.
+//! 2. After a fault nothing is reported as durable, and writes are refused (`States::UNWRITTEN`),
 //!    until a rewrite that began after it has ended.
-//! 3. What waits is bounded: while too much has not been written, changes wait
-//!    (`Journal::is_full`).
-//! 4. What the file does not have yet lies in rings that outlive the process (`rings`), from before
-//!    its answer leaves until it was confirmed to be in the file.
-//! 5. The thread begins with the first who wants it, and ends with the server.
+//! 3. Backlog is bounded: while too much is not written, writes wait (`Journal::is_full`).
+//! 4. What the file does not have yet is in rings that outlive the process (`rings`), from before
+//!    its reply is sent until it is confirmed to be in the file.
+//! 5. The thread is started when it is first needed, and ends with the server.
 //!
 //! Not here: the snapshot (`saving`), what is loaded at the start (`loading`). Tests:
 //! `tests/append_only.rs`.
@@ -47,7 +46,7 @@ use super::rewriting;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
-/// How often it is looked whether the first file is there.
+/// How often is checked whether the first file is complete.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Starts the thread, if there is none.
@@ -76,13 +75,13 @@ pub(crate) fn by_hand(shared: &Arc<Shared>) -> Result<Keeper, String> {
     keeper.ok_or("there is a thread".into())
 }
 
-/// Where the files are, by the settings.
+/// The paths of the files, by the settings.
 pub fn layout(settings: &Settings) -> Layout {
     Layout::new(Path::new(&settings.dir), &settings.appenddirname, &settings.appendfilename)
 }
 
-/// Adds to the files that `manifest` names what a killed process had acknowledged and not written;
-/// before they are loaded.
+/// Adds to the files that `manifest` names what a killed process had acknowledged and not written.
+/// To be called before they are loaded.
 ///
 /// # Errors
 /// A text for the operator.
@@ -91,8 +90,8 @@ pub fn take_over(shared: &Shared, manifest: &Manifest) -> Result<(), String> {
     rings::take_over(&settings, &layout(&settings), manifest)
 }
 
-/// Begins to keep the journal after what `manifest` names was loaded, or with nothing; recording is
-/// on already.
+/// Begins journaling after the files of `manifest` were loaded, or with none; recording is on
+/// already.
 ///
 /// # Errors
 /// A text for the operator.
@@ -113,14 +112,14 @@ pub fn begin(shared: &Arc<Shared>, manifest: Option<Manifest>) -> Result<(), Str
     Ok(())
 }
 
-/// CONFIG SET appendonly: a file is begun, by a rewrite, or written no more.
+/// Applies CONFIG SET appendonly: begins a file by a rewrite, or ends writing.
 ///
 /// # Errors
 /// A text for the operator.
 pub fn settings_changed(shared: &Shared, now: &Settings) -> Result<(), String> {
     let journal = &shared.engine.journal;
     if now.appendonly == shared.appending.is_running() {
-        // Another policy.
+        // Only the sync policy has changed.
         journal.wake_reader();
         return Ok(());
     }
@@ -133,12 +132,12 @@ pub fn settings_changed(shared: &Shared, now: &Settings) -> Result<(), String> {
     begin_anew(&shared.arc().ok_or("the server stops")?)
 }
 
-/// Begins an append-only file with what is there.
+/// Begins an append-only file with the present data.
 ///
 /// # Errors
 /// A text for the operator.
 pub fn begin_anew(shared: &Arc<Shared>) -> Result<(), String> {
-    // Asked first: one that an earlier file has begun must not end in this one.
+    // Reserved first: a rewrite begun for an earlier file must not end in this one.
     let asked = shared.appending.begin_rewrite(monotonic_us());
     asked.map_err(|why| why.to_string())?;
     let layout = layout(&shared.engine.settings.current());
@@ -152,7 +151,7 @@ pub fn begin_anew(shared: &Arc<Shared>) -> Result<(), String> {
     if rewriting::go_on(shared) { Ok(()) } else { Err("there is no thread for it".into()) }
 }
 
-/// Waits until what [`begin_anew`] has begun is there, or the server stops.
+/// Waits until the file that [`begin_anew`] has begun is complete, or the server stops.
 ///
 /// # Errors
 /// It could not be written.
@@ -168,14 +167,14 @@ pub fn wait_for_first(shared: &Shared) -> Result<(), String> {
     }
 }
 
-/// What is recorded goes to replicas from the moment on at which `stamp` cuts; the stream's
-/// position there comes once the journal's thread has come to it. With nobody inside the gate,
-/// after [`prepare_to_feed`].
+/// Feeds the stream with what is recorded from the cut of `stamp` on; the receiver gets the
+/// stream's position there once the journal's thread has come to it. With no thread inside the
+/// gate, after [`prepare_to_feed`].
 pub fn feed_from(shared: &Shared, stamp: Stamp) -> Receiver<u64> {
     shared.appending.feed_from(&shared.engine.journal, stamp)
 }
 
-/// What [`feed_from`] needs.
+/// Prepares [`feed_from`]: starts the journal's thread.
 ///
 /// # Errors
 /// The system has no thread.
@@ -183,8 +182,8 @@ pub fn prepare_to_feed(shared: &Shared) -> Result<(), String> {
     start(&shared.arc().ok_or("the server stops")?)
 }
 
-/// Begins to feed the stream with what is recorded; its position at the moment at which that
-/// begins. Only on a thread that may wait, outside the gate.
+/// Begins to feed the stream with what is recorded; returns its position at that moment. Only on a
+/// thread that may wait, outside the gate.
 ///
 /// # Errors
 /// A text for the log.
@@ -195,8 +194,8 @@ pub fn begin_to_feed(shared: &Shared) -> Result<u64, String> {
     coming.recv().map_err(|_| "the server stops".into())
 }
 
-/// Feeds it no more; its end, once all that was recorded before is in it. Only on a thread that may
-/// wait.
+/// Ends feeding; returns the stream's end, once everything recorded before is in it. Only on a
+/// thread that may wait.
 pub fn stop_feeding(shared: &Shared) -> u64 {
     let coming = shared.appending.end_feed(&shared.engine.journal);
     // Without the thread nothing was recorded.

@@ -1,5 +1,5 @@
-//! The file of rings: what was recorded and acknowledged, where it outlives the process, and what
-//! is done at the start with what a dead one has left there.
+//! The ring file: records of acknowledged writes that outlive the process, and the recovery of what
+//! a killed process has left there.
 //!
 //! ```text
 //! begin:  create, lock ; every thread that records has a ring           (pantala_journal::Rings)
@@ -8,15 +8,15 @@
 //! stop:   remove
 //! ```
 //!
-//! It lies where `journal-ring-dir` says; with `auto` in a file system in memory, if there is one,
-//! so that no store waits for a disk. It is of use to the next process on the same machine only:
-//! another boot, or other append-only files of the same name, and it is removed.
+//! It is in `journal-ring-dir`; with `auto` in a file system in memory, if there is one, so that no
+//! write waits for a disk. It is useful to the next process on the same machine only: after another
+//! boot, or for other append-only files of the same name, it is removed.
 //!
 //! Invariants
-//! 1. A file that a living process holds is never touched: each holds a lock on its own.
-//! 2. The taking over may end at any moment and is begun anew at the next start: the increment is
-//!    cut to what was confirmed first, and the file of rings is removed last.
-//! 3. Nothing is cut from the increment but a command that is torn, and what is written again. So
+//! 1. The file of a living process is never touched: each process holds a lock on its own.
+//! 2. Recovery may be interrupted at any moment and begins again at the next start: the increment
+//!    is first cut to what was confirmed, and the ring file is removed last.
+//! 3. Nothing is cut from the increment but an incomplete command, and what is written again. So
 //!    what another process has appended there since stays.
 //! 4. Nothing depends on it: without one the journal is as safe as the append-only file.
 //!
@@ -36,17 +36,17 @@ use pantala_persistence::aof::{Layout, Manifest, Part};
 use pantala_persistence::disk::{RealDisk, replace};
 use pantala_settings::Settings;
 
-/// Where it lies with `auto`, if that is there.
+/// The directory with `auto`, if it exists.
 const MEMORY_DIR: &str = "/dev/shm";
-/// So many processes may have append-only files of the same path, in containers that share memory.
+/// How many processes may have append-only files of the same path, in containers that share memory.
 const MOST_NAMES: u32 = 8;
-/// No file of rings is longer.
+/// The most bytes of a ring file.
 const MOST_BYTES: usize = (HEAD_WORDS + MOST_RINGS * RING_WORDS) * size_of::<u64>();
 
-/// How a command that selects a database begins.
+/// The beginning of a command that selects a database.
 const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT\r\n";
 
-/// The file of this process. Removed when this is dropped.
+/// The ring file of this process. Removed when this is dropped.
 pub(super) struct RingFile {
     path: PathBuf,
     /// Holds the lock.
@@ -55,7 +55,7 @@ pub(super) struct RingFile {
 }
 
 impl RingFile {
-    /// The one for these append-only files, where the settings want it; `None`: they want none.
+    /// Creates the ring file for these append-only files; `None` if the settings want none.
     ///
     /// # Errors
     /// A text for the log.
@@ -65,7 +65,7 @@ impl RingFile {
         for number in 0..MOST_NAMES {
             let path = directory.join(name(layout, number));
             if let Some(file) = open_dead(&path) {
-                // What it has left was taken over, or is not wanted.
+                // What a dead process has left was recovered, or is not wanted.
                 let _removed = std::fs::remove_file(&path);
                 drop(file);
             }
@@ -79,7 +79,7 @@ impl RingFile {
         Err(format!("{}: too many processes have one of this name", directory.display()))
     }
 
-    /// Its rings, for the journal.
+    /// The rings in the file, for the journal.
     ///
     /// # Errors
     /// There is no room.
@@ -103,7 +103,7 @@ impl RingFile {
         Ok(Rings::new(head, self.identity, Box::new(place)))
     }
 
-    /// Leaves it to the next start: the append-only file lacks something.
+    /// Leaves the file to the next start: the append-only file lacks something.
     pub fn leave(self) {
         std::mem::forget(self);
     }
@@ -111,12 +111,12 @@ impl RingFile {
 
 impl Drop for RingFile {
     fn drop(&mut self) {
-        // One that stays is taken for what it is at the next start: all of it is confirmed.
+        // If it stays, the next start finds that everything in it was confirmed.
         let _removed = std::fs::remove_file(&self.path);
     }
 }
 
-/// Where files of rings lie, by the settings; `None`: nowhere.
+/// The directory of ring files, by the settings; `None`: no ring file is wanted.
 fn directory(settings: &Settings, layout: &Layout) -> Option<PathBuf> {
     match settings.journal_ring_dir.as_str() {
         "" => None,
@@ -126,17 +126,17 @@ fn directory(settings: &Settings, layout: &Layout) -> Option<PathBuf> {
     }
 }
 
-/// What a file of rings is called for these append-only files.
+/// The name of a ring file for these append-only files.
 fn name(layout: &Layout, number: u32) -> String {
     let path = layout.manifest_path();
     let path = std::path::absolute(&path).unwrap_or(path);
-    // FNV-1a: what is meant is told by the identity inside.
+    // FNV-1a; the identity inside the file is what decides.
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = path.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step);
     format!("pantala-{hash:016x}-{number}.rings")
 }
 
-/// Which boot of which machine, and which directory of append-only files.
+/// The identity of this boot of this machine, and of the directory of append-only files.
 fn identity(layout: &Layout) -> io::Result<Identity> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let digits: String = boot.chars().filter(char::is_ascii_hexdigit).collect();
@@ -153,7 +153,7 @@ fn create_locked(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens and locks what a dead process of this user has left; `None`: there is none.
+/// Opens and locks what a dead process of this user has left; `None` if there is nothing.
 fn open_dead(path: &Path) -> Option<File> {
     let mut options = File::options();
     options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
@@ -166,7 +166,7 @@ fn open_dead(path: &Path) -> Option<File> {
 /// Adds to the last increment what a dead process had acknowledged and not written.
 ///
 /// # Errors
-/// A text for the operator: it is not added, and may be at the next start.
+/// A text for the operator: it was not added, and may be at the next start.
 pub fn take_over(settings: &Settings, layout: &Layout, manifest: &Manifest) -> Result<(), String> {
     let Some(directory) = directory(settings, layout) else { return Ok(()) };
     let Ok(identity) = identity(layout) else { return Ok(()) };
@@ -196,12 +196,12 @@ fn add(layout: &Layout, manifest: &Manifest, remains: &Remains) -> io::Result<()
     let mut tail = Vec::new();
     file.seek(SeekFrom::Start(place.keep))?;
     (&file).take(MOST_BYTES as u64).read_to_end(&mut tail)?;
-    // Where the file has more than the rings, another process may have gone on with it.
+    // If the file has more than the rings, another process may have gone on with it.
     if commands.is_empty() || !begins_with(commands, &tail) {
         return Ok(());
     }
     if place.is_new {
-        // At once: an increment that has something is not taken for a new one.
+        // Atomically: a non-empty increment is not taken for a new one.
         replace(&RealDisk, &path, &layout.temporary_path(place.part), commands)?;
     } else {
         file.set_len(place.keep)?;
@@ -217,8 +217,8 @@ fn add(layout: &Layout, manifest: &Manifest, remains: &Remains) -> io::Result<()
     Ok(())
 }
 
-/// Whether what was written is the beginning of these commands, but for a last one that is torn,
-/// for SELECT, which depends on what stood before, and for annotations.
+/// Whether `written` is a beginning of `commands`, except for an incomplete last command, for
+/// SELECT, which depends on what was before, and for annotations.
 fn begins_with(mut commands: &[u8], mut written: &[u8]) -> bool {
     loop {
         if written.first() == Some(&b'#') {
@@ -244,19 +244,19 @@ fn begins_with(mut commands: &[u8], mut written: &[u8]) -> bool {
     }
 }
 
-/// Takes a whole command.
+/// Takes a complete command.
 fn next_command<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {
     let (command, rest) = bytes.split_at_checked(command_bytes(bytes)?)?;
     *bytes = rest;
     Some(command)
 }
 
-/// To which increment something is to be added.
+/// The increment to which something is added.
 struct Added<'m> {
     part: &'m Part,
-    /// How much of that stays.
+    /// How many of its bytes stay.
     keep: u64,
-    /// A rewrite had begun it, and nothing was in it yet.
+    /// A rewrite had begun it, and it was still empty.
     is_new: bool,
 }
 

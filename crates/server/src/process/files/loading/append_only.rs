@@ -15,8 +15,8 @@ use super::{Source, load_here};
 use crate::replication::moment::Place;
 use crate::shared::Shared;
 
-/// Loads the base of an append-only file, with the keys that have expired: steps follow that say
-/// when they are gone.
+/// Loads the base of an append-only file, including expired keys: the steps that follow say when
+/// they are gone.
 struct Bases<'s>(&'s Shared);
 
 impl LoadSnapshot for Bases<'_> {
@@ -46,7 +46,7 @@ pub fn load_steps(shared: &Shared, layout: &Layout, manifest: &Manifest) -> Resu
     if let Some((path, torn)) = &loaded.cut {
         tracing::warn!("{}: {torn}; it was cut off", path.display());
     }
-    // What its base says of itself is no more.
+    // The place in its base is outdated.
     shared.loading.set_place(loaded.last_annotation.as_deref().and_then(Place::of_annotation));
     shared.saves.loaded(shared.changes());
     let took_ms = monotonic_us().saturating_sub(began_us) / 1000;

@@ -1,4 +1,4 @@
-//! Which snapshot the settings mean.
+//! Finding the snapshot that the settings mean.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use pantala_settings::Settings;
 
 use crate::process::files::place;
 
-/// What `--load` says for the newest one.
+/// The value of `--load` for the newest snapshot.
 const LATEST: &str = "latest";
 
-/// The file that the settings mean, if there is one.
+/// The path of the file that the settings mean, if there is one.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -20,15 +20,15 @@ pub fn find(settings: &Settings) -> Result<Option<PathBuf>, String> {
     found.map_err(|error| format!("cannot read {}: {error}", settings.dir))
 }
 
-/// What `--load` names, if anything.
+/// Whether `--load` names a file.
 pub fn is_named(settings: &Settings) -> bool {
     !matches!(&*settings.load, "" | LATEST)
 }
 
-/// The snapshot that the server begins with, if there is one.
+/// The snapshot that the server starts with, if there is one.
 ///
 /// # Errors
-/// The directory cannot be read, or has no file of the name that is asked for.
+/// The directory cannot be read, or has no file of the requested name.
 pub fn find_first(settings: &Settings) -> Result<Option<PathBuf>, String> {
     let (dir, load) = (&settings.dir, &settings.load);
     if load.is_empty() {

@@ -1,18 +1,18 @@
-//! Loading a snapshot, or the files of an append-only file.
+//! Loading: a snapshot, or the files of an append-only file.
 //!
 //! Clients are answered -LOADING meanwhile (`States::LOADING`).
 //!
 //! | file | what |
 //! |---|---|
-//! | here | a file beside what there is, a primary's snapshot, who is answered -LOADING |
+//! | here | a file beside the present data, a primary's snapshot, answering -LOADING |
 //! | `find` | which file the settings mean |
 //! | `threads` | this thread finds entries in the file, others insert them |
 //! | `append_only` | the base of an append-only file, and its steps |
-//! | `state` | how far it is, and what the file says of itself |
+//! | `state` | the progress, and what the file states of itself |
 //!
 //! Invariants
-//! 1. A file that is damaged is an error for whoever wants it loaded; the data is then that of no
-//!    file, and the server is not to go on with it.
+//! 1. A damaged file is an error for the caller; the data is then that of no file, and the server
+//!    must not go on with it.
 //!
 //! Tests: compat/bad_days; compat/transcripts/server/save.txt.
 
@@ -44,25 +44,25 @@ pub use state::{Expired, LoadProgress, LoadState};
 
 /// Where a snapshot is read from.
 pub struct Source<'s> {
-    /// All of it, or what is not in its parts.
+    /// The snapshot, or what is not in its parts.
     pub first: &'s mut dyn Read,
-    /// How many bytes that has, if it is known.
+    /// Its bytes, if known.
     pub bytes: Option<u64>,
-    /// What else belongs to it: files of keys, which are read side by side.
+    /// Its parts: files of keys, which are read in parallel.
     pub parts: Vec<Box<dyn Read + Send + 's>>,
-    /// How many bytes those have, if it is known; else 0.
+    /// The bytes of the parts, if known; else 0.
     pub bytes_of_parts: u64,
 }
 
 impl<'s> Source<'s> {
-    /// One file.
+    /// A snapshot in one file.
     fn file(first: &'s mut dyn Read, bytes: u64) -> Source<'s> {
         Source { first, bytes: Some(bytes), parts: Vec::new(), bytes_of_parts: 0 }
     }
 }
 
-/// Loads a file beside what there is. A key that is there already makes way (`replaces`), or is an
-/// error. Only on threads that may wait.
+/// Loads a file beside the present data. A key that is present already is replaced (`replaces`), or
+/// is an error. Only on threads that may wait.
 ///
 /// # Errors
 /// A text for the operator.
@@ -106,7 +106,7 @@ fn load_file(
     let sizes: Result<Vec<u64>, _> = files.iter().map(|file| disk.size(file)).collect();
     let sizes = sizes.map_err(Fault::Disk)?;
     shared.loading.begin(sizes.iter().sum());
-    // A replica's keys go when its primary says so.
+    // A replica's keys expire when its primary says so.
     let now = if shared.replication.is_replica() { UnixMs(i64::MIN) } else { unix_ms() };
     let (mut sum, mut bytes) = (Inserted::default(), 0);
     for (path, &file_bytes) in files.iter().zip(&sizes) {
@@ -125,7 +125,7 @@ fn load_file(
     Ok((sum, bytes))
 }
 
-/// A fault with the name of the part, where there are several.
+/// A fault with the name of the part, if there are several.
 fn in_part(files: &[PathBuf], path: &Path, fault: Fault) -> Fault {
     match fault {
         fault if files.len() == 1 => fault,
@@ -134,7 +134,7 @@ fn in_part(files: &[PathBuf], path: &Path, fault: Fault) -> Fault {
     }
 }
 
-/// Loads keys and functions; what was inserted, and the snapshot's bytes.
+/// Loads keys and functions; returns what was inserted, and the snapshot's bytes.
 fn load_here(
     shared: &Shared,
     source: Source<'_>,
@@ -142,21 +142,21 @@ fn load_here(
 ) -> Result<(Inserted, u64), Fault> {
     let engine = &shared.engine;
     let loaded = load_from(shared, &engine.space, source, (replaces, now))?;
-    // Functions of the file take the place of those of the same name only where keys do.
+    // Functions of the file replace those of the same name only if keys do.
     load_libraries(engine, &loaded.functions, replaces).map_err(Fault::Library)?;
     Ok((loaded.inserted, loaded.bytes))
 }
 
-/// What belongs to the keys of a primary's snapshot.
+/// What a primary's snapshot has beside its keys.
 pub struct LoadedCopy {
-    /// Its functions, which are not there yet.
+    /// Its functions, which are not in force yet.
     pub libraries: Libraries<Kept>,
     /// The database that the stream begins in.
     pub db: u32,
 }
 
-/// Loads a primary's snapshot into an empty keyspace, keys whose time is over too: the stream says
-/// when they are gone.
+/// Loads a primary's snapshot into an empty keyspace, including expired keys: the stream says when
+/// they are gone.
 ///
 /// # Errors
 /// A text for the operator; then some of it may be there.
@@ -177,16 +177,17 @@ pub fn load_copy(
     Ok(LoadedCopy { libraries, db: shared.loading.stream_db() })
 }
 
-/// Clients are answered -LOADING while it lives.
+/// While this lives clients are answered -LOADING.
 pub struct AnswersLoading<'s>(&'s Shared, States);
 
 impl<'s> AnswersLoading<'s> {
-    /// From now on.
+    /// Begins: all clients are answered so.
     pub fn begin(shared: &'s Shared) -> Self {
         AnswersLoading::in_state(shared, States::LOADING)
     }
 
-    /// Only those who change where data is kept or comes from: others go on with what there is.
+    /// Begins for commands only that change where data is kept or comes from: others go on with the
+    /// present data.
     pub fn begin_beside(shared: &'s Shared) -> Self {
         AnswersLoading::in_state(shared, States::LOADING_BESIDE)
     }

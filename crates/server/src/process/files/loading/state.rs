@@ -1,4 +1,4 @@
-//! How far loading is, for INFO, and what the file says of itself.
+//! The progress of loading, for INFO, and what the file states of itself.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use pantala_replication::ReplicationId;
 use crate::process::files::saving::now_s;
 use crate::replication::moment::Place;
 
-/// What INFO tells of loading.
+/// The state of loading.
 #[derive(Default)]
 pub struct LoadState {
     began_us: AtomicU64,
@@ -19,25 +19,25 @@ pub struct LoadState {
     total_bytes: AtomicU64,
     loaded_bytes: AtomicU64,
     used_bytes: AtomicU64,
-    /// Of how many parts one of Dragonfly's says it is.
+    /// How many parts a file of Dragonfly's states that it has.
     parts: AtomicU64,
-    /// The database that the primary's stream had selected.
+    /// The database that was selected in the primary's stream.
     stream_db: AtomicU32,
-    /// Whose history the data is, if the file says it.
+    /// The history of the data, if the file states it.
     history: Mutex<Option<ReplicationId>>,
-    /// The position in it, plus one.
+    /// The position in the history, plus one; 0: unknown.
     position: AtomicU64,
     last: Mutex<Inserted>,
-    /// Keys that were left out, while somebody wants to tell replicas of them.
+    /// Expired keys that were left out, while they are to be sent to replicas.
     expired: Mutex<Option<Expired>>,
 }
 
-/// Keys that a file has and that have expired.
+/// The expired keys of a file.
 #[derive(Default)]
 pub struct Expired {
     /// Their names.
     pub keys: Vec<(DbIndex, Box<[u8]>)>,
-    /// Bytes of these names.
+    /// The bytes of these names.
     bytes: usize,
     /// There were too many: some are missing.
     pub is_cut: bool,
@@ -54,23 +54,23 @@ impl Expired {
     }
 }
 
-/// How far loading is.
+/// The progress of loading.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadProgress {
     /// When it began (Unix, seconds).
     pub began_s: u64,
     /// Bytes of the file.
     pub total_bytes: u64,
-    /// So many of them have been loaded.
+    /// The bytes loaded so far.
     pub loaded_bytes: u64,
-    /// The memory that the server which wrote the file had used, if it says so.
+    /// The memory that the writing server had used, if the file states it.
     pub used_bytes: u64,
-    /// How long it has taken, in microseconds.
+    /// How long loading has taken, in microseconds.
     pub took_us: u64,
 }
 
 impl LoadState {
-    /// Files of so many bytes are loaded from now on.
+    /// Begins to load files of this many bytes.
     pub(super) fn begin(&self, total_bytes: u64) {
         self.began_us.store(monotonic_us(), Ordering::Relaxed);
         self.began_s.store(now_s().unsigned_abs(), Ordering::Relaxed);
@@ -83,7 +83,7 @@ impl LoadState {
         self.position.store(0, Ordering::Relaxed);
     }
 
-    /// How far it is.
+    /// The progress.
     pub fn progress(&self) -> LoadProgress {
         LoadProgress {
             began_s: self.began_s.load(Ordering::Relaxed),
@@ -94,25 +94,26 @@ impl LoadState {
         }
     }
 
-    /// Where in which history the data is, if the file says it.
+    /// The place of the data in a history, if the file states it.
     pub fn place(&self) -> Option<Place> {
         let id = (*self.history.lock().unwrap_or_else(PoisonError::into_inner))?;
         let position = self.position.load(Ordering::Relaxed).checked_sub(1)?;
         Some(Place { id, position, db: self.stream_db.load(Ordering::Relaxed) })
     }
 
-    /// From now on keys that have expired are noted.
+    /// Begins to collect expired keys.
     pub fn note_expired(&self) {
         *self.expired.lock().unwrap_or_else(PoisonError::into_inner) = Some(Expired::default());
     }
 
-    /// Those that were noted since; none are from now on.
+    /// Takes the collected expired keys, and ends collecting.
     pub fn take_expired(&self) -> Expired {
         let noted = self.expired.lock().unwrap_or_else(PoisonError::into_inner).take();
         noted.unwrap_or_default()
     }
 
-    /// Only of a file that says its place: nobody else has followed.
+    /// Collects an expired key, but only of a file that states its place: otherwise no replica can
+    /// go on.
     pub(super) fn has_expired(&self, db: DbIndex, name: &[u8], most_bytes: u64) {
         let mut expired = self.expired.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(expired) = &mut *expired
@@ -122,7 +123,7 @@ impl LoadState {
         }
     }
 
-    /// The data is there, or nobody knows where it is.
+    /// Sets the place of the data; `None`: it is unknown.
     pub(super) fn set_place(&self, place: Option<Place>) {
         let next = place.and_then(|place| place.position.checked_add(1)).unwrap_or_default();
         *self.history.lock().unwrap_or_else(PoisonError::into_inner) = place.map(|place| place.id);
@@ -130,7 +131,7 @@ impl LoadState {
         self.stream_db.store(place.map_or(0, |place| place.db), Ordering::Relaxed);
     }
 
-    /// What the file says of itself and of its place.
+    /// Takes a field that the file states of itself.
     pub(super) fn take_aux(&self, name: &[u8], value: &[u8]) {
         let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
         let number = number.unwrap_or_default();
@@ -145,7 +146,7 @@ impl LoadState {
                     ReplicationId::parse(value);
             }
             b"repl-offset" => {
-                // Less than there are bytes in the world.
+                // There are fewer bytes than that in the world.
                 let next = u64::checked_add(number, 1).unwrap_or_default();
                 self.position.store(next, Ordering::Relaxed);
             }
@@ -154,32 +155,32 @@ impl LoadState {
         }
     }
 
-    /// Of how many parts the file says it is, or 0.
+    /// How many parts the file states that it has; 0: unknown.
     pub(super) fn parts(&self) -> u64 {
         self.parts.load(Ordering::Relaxed)
     }
 
-    /// The database that the primary's stream had selected.
+    /// The database that was selected in the primary's stream.
     pub(super) fn stream_db(&self) -> u32 {
         self.stream_db.load(Ordering::Relaxed)
     }
 
-    /// So many bytes more have been loaded.
+    /// Counts loaded bytes.
     pub(super) fn add_loaded(&self, bytes: usize) {
         self.loaded_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// So many bytes have been loaded.
+    /// Sets the number of loaded bytes.
     pub(super) fn set_loaded(&self, bytes: u64) {
         self.loaded_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// A file has been loaded, with this.
+    /// Notes what was inserted from a file.
     pub(super) fn set_last(&self, inserted: Inserted) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = inserted;
     }
 
-    /// What became of the last file.
+    /// What was inserted from the last file.
     pub fn last(&self) -> Inserted {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }

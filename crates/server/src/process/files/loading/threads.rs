@@ -1,4 +1,4 @@
-//! The threads that load: one finds entries in the file, or one for each part, others insert them.
+//! The threads that load: one finds entries in the file, and one in each part; others insert them.
 //!
 //! ```text
 //! file  --read_file--> batches --channel--> threads that insert --> keyspace
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Invariants
-//! 1. Who reads the file never waits for threads that are gone: they receive to the end, whatever
-//!    happens.
+//! 1. The reading threads never wait for threads that are gone: inserting threads receive to the
+//!    end, whatever happens.
 
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,29 +30,29 @@ use super::state::LoadProgress;
 use crate::process::files::saving::rest;
 use crate::shared::Shared;
 
-/// Batches that wait, for each thread that inserts them.
+/// How many batches may wait for each inserting thread.
 const BATCHES_PER_THREAD: usize = 2;
-/// How often the log tells of the progress.
+/// The interval of log lines about the progress.
 const TELL_US: u64 = 5_000_000;
 
-/// What all threads that load share.
+/// The state that all loading threads share.
 struct Loading<'l> {
     shared: &'l Shared,
     inserter: Inserter<'l>,
     inserted: Mutex<Inserted>,
     fault: Mutex<Option<Fault>>,
     is_over: AtomicBool,
-    /// After each key; for tests.
+    /// The pause after each key, for tests.
     rest_us: u64,
 }
 
 impl Loading<'_> {
-    /// The life of a thread that inserts.
+    /// The main loop of an inserting thread.
     fn insert(&self, batches: &Mutex<Receiver<Batch>>) {
         let tally = Tally::default();
         let mut inserted = Inserted::default();
         loop {
-            // Held while it waits: the others wait behind it, and for the same.
+            // Held while it waits: the other threads wait for the same anyway.
             let batch = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(batch) = batch else { break };
             if self.is_over.load(Ordering::Relaxed) {
@@ -66,7 +66,7 @@ impl Loading<'_> {
                     rest(rest_us, &|| self.shared.engine.condition.shutdown.is_final());
                 }
                 Ok(Err(fault)) => self.fail(fault),
-                // It goes on to receive: who reads the file must not wait for ever.
+                // It goes on receiving, so that the reading threads do not wait for ever.
                 Err(_) => self.fail(Fault::Disk(std::io::Error::other("a panic of ours"))),
             }
             self.shared.loading.add_loaded(batch.bytes.len());
@@ -75,8 +75,8 @@ impl Loading<'_> {
         pantala_memory::release_seat();
     }
 
-    /// Nothing more is to be loaded. Of several faults the first in the file counts, as near as
-    /// that is known.
+    /// Ends loading with a fault. Of several faults the first in the file counts, as far as that is
+    /// known.
     fn fail(&self, fault: Fault) {
         self.is_over.store(true, Ordering::Relaxed);
         let mut first = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,17 +86,17 @@ impl Loading<'_> {
     }
 }
 
-/// What a snapshot had.
+/// The contents of a snapshot.
 pub(super) struct Loaded {
     /// The keys.
     pub inserted: Inserted,
-    /// How long it was.
+    /// Its length in bytes.
     pub bytes: u64,
-    /// The codes of libraries, which are not there yet.
+    /// The codes of its libraries, which are not in force yet.
     pub functions: Vec<Vec<u8>>,
 }
 
-/// Loads what had not expired at that time.
+/// Loads the keys that had not expired at this time.
 ///
 /// # Errors
 /// The file cannot be read or is damaged, or a key is there already.
@@ -108,7 +108,7 @@ pub(super) fn load_from(
 ) -> Result<Loaded, Fault> {
     let settings = shared.engine.settings.current();
     let limits = rdb_limits(&settings);
-    // More than are kept for replicas are of no use to them.
+    // More than replicas could be sent is of no use.
     let most_bytes = settings.repl_backlog_bytes;
     let on_expired = |db, name: &[u8]| shared.loading.has_expired(db, name, most_bytes);
     let inserter = Inserter {
@@ -149,7 +149,7 @@ pub(super) fn load_from(
             let started = Builder::new().name("load-read".into()).spawn_scoped(scope, read);
             started.map_err(Fault::Disk).inspect_err(|_| loading.fail(Fault::CalledOff))?;
         }
-        // Dropped at the end, so that the others end.
+        // Dropped at the end, so that the other threads end.
         let mut taking = Taking::new(&loading, batches);
         let read = read_file(first, options, &mut |part| taking.take(part));
         functions = taking.functions;
@@ -172,7 +172,7 @@ fn start<'s>(
     Builder::new().name("load".into()).spawn_scoped(scope, || loading.insert(batches)).is_ok()
 }
 
-/// The life of a thread that reads a part. Nothing may follow in it.
+/// The main loop of a thread that reads a part, in which nothing may follow.
 fn read_part(
     mut part: Box<dyn Read + Send + '_>,
     options: ReadOptions,
@@ -194,7 +194,7 @@ fn read_part(
     pantala_memory::release_seat();
 }
 
-/// Takes what is found in the file.
+/// Collects the entries of a file into batches.
 struct Taking<'t, 'l> {
     loading: &'t Loading<'l>,
     batches: SyncSender<Batch>,
@@ -211,7 +211,7 @@ impl<'t, 'l> Taking<'t, 'l> {
         let Loading { shared, inserter, is_over, .. } = self.loading;
         match part {
             Part::Batch(batch) => {
-                // Nobody receives any more where a thread has panicked.
+                // The receiver is gone if a thread has panicked.
                 if self.batches.send(batch).is_err() {
                     return false;
                 }
@@ -232,7 +232,7 @@ impl<'t, 'l> Taking<'t, 'l> {
         !is_over.load(Ordering::Relaxed)
     }
 
-    /// Tells of the progress, if it is time.
+    /// Logs the progress, if it is time.
     fn tell(&mut self) {
         let now_us = monotonic_us();
         if now_us.saturating_sub(self.told_us) < TELL_US {
