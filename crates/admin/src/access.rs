@@ -1,13 +1,13 @@
-//! Who asks, and what they may ask for.
+//! Authentication of requests, and their permissions.
 //!
-//! | who | is | may |
+//! | caller | user | may |
 //! |---|---|---|
-//! | has logged in (cookie, or Basic for `/metrics`) | that user | all that its rules allow |
-//! | came to the admin port with `admin_nopass` | the default user | the same |
-//! | anybody else, where the default user has no password | the default user | read |
-//! | anybody else | nobody | nothing |
+//! | has a session, or uses Basic for `/metrics` | that user | what its rules allow |
+//! | connects to the admin port with `admin_nopass` | the default user | the same |
+//! | anyone else, if the default user has no password | the default user | read |
+//! | anyone else | none | nothing |
 //!
-//! To read is to run a command whose row says that it reads data, but no script, or one of
+//! Reading means running a command whose row says that it reads data, but not a script, or one of
 //! [`READS`].
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::answer::Refusal;
 /// The cookie's name, before the port.
 const COOKIE_NAME: &str = "pantala_session";
 
-/// Commands that read what is no data.
+/// Commands that only read, but not data.
 const READS: &[&str] = &[
     "acl|whoami",
     "client|getname",
@@ -64,21 +64,22 @@ const READS: &[&str] = &[
     "time",
 ];
 
-/// What nobody may: it would change who asks, or which reply belongs to what.
+/// Commands that nobody may run: they would change the user, or which reply belongs to which
+/// request.
 const NEVER: &[&str] =
     &["auth", "client|reply", "hello", "monitor", "psync", "quit", "replconf", "reset", "sync"];
 
-/// Somebody who may ask for something.
+/// An authenticated caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Asker {
-    /// Who it is.
+    /// The user.
     pub login: Login,
-    /// Not only reading.
+    /// Whether it may do more than read.
     pub may_write: bool,
 }
 
 impl Asker {
-    /// Who asks, by cookie or by where they come from.
+    /// The caller, by cookie or by its connection.
     pub fn of(admin: &Admin, peer: &Peer, headers: &HeaderMap) -> Option<Asker> {
         let now = admin.host.engine().acl.in_force();
         let known = cookie(headers).and_then(|cookie| admin.sessions.find(cookie, &now));
@@ -107,8 +108,8 @@ impl Asker {
         String::from_utf8_lossy(name).into_owned()
     }
 
-    /// Whether it may run a command, by the table's name of it, as far as its user's rules go that
-    /// ask for no key.
+    /// Whether it may run a command, named as in the table, by those rules of its user that need no
+    /// key.
     pub fn may_run(&self, engine: &Engine, name: &str) -> bool {
         let Some(found) = engine.registry.row_of(name) else { return false };
         let permission = engine.registry.permission(found);
@@ -127,21 +128,22 @@ impl Asker {
         Err(Refusal::forbidden(format!("user {} may not run {name}", self.name())))
     }
 
-    /// Whether it may send this command at all; the name of its row. The server asks for the rest.
+    /// Checks whether it may send this command at all; returns the name of the command's row. The
+    /// server checks the rest.
     ///
     /// # Errors
-    /// An error as the server would word it.
+    /// An error in the server's words.
     pub fn admit(&self, engine: &Engine, args: &[Vec<u8>]) -> Result<String, String> {
         let words: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
         let Some(found) = engine.registry.resolve(&words) else {
-            // The server says so in its own words.
+            // The server answers this itself.
             return Ok(String::new());
         };
         let name = found.row.full_name();
         if NEVER.contains(&name.as_str()) {
             return Err(format!("ERR {name} is not possible over HTTP"));
         }
-        // What a script calls is asked of the script alone, and SLOWLOG RESET writes no data.
+        // A script's commands are checked only as the script's, and SLOWLOG RESET writes no data.
         let flags = found.row.flags;
         let is_read = flags.has(Flags::READONLY) && !flags.has(Flags::SCRIPT);
         if self.may_write || is_read || READS.contains(&name.as_str()) {
@@ -160,8 +162,8 @@ pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
     pairs.find(|(one, _)| *one == name).map(|(_, value)| value)
 }
 
-/// The name of the session's cookie. Browsers send cookies to all ports of a host, so the port is
-/// in it.
+/// The name of the session's cookie. It contains the port, since browsers send cookies to all ports
+/// of a host.
 pub(crate) fn cookie_name(headers: &HeaderMap) -> String {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let port = host.rsplit_once(':').map(|(_, port)| port);

@@ -1,34 +1,34 @@
-//! What every request may look at: the server, who has logged in, the other end.
+//! The state that every request can use: server, sessions, and the peer.
 
 use std::sync::Arc;
 
 use crate::host::Host;
 use crate::sessions::Sessions;
 
-/// What all connections of a server share.
+/// The state shared by all connections of a server.
 pub struct Admin {
     /// The server.
     pub(crate) host: Arc<dyn Host>,
-    /// Who has logged in.
+    /// The sessions of browsers.
     pub(crate) sessions: Sessions,
 }
 
 impl Admin {
-    /// For this server.
+    /// The state for this server.
     pub fn new(host: Arc<dyn Host>) -> Arc<Admin> {
         Arc::new(Admin { host, sessions: Sessions::default() })
     }
 }
 
-/// The other end of a connection, and how it came here.
+/// The peer of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
     /// Its address, as CLIENT LIST shows it.
     pub address: String,
-    /// Our end.
+    /// The local address.
     pub local: String,
     /// Whether it is encrypted.
     pub is_tls: bool,
-    /// It came to where nobody is asked for a password.
+    /// Whether the listener requires no password.
     pub needs_no_login: bool,
 }

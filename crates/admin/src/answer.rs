@@ -1,4 +1,4 @@
-//! Answers: JSON, and refusals with their reason.
+//! Answers: JSON, and refusals with a reason.
 
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
@@ -6,37 +6,37 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-/// Why a request is not served.
+/// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    /// As a number.
+    /// The HTTP status.
     pub status: StatusCode,
-    /// In words, for the user.
+    /// The reason in words, for the user.
     pub why: String,
 }
 
 impl Refusal {
-    /// With this status.
+    /// A refusal with this status.
     pub fn new(status: StatusCode, why: impl Into<String>) -> Refusal {
         Refusal { status, why: why.into() }
     }
 
-    /// 400.
+    /// A refusal with status 400, Bad Request.
     pub fn wrong(why: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::BAD_REQUEST, why)
     }
 
-    /// 401.
+    /// A refusal with status 401, Unauthorized.
     pub fn unknown(why: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::UNAUTHORIZED, why)
     }
 
-    /// 403.
+    /// A refusal with status 403, Forbidden.
     pub fn forbidden(why: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::FORBIDDEN, why)
     }
 
-    /// 503.
+    /// A refusal with status 503, Service Unavailable.
     pub fn busy(why: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why)
     }

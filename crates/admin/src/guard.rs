@@ -1,18 +1,17 @@
-//! What every request passes: whether it may come from where it comes from, and what every answer
-//! says of itself.
+//! The guard of every request: checks its origin, and adds security headers to every answer.
 //!
-//! A browser that reads a hostile page can be made to send requests here. Against each way:
+//! A browser on a hostile page can be made to send requests here. The defence against each way:
 //!
-//! | way | what is refused |
+//! | attack | what is refused |
 //! |---|---|
-//! | its own name is turned to this address (DNS rebinding) | a `Host` that is no known name |
-//! | a form or script sends POST | another `Origin` than this host; no `X-Pantala: 1`; no JSON |
-//! | a WebSocket, which needs no leave of ours | the same `Origin` |
+//! | the page's own name resolves to this address (DNS rebinding) | an unknown name in `Host` |
+//! | a form or script sends POST | an `Origin` other than this host; no `X-Pantala: 1`; no JSON |
+//! | a WebSocket, which needs no permission from us | an `Origin` other than this host |
 //! | a frame around the console | `frame-ancestors 'none'` |
-//! | anything else from another site to `/api` | a `Sec-Fetch-Site` that says so |
+//! | any other cross-site request to `/api` | a `Sec-Fetch-Site` that says so |
 //!
-//! Known are IP addresses, `localhost` and the names in `http_hosts`: no page can have them.
-//! `/healthz` and `/readyz` say nothing that anybody could want, so probes may use any name there.
+//! Known names are IP addresses, `localhost` and those in `http_hosts`: no page can have them.
+//! `/healthz` and `/readyz` reveal nothing, so probes may use any name there.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,15 +29,15 @@ use crate::admin::Admin;
 use crate::answer::Refusal;
 use crate::serve::HEAD_BYTES;
 
-/// What the console may load, and from where: from here.
+/// The console may load resources only from this server.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
                       connect-src 'self'; frame-ancestors 'none'";
-/// The console says so of each of its requests; a form of another site can not.
+/// The header that the console sends with each request; a form of another site cannot.
 const OWN_HEADER: &str = "x-pantala";
-/// What a browser says of where a request comes from.
+/// The header by which a browser reports the origin of a request.
 const FETCH_SITE: &str = "sec-fetch-site";
 
-/// Lets a request through, or says why not.
+/// Lets a request through, or refuses it.
 pub(crate) async fn check(
     State(admin): State<Arc<Admin>>,
     request: Request,
@@ -106,14 +105,14 @@ fn judge(
     if is_read { Ok(()) } else { is_deliberate(headers) }
 }
 
-/// About what the lines of a head take.
+/// The approximate size of the header lines.
 fn head_bytes(uri: &Uri, headers: &HeaderMap) -> usize {
     let query = uri.query().map_or(0, str::len);
     let line = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 4;
     uri.path().len() + query + headers.iter().map(line).sum::<usize>()
 }
 
-/// Whether a POST says what only the console, or somebody who knows, says.
+/// Whether a POST has the headers that only the console or a deliberate client sends.
 fn is_deliberate(headers: &HeaderMap) -> Result<(), Refusal> {
     let own = one(headers, &HeaderName::from_static(OWN_HEADER))?;
     if own != Some("1") {
@@ -128,7 +127,7 @@ fn is_deliberate(headers: &HeaderMap) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A header's only value; two are a trick.
+/// A header's only value; two are an error.
 fn one<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, Refusal> {
     let mut values = headers.get_all(name).iter();
     let wrong = || Refusal::new(StatusCode::BAD_REQUEST, "a header is there twice, or is no text");
@@ -149,7 +148,7 @@ fn is_same(origin: &str, host: &str) -> bool {
     rest.is_some_and(|rest| rest.eq_ignore_ascii_case(host))
 }
 
-/// Whether a name, with its port if it has one, can only mean this server.
+/// Whether a name, with or without a port, can only mean this server.
 fn is_known(host: &str, names: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, port)) if port.is_empty() || port.starts_with(':') => address,

@@ -1,4 +1,4 @@
-//! Whether the server is alive, and whether it serves: for probes, who log in nowhere.
+//! Health checks without authentication, for probes: alive, and ready.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use axum::response::Response;
 use crate::admin::Admin;
 use crate::answer::plain;
 
-/// `ok`, while the process serves anything at all.
+/// `ok`, as long as the process serves anything at all.
 pub(crate) async fn alive() -> Response {
     plain(StatusCode::OK, "ok\n")
 }

@@ -1,85 +1,85 @@
-//! What this crate asks of the server that it stands in.
+//! The server's interface for this crate.
 
 use std::os::unix::net::UnixStream;
 
 use pantala_commands::Login;
 use pantala_engine::Engine;
 
-/// A server. Nothing here waits.
+/// A server. No method blocks.
 pub trait Host: Send + Sync + 'static {
-    /// What runs commands, with its settings, users and counts.
+    /// The engine, with its settings, users and counts.
     fn engine(&self) -> &Engine;
 
-    /// A new client of the server, that speaks RESP 3: this end of a pair of sockets, whose other
+    /// Opens a new client of the server that speaks RESP3: one end of a socket pair, whose other
     /// end a worker serves.
     ///
     /// # Errors
-    /// A text for the user: there are too many clients, or too few descriptors.
+    /// A text for the user: too many clients, or too few descriptors.
     fn connect(&self, client: NewClient) -> Result<NearEnd, String>;
 
-    /// What is settled once a run.
+    /// Facts that are fixed for a run.
     fn facts(&self) -> Facts;
 
-    /// Whether it serves what clients ask for.
+    /// Whether it serves clients.
     ///
     /// # Errors
     /// Why not.
     fn readiness(&self) -> Result<(), NotReady>;
 
-    /// What only the server knows of the present.
+    /// Current figures that only the server knows.
     fn figures(&self) -> Figures;
 
-    /// The text of INFO, without what takes a look at keys.
+    /// The text of INFO, without the sections that look at keys.
     fn info(&self) -> String;
 }
 
-/// Who connects.
+/// A new client.
 #[derive(Clone, Debug)]
 pub struct NewClient {
-    /// Who it is; `None`: it has to say so, as anybody who connects.
+    /// Its authenticated user; `None`: it must authenticate, as any new client.
     pub login: Option<Login>,
     /// Its address, as CLIENT LIST shows it.
     pub address: String,
-    /// Our end of its connection.
+    /// The local address of its connection.
     pub local: String,
 }
 
-/// This end of a connection.
+/// The near end of a client's connection.
 pub struct NearEnd {
-    /// Its socket, which waits for nothing.
+    /// The non-blocking socket.
     pub stream: UnixStream,
-    /// Its place among all descriptors of connections: to be dropped after the socket.
+    /// Its seat among the descriptors of connections; to be dropped after the socket.
     pub place: Box<dyn Send>,
 }
 
-/// What is settled once a run.
+/// Facts that are fixed for a run.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// The version.
     pub version: &'static str,
-    /// The port that clients connect to.
+    /// The port for clients.
     pub port: u16,
-    /// The event loop in use and what it found in the kernel.
+    /// The event loop in use and its features.
     pub event_loop: String,
-    /// When it began (Unix, milliseconds).
+    /// The start time (Unix, milliseconds).
     pub started_unix_ms: i64,
-    /// How long it has run, in seconds.
+    /// The uptime in seconds.
     pub uptime_s: u64,
 }
 
 /// Why clients are not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotReady {
-    /// What it begins with is being loaded.
+    /// The dataset is being loaded.
     Loading,
-    /// It is about to stop.
+    /// The server is stopping.
     Stopping,
-    /// Writes are refused because nothing can be kept.
+    /// Writes are refused because they cannot be persisted.
     DiskFails,
 }
 
 impl NotReady {
-    /// In words.
+    /// The reason in words.
     pub fn text(self) -> &'static str {
         match self {
             NotReady::Loading => "loading",
@@ -89,7 +89,7 @@ impl NotReady {
     }
 }
 
-/// What only the server knows of the present. Counts are those since the start.
+/// Current figures that only the server knows. Counts are since the start.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// The memory.
@@ -98,55 +98,55 @@ pub struct Figures {
     pub workers: Vec<WorkerFigures>,
     /// The slow lane.
     pub lane: LaneFigures,
-    /// Connections at this moment.
+    /// The current number of connections.
     pub clients: u64,
-    /// Time on cores in user mode and in the kernel, in seconds.
+    /// CPU time in user mode and in the kernel, in seconds.
     pub cpu_s: [f64; 2],
     /// The lines of INFO about snapshots and the append-only file.
     pub persistence: Vec<(String, String)>,
-    /// Whether the link to the primary is up; `None`: this is one.
+    /// Whether the link to the primary is up; `None`: this server is a primary.
     pub link_is_up: Option<bool>,
-    /// How many follow this server.
+    /// The number of replicas.
     pub replicas: u64,
 }
 
-/// Where the memory is, in bytes.
+/// Memory figures, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemoryFigures {
-    /// Given out by the allocator.
+    /// Allocated.
     pub used: u64,
-    /// Resident.
+    /// Resident set size.
     pub rss: u64,
-    /// The limit; 0 is none.
+    /// The limit; 0: none.
     pub most: u64,
-    /// The most there was in use.
+    /// The peak of allocated memory.
     pub peak: u64,
-    /// Not compared with the limit.
+    /// The part that does not count against the limit.
     pub not_counted: u64,
 }
 
-/// One worker.
+/// Figures of one worker.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WorkerFigures {
-    /// Its place.
+    /// Its index.
     pub id: usize,
-    /// The connections it serves.
+    /// Its connections.
     pub connections: u64,
-    /// Commands run.
+    /// Commands that it has run.
     pub commands: u64,
-    /// Time awake, in microseconds.
+    /// Its time awake, in microseconds.
     pub busy_us: Option<u64>,
-    /// Commands that had to wait for a partition.
+    /// How often a command waited for a partition.
     pub lock_parks: u64,
 }
 
-/// The slow lane.
+/// Figures of the slow lane.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LaneFigures {
-    /// Its threads.
+    /// The number of threads.
     pub threads: u64,
-    /// Jobs that wait for a thread.
+    /// Jobs waiting for a thread.
     pub waiting: u64,
-    /// Jobs given to it.
+    /// Jobs submitted.
     pub jobs: u64,
 }

@@ -1,4 +1,4 @@
-//! HTTP: the console, its API, health and metrics, for connections that others have accepted.
+//! HTTP: the console, its API, health and metrics, on connections that the server has accepted.
 //!
 //! ```text
 //! socket, bytes that were read already --Admin::serve--> hyper --> guard --> router --+
@@ -6,26 +6,25 @@
 //!   assets        the console's files                            GET /               <+
 //!   api           login, commands, live figures                  /api/...            <+
 //!   metrics       for Prometheus                                 GET /metrics        <+
-//!   otlp          the same figures, and traces, to a collector, on its own accord
+//!   otlp          the same figures, and traces, pushed to a collector
 //!   health        is it alive, is it ready                       GET /healthz ...    <+
 //! ```
 //!
-//! Whoever runs a command here is a client like any other: a [`Link`](link::Link) is one end of a
-//! pair of sockets whose other end a worker serves, and RESP is spoken over it. So there is no
-//! second way to the data: users' rules, limits, MONITOR and the logs hold as everywhere.
+//! Commands from here run as those of any client: a [`Link`](link::Link) is one end of a socket
+//! pair whose other end a worker serves, and RESP is spoken over it. So there is no second way to
+//! the data: users' rules, limits, MONITOR and the logs hold as everywhere.
 //!
 //! Invariants
-//! 1. No thread is started and nothing is listened on: everything runs on the runtime of whoever
-//!    calls [`Admin::serve`], and no worker waits for it.
-//! 2. Nothing is read or run for a request that the guard has not let through (`guard`), nor, but
-//!    for health, the console's files and logging in, for one that has not said who it is
-//!    (`access`).
-//! 3. Who has not logged in changes nothing: its commands are looked up in the table first.
-//! 4. Every buffer, queue and wait has a limit, named where it is.
+//! 1. No thread is started and no socket is opened for listening: everything runs on the runtime of
+//!    the caller of [`Admin::serve`], and no worker waits for it.
+//! 2. Nothing is read or run for a request that the guard has refused (`guard`), nor, except for
+//!    health, the console's files and login, for one that is not authenticated (`access`).
+//! 3. A caller without a login changes nothing: its commands are looked up in the table first.
+//! 4. Every buffer, queue and wait has a limit, named beside it.
 //!
-//! Not here: accepting, TLS, telling HTTP from RESP, what the figures are read from
-//! (`pantala_server::http`, which is the [`Host`]).
-//! Tests: at the foot of each file; the server's `tests/http.rs`; the bad days `http`.
+//! Not here: accepting, TLS, telling HTTP from RESP, the sources of the figures
+//! (`pantala_server::http`, which is the [`Host`]). Tests: at the foot of each file; the server's
+//! `tests/http`; the bad days `http`.
 
 #![forbid(unsafe_code)]
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Request --ask--> commands in order --> worker
-//! worker  --> whole replies --heard--> the answer to a request, or a message nobody asked for
+//! worker  --> whole replies --heard--> the answer to a request, or an unsolicited message
 //! ```
 //!
 //! Invariants
@@ -12,7 +12,7 @@
 //!    of a transaction: requests after a SELECT, MULTI, EXEC or DISCARD wait for its reply.
 //! 3. SUBSCRIBE and its kin are answered by messages alone, or by an error: a PING behind them
 //!    tells which. Within MULTI they are queued like any command.
-//! 4. What is said without being asked to is called as clients call it (`rename-command`).
+//! 4. Commands that the link sends by itself use their current names (`rename-command`).
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -26,77 +26,77 @@ use crate::host::{Host, NearEnd, NewClient};
 use crate::reply::to_json;
 use crate::scan::{Broken, Scan, Scanned};
 
-/// Read at a time.
+/// How much is read at a time.
 const READ_BYTES: usize = 64 << 10;
-/// The names of commands that are answered by messages.
+/// Commands that are answered by messages.
 const SUBSCRIBING: [&str; 6] =
     ["subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe"];
 
-/// How these replies are as JSON.
+/// These replies as JSON.
 const OK: &str = "{\"status\":\"OK\"}";
 const QUEUED: &str = "{\"status\":\"QUEUED\"}";
 const ELSEWHERE: &str = "ERR no other database within MULTI";
 const NO_SELECT: &str = "ERR no other database: SELECT has no name here";
 const NO_PING: &str = "ERR nothing can be subscribed to: PING, ECHO and TIME have no name here";
 
-/// What is to be run.
+/// A command to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// What the asker knows it by: JSON, or nothing where order tells.
+    /// The caller's id for it: JSON, or empty if the order tells.
     pub id: String,
     /// The command with its arguments.
     pub args: Vec<Vec<u8>>,
-    /// The database, if that matters.
+    /// The database, if one is named.
     pub db: Option<u32>,
-    /// The row's name in the command table.
+    /// The name of the command's row in the table.
     pub name: String,
 }
 
 impl Request {
-    /// What its arguments take.
+    /// The size of its arguments.
     fn bytes(&self) -> usize {
         self.args.iter().map(|arg| size_of_val(arg) + arg.len()).sum()
     }
 }
 
-/// What has come.
+/// A received message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     /// The reply to a request, by its id; both are JSON.
     Reply(String, String),
-    /// Nobody asked for this: JSON.
+    /// An unsolicited message: JSON.
     Push(String),
 }
 
-/// What a reply is for.
+/// The purpose of an awaited reply.
 enum Awaited {
-    /// For nobody.
+    /// None: the reply is dropped.
     Nothing,
-    /// For a request.
+    /// The answer to a request.
     Answer(String),
-    /// Whether this database is selected; for the request that said so, if one did.
+    /// The result of selecting this database; also the answer to a request, if one asked for it.
     Select(u32, Option<String>),
-    /// Whether a transaction has begun.
+    /// The result of starting a transaction.
     Multi(String),
-    /// A transaction has ended: by EXEC, or not.
+    /// The end of a transaction: by EXEC, or otherwise.
     Ended(String, bool),
-    /// For a request that is answered by messages, or the PING behind it.
+    /// The answer to a request that is answered by messages, or to the PING behind it.
     Subscribed(String),
-    /// No reply: the request has its answer, which waits for those before it.
+    /// No reply: the request is already answered, and waits for earlier ones.
     Known(String, String),
 }
 
-/// What is known of the transaction that the client is in.
+/// The state of the client's transaction.
 #[derive(Default)]
 struct Transaction {
-    /// A SELECT is queued.
+    /// Whether a SELECT is queued.
     selects: bool,
 }
 
-/// How clients call the commands that a link says by itself; `None`: they can not.
+/// The current names of the commands that a link sends by itself; `None`: renamed away.
 struct Names {
     select: Option<Vec<u8>>,
-    /// A command that is surely answered, with its arguments.
+    /// A command that is always answered, with its arguments.
     answered: Option<Vec<Vec<u8>>>,
 }
 
@@ -121,18 +121,18 @@ pub(crate) struct Link {
     awaited: VecDeque<Awaited>,
     /// Requests that wait for a reply that decides how they run (SELECT, MULTI, EXEC, DISCARD).
     held: VecDeque<Request>,
-    /// What their arguments take.
+    /// The size of their arguments.
     held_bytes: usize,
     is_settling: bool,
     transaction: Option<Transaction>,
-    /// None: not known, for EXEC has run a SELECT.
+    /// The selected database; `None`: unknown, as EXEC has run a SELECT.
     db: Option<u32>,
     heard: VecDeque<Heard>,
 }
 
 impl Link {
-    /// A new client; `credentials`: it says by them who it is. What that is answered is the first
-    /// reply, to a request without a name.
+    /// Opens a new client; with `credentials` it authenticates first. The reply to that is the
+    /// first one, to a request without an id.
     ///
     /// # Errors
     /// A text for the user.
@@ -171,7 +171,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Has a request run after those before it.
+    /// Queues a request after those before it.
     pub fn ask(&mut self, request: Request) {
         self.held_bytes += request.bytes();
         self.held.push_back(request);
@@ -188,16 +188,15 @@ impl Link {
         self.out.len() + self.held_bytes
     }
 
-    /// A command whose replies are what they are: MONITOR.
+    /// Sends a command whose replies are read with [`Link::next_reply`]: MONITOR.
     pub fn send_blindly(&mut self, words: &[&[u8]]) {
         self.send(words, Awaited::Nothing);
     }
 
-    /// What comes next. May be given up at any moment and begun again. `None`: the server has ended
-    /// it.
+    /// The next message. Cancel-safe. `None`: the server has closed the connection.
     ///
     /// # Errors
-    /// What came is no RESP.
+    /// The received bytes are not RESP.
     pub async fn next(&mut self) -> Result<Option<Heard>, Broken> {
         loop {
             if let Some(heard) = self.heard.pop_front() {
@@ -210,10 +209,10 @@ impl Link {
         }
     }
 
-    /// The next whole reply, whatever it is for.
+    /// The next whole reply, whatever its purpose.
     ///
     /// # Errors
-    /// What came is no RESP.
+    /// The received bytes are not RESP.
     pub async fn next_reply(&mut self) -> Result<Option<Scanned>, Broken> {
         loop {
             if let Some(reply) = self.scan.next()? {
@@ -226,8 +225,8 @@ impl Link {
         }
     }
 
-    /// Sends and receives what can be at this moment, at least something; whether there may be
-    /// more.
+    /// Waits until it can send or receive something, and does as much as possible; returns whether
+    /// there may be more.
     async fn exchange(&mut self) -> io::Result<bool> {
         let interest = match self.out.is_empty() {
             true => Interest::READABLE,
@@ -279,14 +278,14 @@ impl Link {
         }
     }
 
-    /// The first that waits is answered with an error, after those before it.
+    /// Answers the first held request with an error, after those before it.
     fn refuse_held(&mut self, why: &str) {
         if let Some(request) = self.take_held() {
             self.answer(request.id, format!("{{\"error\":\"{why}\"}}"));
         }
     }
 
-    /// Answers a request that the server is not asked for.
+    /// Answers a request without asking the server.
     fn answer(&mut self, id: String, json: String) {
         self.awaited.push_back(Awaited::Known(id, json));
         self.tell_known();
@@ -334,7 +333,7 @@ impl Link {
         self.send(&words, awaited);
     }
 
-    /// A whole reply has come.
+    /// Handles a whole reply.
     fn take(&mut self, reply: &Scanned) -> Result<(), Broken> {
         let mut json = String::new();
         let (is_push, is_error) = match reply {
@@ -396,7 +395,7 @@ impl Link {
         }
     }
 
-    /// What others waited for has been answered.
+    /// Continues after the reply that held requests waited for.
     fn settled(&mut self, answer: Option<(String, String)>) {
         self.is_settling = false;
         self.heard.extend(answer.map(|(id, json)| Heard::Reply(id, json)));
@@ -404,7 +403,7 @@ impl Link {
     }
 }
 
-/// A command as an array of strings.
+/// Encodes a command as an array of strings.
 fn push_command(words: &[&[u8]], out: &mut Vec<u8>) {
     out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
     for word in words {

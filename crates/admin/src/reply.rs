@@ -1,4 +1,4 @@
-//! Replies of RESP as JSON, as docs/http.md says: what JSON has no word for stands in an object.
+//! Converts RESP replies to JSON, as in docs/http.md: types that JSON lacks become objects.
 
 use std::fmt::Write;
 
@@ -7,22 +7,22 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::scan::Broken;
 
-/// The largest whole number that a browser's numbers hold exactly.
+/// The largest integer that a browser's numbers hold exactly.
 const EXACT_MOST: i64 = 1 << 53;
-/// Elements are within each other so deep at most.
+/// The deepest nesting.
 const MOST_DEPTH: usize = 512;
 
-/// One whole reply, written as JSON; whether it came without being asked for.
+/// Appends one whole reply as JSON; returns whether it is unsolicited.
 ///
 /// # Errors
-/// It is none.
+/// It is not a reply.
 pub(crate) fn to_json(reply: &[u8], out: &mut String) -> Result<bool, Broken> {
     let mut writer = Writer { rest: reply, out };
     writer.element(0)?;
     Ok(reply.first() == Some(&b'>'))
 }
 
-/// Text as JSON has it.
+/// Appends text as a JSON string.
 pub(crate) fn push_text(text: &str, out: &mut String) {
     out.push('"');
     for piece in text.split_inclusive(|c: char| c < ' ' || matches!(c, '"' | '\\' | '\u{7f}')) {
@@ -45,7 +45,7 @@ pub(crate) fn push_text(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// Bytes as JSON: text where they are UTF-8.
+/// Appends bytes as JSON: a string if they are UTF-8.
 pub(crate) fn push_bytes(bytes: &[u8], out: &mut String) {
     match std::str::from_utf8(bytes) {
         Ok(text) => push_text(text, out),
@@ -94,7 +94,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// The sign of the next element and the rest of its line.
+    /// The type byte of the next element and the rest of its line.
     fn line(&mut self) -> Result<(u8, &'a [u8]), Broken> {
         let end = self.rest.iter().position(|byte| *byte == b'\n').ok_or(Broken)?;
         let line = &self.rest[..end];
@@ -111,7 +111,7 @@ impl<'a> Writer<'a> {
         Ok(text)
     }
 
-    /// `{"name":"text"}`, with a mark where the text is not UTF-8.
+    /// Appends `{"name":"text"}`, with a mark if the text is not UTF-8.
     fn named(&mut self, name: &str, text: &[u8]) {
         self.out.push_str("{\"");
         self.out.push_str(name);

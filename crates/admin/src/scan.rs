@@ -4,21 +4,21 @@
 //! Only lengths are parsed: an aggregate adds the number of its elements to what is awaited, and a
 //! reply is whole when nothing is awaited any more.
 
-/// A longer reply is thrown away as it comes.
+/// The limit of a reply; a longer one is discarded as it comes.
 pub(crate) const REPLY_BYTES: usize = 8 << 20;
-/// The line that begins an element is not longer than this: MONITOR's may be long.
+/// The limit of the first line of an element: MONITOR's may be long.
 const LINE_BYTES: usize = REPLY_BYTES;
 
-/// A reply that has come whole.
+/// A whole reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Scanned {
     /// Its bytes.
     Reply(Vec<u8>),
-    /// It was longer than [`REPLY_BYTES`]: how long.
+    /// A reply longer than [`REPLY_BYTES`], and its length.
     TooLarge(u64),
 }
 
-/// What is no RESP.
+/// The bytes are not RESP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
@@ -27,25 +27,25 @@ pub(crate) struct Broken;
 pub(crate) struct Scan {
     /// Received bytes: replies already handed out, the current reply, and what follows it.
     bytes: Vec<u8>,
-    /// Where the reply at hand begins: many short ones come together, and those after one are not
-    /// moved for each of them.
+    /// Where the current reply begins: many short ones arrive together, and later ones are not
+    /// moved for each.
     begin: usize,
-    /// Up to here they have been looked at.
+    /// The offset up to which bytes were scanned.
     at: usize,
-    /// So much of the line at hand has no end.
+    /// How many bytes of the current line were searched for its end.
     searched: usize,
-    /// Some of the reply at hand has come.
+    /// Whether the current reply has begun.
     is_within: bool,
-    /// Elements that the reply at hand still lacks.
+    /// How many elements the current reply still lacks.
     awaited: u64,
-    /// Bytes of the string at hand that are still to come, with its end.
+    /// How many bytes of the current string are still to come, including its end.
     skipped: u64,
-    /// What has been thrown away of the reply at hand; it is too long if that is anything.
+    /// How many bytes of the current reply were discarded; not zero: it is too long.
     dropped: u64,
 }
 
 impl Scan {
-    /// More has come.
+    /// Adds received bytes.
     pub fn take(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.begin);
         self.at -= std::mem::take(&mut self.begin);
@@ -55,7 +55,7 @@ impl Scan {
     /// The next whole reply, if there is one.
     ///
     /// # Errors
-    /// What came is no RESP.
+    /// The received bytes are not RESP.
     pub fn next(&mut self) -> Result<Option<Scanned>, Broken> {
         if !self.is_within {
             self.awaited = 1;
@@ -72,7 +72,7 @@ impl Scan {
         Ok(Some(self.hand_out()))
     }
 
-    /// Goes over the bytes of a string; whether all of them are there.
+    /// Skips the bytes of a string; returns whether all of them are there.
     fn skip(&mut self) -> bool {
         let there = (self.bytes.len() - self.at) as u64;
         let step = there.min(self.skipped);
@@ -81,7 +81,7 @@ impl Scan {
         self.skipped == 0
     }
 
-    /// Goes over the line that begins an element; whether it is there.
+    /// Handles the first line of an element; returns whether it is complete.
     fn take_line(&mut self) -> Result<bool, Broken> {
         let from = self.at + self.searched;
         let Some(end) = self.bytes[from..].iter().position(|byte| *byte == b'\n') else {
@@ -120,7 +120,7 @@ impl Scan {
     }
 }
 
-/// How many elements this one holds, and how many bytes follow its first line.
+/// How many elements this element holds, and how many bytes follow its first line.
 fn lengths(line: &[u8]) -> Result<(u64, u64), Broken> {
     let (kind, number) = line.split_first().ok_or(Broken)?;
     let count = || -> Result<u64, Broken> {

@@ -1,4 +1,4 @@
-//! One connection of HTTP, from the bytes that told what it is to its end.
+//! Serves one HTTP connection, from the bytes that identified it to its end.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -17,29 +17,29 @@ use crate::admin::{Admin, Peer};
 use crate::stream::{ByteStream, Patient};
 use crate::{api, assets, guard, health, metrics};
 
-/// A request's head has to be there within this time, also the next one's of a connection that is
-/// kept: so long one may be idle.
+/// The time limit for the head of a request, including the next one of a kept-alive connection: how
+/// long that may be idle.
 const HEAD_MOST: Duration = Duration::from_secs(15);
-/// The lines of a head together are not longer than this. (One that comes in one piece is read
-/// whole before that is seen: [`guard`] looks, too.)
+/// The limit of all header lines together. (A head that arrives in one piece is read whole before
+/// that is noticed: [`guard`] checks, too.)
 pub(crate) const HEAD_BYTES: usize = 32 << 10;
-/// Nor more.
+/// The most header lines.
 const HEAD_LINES: usize = 64;
 
-/// A connection that speaks HTTP.
+/// An accepted connection that speaks HTTP.
 pub struct Incoming {
-    /// Its bytes.
+    /// Its stream.
     pub stream: Box<dyn ByteStream>,
-    /// What has been read of it already.
+    /// Bytes that were read from it already.
     pub received: Vec<u8>,
-    /// Whose it is.
+    /// Its peer.
     pub peer: Peer,
-    /// Dropped when the connection has ended, whatever it has become.
+    /// Dropped when the connection has ended in any way.
     pub seat: Box<dyn Send>,
 }
 
 impl Admin {
-    /// Serves a connection to its end, or until `stops` says so. Within a runtime.
+    /// Serves a connection to its end, or until `stops` says so. Within a Tokio runtime.
     pub async fn serve(self: Arc<Self>, incoming: Incoming, mut stops: watch::Receiver<bool>) {
         let Incoming { stream, received, peer, seat } = incoming;
         let (router, peer) = (router(&self), Arc::new(peer));
@@ -69,7 +69,7 @@ impl Admin {
     }
 }
 
-/// What is served where.
+/// The routes.
 fn router(admin: &Arc<Admin>) -> Router {
     static ROUTES: LazyLock<Router<Arc<Admin>>> = LazyLock::new(|| {
         Router::new()

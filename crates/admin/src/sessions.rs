@@ -13,11 +13,11 @@ use pantala_acl::{InForce, User};
 use pantala_commands::Login;
 use sha2::{Digest, Sha256};
 
-/// A session that was not used for so long is over.
+/// How long an unused session lives.
 const IDLE_MOST: Duration = Duration::from_secs(3600);
-/// So many there are at most.
+/// The most sessions.
 const MOST: usize = 1_000;
-/// The bytes of a cookie, before they are written in hexadecimal digits.
+/// Bytes of a cookie, before hexadecimal encoding.
 const COOKIE_BYTES: usize = 32;
 
 type Digested = [u8; 32];
@@ -52,7 +52,7 @@ impl Sessions {
         Some(cookie)
     }
 
-    /// Who has this cookie, as far as the users are concerned who are in force now.
+    /// The user of this cookie, according to the users in force.
     pub fn find(&self, cookie: &str, now: &InForce) -> Option<Login> {
         let key = digest(cookie);
         let mut sessions = self.lock();
@@ -68,7 +68,7 @@ impl Sessions {
         Some(Login::of_user(user, now.version))
     }
 
-    /// Whoever has this cookie has logged out.
+    /// Ends the session of this cookie.
     pub fn end(&self, cookie: &str) {
         self.lock().remove(&digest(cookie));
     }
@@ -78,7 +78,7 @@ impl Sessions {
     }
 }
 
-/// Whether a user is the one that has logged in, and could do so again.
+/// Whether a user is the one that has logged in, and could log in again.
 fn is_still(user: &Arc<User>, before: &Arc<User>) -> bool {
     Arc::ptr_eq(user, before)
         || user.id() == before.id()

@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A peer that takes none of what it is sent for so long is given up.
+/// How long a peer may accept nothing before it is dropped.
 const STALLED_MOST: Duration = Duration::from_secs(30);
 
-/// A connection's bytes, with TLS or without.
+/// The bytes of a connection, with TLS or without.
 pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
@@ -33,13 +33,13 @@ pub(crate) struct Patient {
 }
 
 impl Patient {
-    /// The stream, whose first bytes are these; `seat` lives as long as it does.
+    /// The stream with these first bytes; `seat` is dropped with it.
     pub fn new(inner: Box<dyn ByteStream>, before: Vec<u8>, seat: Box<dyn Send>) -> Patient {
         let patience = STALLED_MOST;
         Patient { inner, before, taken: 0, patience, deadline: None, _seat: seat }
     }
 
-    /// What came of an attempt to send, or an error if none has come to anything for too long.
+    /// The result of an attempt to send, or an error if nothing was accepted for too long.
     fn judge<T>(
         &mut self,
         cx: &mut Context<'_>,

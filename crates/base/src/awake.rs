@@ -1,18 +1,17 @@
-//! How long a thread of this process was awake, by the account of the kernel's scheduler.
+//! How long a thread of this process was awake, according to the kernel's scheduler.
 //!
 //! A thread is awake while it runs, or would run if a core were free; so this is its demand, even
-//! on a machine that has other things to do. Where the kernel keeps no such account, or hides
-//! /proc, it is the time on a core alone. The thread itself reads no clock for it, and another
-//! thread may ask, whatever this one is doing.
+//! on a machine with other work. If the kernel keeps no such account, or hides /proc, it is only
+//! the time on a core. The thread itself reads no clock for it, and any other thread may ask.
 //!
-//! An answer costs two or three system calls, so ask a few times a second at most. Tests: foot of
+//! An answer costs two or three system calls, so ask a few times per second at most. Tests: foot of
 //! the file.
 
 use std::path::{Path, PathBuf};
 
 use crate::os::CoreClock;
 
-/// One thread, and where the kernel tells of it.
+/// Measures one thread.
 #[derive(Clone, Debug)]
 pub struct AwakeClock(Source);
 
@@ -20,14 +19,14 @@ pub struct AwakeClock(Source);
 enum Source {
     /// The thread's `schedstat` in /proc.
     Account(PathBuf),
-    /// Without such a file.
+    /// A clock of its time on a core, without such a file.
     Core(CoreClock),
 }
 
 impl AwakeClock {
-    /// That of the calling thread.
+    /// The clock of the calling thread.
     pub fn of_this_thread() -> Option<AwakeClock> {
-        // Where the kernel keeps no account the file may hold nothing but zeros.
+        // A kernel without the account may still have the file, with zeros.
         let is_kept = read(Path::new("/proc/self/schedstat")).is_some_and(|us| us > 0);
         let thread = std::fs::read_link("/proc/thread-self").ok().filter(|_| is_kept);
         let account = thread.map(|thread| {
@@ -41,8 +40,7 @@ impl AwakeClock {
         CoreClock::of_this_thread().map(|clock| AwakeClock(Source::Core(clock)))
     }
 
-    /// For how long the thread has been awake since it began, in microseconds. None when it has
-    /// ended.
+    /// How long the thread was awake since it began, in microseconds. `None` when it has ended.
     pub fn awake_us(&self) -> Option<u64> {
         match &self.0 {
             Source::Account(path) => read(path),
@@ -55,7 +53,7 @@ fn read(path: &Path) -> Option<u64> {
     parse(&std::fs::read_to_string(path).ok()?)
 }
 
-/// "running waiting slices": nanoseconds on a core, nanoseconds ready for one, and how often.
+/// "running waiting slices": nanoseconds on a core, nanoseconds ready for one, and a count.
 fn parse(text: &str) -> Option<u64> {
     let mut fields = text.split_ascii_whitespace();
     let mut next = || fields.next()?.parse::<u64>().ok();
@@ -80,7 +78,7 @@ mod tests {
             let thread = std::thread::spawn(move || {
                 let clock = make().expect("one of them is there");
                 let began = clock.awake_us();
-                // Until the scheduler has taken note: it does so at each tick.
+                // Until the scheduler has updated its account, at each tick.
                 while clock.awake_us() == began {}
                 sender.send((clock, began)).expect("the test listens");
             });

@@ -19,12 +19,12 @@ pub fn unix_ms() -> UnixMs {
     UnixMs(unix_us().div_euclid(1000))
 }
 
-/// Microseconds of a clock that never goes back, since the first call in this process.
+/// Microseconds of a monotonic clock, since the first call in this process.
 pub fn monotonic_us() -> u64 {
     u64::try_from(since_start().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Nanoseconds of the same clock: for nearly six centuries.
+/// Nanoseconds of the same clock; it lasts for nearly six centuries.
 pub fn monotonic_ns() -> u64 {
     u64::try_from(since_start().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,8 +1,8 @@
-//! Checksums fixed by other people's formats: CRC-16/XMODEM (cluster slots) and the CRC-64 of Jones
-//! (RDB files and DUMP payloads). Tables are made at compile time.
+//! Checksums fixed by external formats: CRC-16/XMODEM (cluster slots) and the CRC-64 of Jones (RDB
+//! files and DUMP payloads). Tables are made at compile time.
 //!
 //! 1. `crc64` can be fed in pieces: `crc64(crc64(0, a), b)` is the checksum of `a` then `b`.
-//! 2. So is `crc64_of_two` of the checksums of `a` and `b`, which several threads may have made.
+//! 2. `crc64_of_two` combines the checksums of `a` and `b`, which different threads may have made.
 //!
 //! Tests: foot of the file, with the published check values and a bit-at-a-time twin.
 
@@ -69,14 +69,14 @@ pub fn crc16(bytes: &[u8]) -> u16 {
         .fold(0, |crc, &byte| (crc << 8) ^ CRC16_TABLE[usize::from((crc >> 8) as u8 ^ byte)])
 }
 
-/// The cluster slot of a key: of what stands between its first `{` and the next `}`, if anything
-/// does.
+/// The cluster slot of a key: of the part between its first `{` and the next `}`, if that is not
+/// empty.
 #[inline]
 pub fn slot_of(key: &[u8]) -> u16 {
     crc16(hash_tag(key)) & (SLOT_COUNT - 1)
 }
 
-/// The part of a key that chooses its slot.
+/// The part of a key that determines its slot.
 #[inline]
 pub fn hash_tag(key: &[u8]) -> &[u8] {
     let Some(open) = crate::simd::find_byte(key, b'{') else { return key };
@@ -87,7 +87,7 @@ pub fn hash_tag(key: &[u8]) -> &[u8] {
     }
 }
 
-/// Goes on with the CRC-64 `crc` (0 at the start) over `bytes`.
+/// Continues the CRC-64 `crc` (0 at the start) over `bytes`.
 pub fn crc64(crc: u64, bytes: &[u8]) -> u64 {
     match folding::fold(&FOLDING_KEYS, crc, bytes) {
         Some((folded, rest)) => crc64_by_tables(crc64_by_tables(0, &folded), rest),
@@ -153,9 +153,9 @@ const fn product(one: u64, other: u64) -> u64 {
     sum
 }
 
-/// The checksum of two pieces, of which the second has `len` bytes, from those of each.
+/// The checksum of two pieces, the second of `len` bytes, from the checksums of both.
 pub fn crc64_of_two(first: u64, second: u64, len: u64) -> u64 {
-    // Each bit behind the first piece multiplies its remainder by x. Nothing has 2^61 bytes.
+    // Each bit after the first piece multiplies its remainder by x. Nothing has 2^61 bytes.
     let bits = len << 3;
     let powers = POWERS.iter().enumerate().filter(|(i, _)| bits >> i & 1 == 1);
     powers.fold(first, |crc, (_, &power)| product(crc, power)) ^ second

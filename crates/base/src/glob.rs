@@ -1,18 +1,16 @@
-//! Glob patterns as KEYS, SCAN, PSUBSCRIBE and CONFIG GET know them: `*`, `?`, `[ab]`, `[a-z]`,
-//! `[^a]`, `\x`.
+//! Glob patterns of KEYS, SCAN, PSUBSCRIBE and CONFIG GET: `*`, `?`, `[ab]`, `[a-z]`, `[^a]`, `\x`.
 //!
 //! 1. Work is bounded. After a mismatch only the last `*` takes one byte more, since every other
-//!    element takes exactly one byte; no recursion. Attempts that fail cost at most a budget of
-//!    [`STEPS_PER_BYTE`] bytes of the pattern for each byte of the text and [`FREE_STEPS`] more,
-//!    never above [`MOST_STEPS`]. When it is spent, a part between two stars that is plain text is
+//!    element takes exactly one byte; no recursion. Failed attempts cost at most a budget of
+//!    [`STEPS_PER_BYTE`] bytes of the pattern for each byte of the text, plus [`FREE_STEPS`], never
+//!    above [`MOST_STEPS`]. When it is spent, a part between two stars that is plain text is
 //!    searched for by the algorithm of Knuth, Morris and Pratt, and the last part is compared with
-//!    the text's end: both go over pattern and text once. Only a part with `?` or brackets that is
-//!    longer than [`STEPS_PER_BYTE`] bytes and nearly matches at most places is given up as no
-//!    match.
-//! 2. Odd patterns mean what valkey-server 9.1.2 makes of them: an unclosed bracket ends with the
-//!    pattern, `[]` matches nothing, `[^]` any byte, a last `\` stands for itself, bounds the wrong
-//!    way round are swapped, ranges compare bytes as signed, and a pattern of stars does not match
-//!    "".
+//!    the end of the text: both go over pattern and text once. Only a part with `?` or brackets
+//!    that is longer than [`STEPS_PER_BYTE`] bytes and nearly matches at most places is given up as
+//!    no match.
+//! 2. Odd patterns mean the same as in valkey-server 9.1.2: an unclosed bracket ends with the
+//!    pattern, `[]` matches nothing, `[^]` any byte, a last `\` stands for itself, reversed bounds
+//!    are swapped, ranges compare bytes as signed, and a pattern of stars does not match "".
 //!
 //! Tests: foot of the file, and tests/glob.rs with answers read off the server.
 
@@ -28,8 +26,8 @@ pub fn matches_nocase(pattern: &[u8], text: &[u8]) -> bool {
     run::<true>(pattern, text)
 }
 
-/// The bytes that every match begins with: the pattern up to its first special byte. A backslash is
-/// one too: what it escapes could not be borrowed without a copy.
+/// The prefix of every match: the pattern up to its first special byte. A backslash is special,
+/// too: the escaped byte could not be borrowed without a copy.
 pub fn literal_prefix(pattern: &[u8]) -> &[u8] {
     let len = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
     &pattern[..len]
@@ -40,7 +38,7 @@ pub fn is_literal(pattern: &[u8]) -> bool {
     literal_prefix(pattern).len() == pattern.len()
 }
 
-/// See invariant 1.
+/// The budget of failed attempts per byte of the text (invariant 1).
 const STEPS_PER_BYTE: usize = 64;
 const FREE_STEPS: usize = 1 << 16;
 const MOST_STEPS: usize = 1 << 24;
@@ -50,7 +48,7 @@ fn run<const NOCASE: bool>(pattern: &[u8], text: &[u8]) -> bool {
     Match { pattern, text, steps: 0 }.run::<NOCASE>()
 }
 
-/// One match: the steps count bytes of the pattern that were looked at in vain.
+/// One match; `steps` counts bytes of the pattern that failed attempts looked at.
 struct Match<'a> {
     pattern: &'a [u8],
     text: &'a [u8],
@@ -65,11 +63,11 @@ impl Match<'_> {
             return pattern.is_empty();
         }
         let (mut p, mut t) = (0, 0);
-        // Where to go on after a mismatch: after the last star, and the text it is tried on.
+        // Where to continue after a mismatch: after the last star, and the text it is tried on.
         let mut retry: Option<(usize, usize)> = None;
         loop {
             if t == text.len() {
-                // If something is left it wants more text; a longer star would only leave less.
+                // If a pattern is left it needs more text; a longer star would only leave less.
                 return pattern[p..].iter().all(|&byte| byte == b'*');
             }
             if pattern.get(p) == Some(&b'*') {
@@ -105,7 +103,7 @@ impl Match<'_> {
     }
 
     /// Finds the part of the pattern that begins at `p`, after a star, in the text from `t` on, in
-    /// one look at both; the places after it.
+    /// one pass over both; returns the positions after it.
     #[cold]
     fn find_part<const NOCASE: bool>(&mut self, p: usize, t: usize) -> Option<(usize, usize)> {
         let (mut end, mut elements, mut plain) = (p, 0, Some(Vec::new()));
@@ -121,7 +119,7 @@ impl Match<'_> {
         self.steps += end - p;
         let rest = self.text.get(t..)?;
         if end == self.pattern.len() {
-            // What is tried there is tried once: it fits, or there is nothing more to try.
+            // Each attempt there is made once: it succeeds, or nothing is left to try.
             let last = rest.len().checked_sub(elements)?;
             let mut at = p;
             for &byte in &rest[last..] {
@@ -135,10 +133,10 @@ impl Match<'_> {
     }
 }
 
-/// Where the first `part` in `text` ends: Knuth, Morris and Pratt, "Fast pattern matching in
+/// The end of the first `part` in `text`: Knuth, Morris and Pratt, "Fast pattern matching in
 /// strings", 1977.
 fn find<const NOCASE: bool>(text: &[u8], part: &[u8], steps: &mut usize) -> Option<usize> {
-    // For each beginning of the part the length of its longest border.
+    // For each prefix of the part the length of its longest border.
     let mut borders: Vec<u32> = Vec::with_capacity(part.len());
     let mut border = 0;
     for (at, &byte) in part.iter().enumerate() {
@@ -183,7 +181,7 @@ fn bracket<const NOCASE: bool>(pattern: &[u8], mut p: usize, byte: u8) -> (bool,
     loop {
         match &pattern[p..] {
             [] => break,
-            // Case is not folded after a backslash: so the servers have it.
+            // Case is not folded after a backslash, as in the reference.
             [b'\\', literal, ..] => {
                 found |= *literal == byte;
                 p += 2;
@@ -268,12 +266,12 @@ mod tests {
         assert!(matches(&pattern[2..], &text));
     }
 
-    /// Matches, and says whether the work was within its bound.
+    /// Matches, and checks that the work was within its bound.
     fn bounded(pattern: &[u8], text: &[u8]) -> bool {
         let mut run = Match { pattern, text, steps: 0 };
         let fits = run.run::<false>();
         let budget = (text.len() * STEPS_PER_BYTE + FREE_STEPS).min(MOST_STEPS);
-        // One try more than the budget, and one look at pattern and text beyond it.
+        // One attempt more than the budget, and one pass over pattern and text beyond it.
         let most = budget + 2 * (pattern.len() + text.len());
         assert!(run.steps <= most, "{} steps, at most {most}", run.steps);
         fits

@@ -1,8 +1,9 @@
 //! Keyed hashing of byte strings: SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input
 //! PRF", 2012, with the 1-3 rounds that Rust's standard maps use).
 //!
-//! 1. Without the 128-bit seed nobody can build keys that collide, so a client cannot slow a table.
-//! 2. The hash of a key depends on its bytes and the seed only, never on how they were split.
+//! 1. Without the 128-bit seed nobody can construct colliding keys, so a client cannot slow a
+//!    table.
+//! 2. The hash of a key depends only on its bytes and the seed, never on how they were split.
 //!
 //! Not here: checksums (`crc`) and the choice of a partition. Tests: foot of the file, against the
 //! standard library's SipHash-1-3 and SipHash-2-4.
@@ -15,7 +16,7 @@ pub struct HashSeed {
 }
 
 impl HashSeed {
-    /// A seed from the operating system's randomness; from the clock where there is none.
+    /// A seed from the operating system's randomness; from the clock if there is none.
     pub fn random() -> HashSeed {
         let mut rng = crate::rng::Rng::random();
         let mut bytes = [0u8; 16];
@@ -26,13 +27,13 @@ impl HashSeed {
         HashSeed::from_words(word as u64, (word >> 64) as u64)
     }
 
-    /// The seed that an operator's text gives: the same text, the same seed.
+    /// A seed from an operator's text: the same text gives the same seed.
     pub fn from_text(text: &str) -> HashSeed {
         let word = |key| HashSeed::from_words(key, key).hash(text.as_bytes());
         HashSeed::from_words(word(1), word(2))
     }
 
-    /// A seed that replays: tests and the simulator.
+    /// A fixed seed, for tests and the simulator.
     pub const fn from_words(k0: u64, k1: u64) -> HashSeed {
         HashSeed { k0, k1 }
     }
@@ -93,7 +94,7 @@ fn tail_word(bytes: &[u8], tail: &[u8]) -> u64 {
     if tail.is_empty() {
         return 0;
     }
-    // One load that ends at the end, shifted down by what belongs to the word before.
+    // One load that ends at the end, shifted down past the bytes of the previous word.
     if let Some(last) = bytes.last_chunk::<8>() {
         return u64::from_le_bytes(*last) >> (8 * (8 - tail.len()));
     }

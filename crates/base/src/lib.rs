@@ -1,5 +1,5 @@
-//! Ground floor: clock, randomness, hashing, digests, number text, globs, quoted words,
-//! checksums, limits.
+//! Foundations: clock, randomness, hashing, digests, number text, globs, quoted words, checksums,
+//! limits.
 //!
 //! Plain functions over bytes that know nothing of keys, connections or commands. `unsafe` only in
 //! `simd` and `os`.

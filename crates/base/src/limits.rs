@@ -1,10 +1,10 @@
-//! What this process may use: cores, memory, descriptors. Read from /proc and the control-group
-//! file systems; every parser is a pure function over their text.
+//! Resource limits of this process: cores, memory, descriptors. Read from /proc and the
+//! control-group file systems; every parser is a pure function over their text.
 //!
-//! 1. A file that is missing or odd limits nothing: the answer is what the machine has.
-//! 2. A control group is limited by itself and by each of its ancestors; the smallest counts.
+//! 1. A missing or odd file limits nothing: the result is what the machine has.
+//! 2. A control group is limited by itself and by each of its ancestors; the smallest limit counts.
 //!
-//! Not here: what the server does with them. Tests: foot of the file, on sample texts.
+//! Not here: how the server uses them. Tests: foot of the file, on sample texts.
 
 use std::path::{Path, PathBuf};
 
@@ -15,8 +15,8 @@ const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 const NO_LIMIT_BYTES: u64 = 1 << 62;
 const PAGE_BYTES: u64 = 4096;
 
-/// Cores this process may run on: its affinity, cut by the control groups' CPU quota rounded up. At
-/// least 1.
+/// Cores this process may run on: its affinity, limited by the control groups' CPU quota, rounded
+/// up. At least 1.
 pub fn available_cores() -> usize {
     let allowed = read("/proc/self/status").as_deref().and_then(cores_allowed);
     let fallback = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -30,7 +30,7 @@ pub fn available_cores() -> usize {
     quota.map_or(cores, |quota| cores.min(quota)).max(1)
 }
 
-/// The least memory limit of this process's control groups, in bytes.
+/// The lowest memory limit of this process's control groups, in bytes.
 pub fn cgroup_memory_limit() -> Option<u64> {
     cgroup_limits(|dir, version| {
         let file = match version {
@@ -70,7 +70,7 @@ enum Version {
     V2,
 }
 
-/// The least of what `limit` finds in this process's control groups and their ancestors.
+/// The lowest limit that `limit` finds in this process's control groups and their ancestors.
 fn cgroup_limits<T: Ord>(limit: impl Fn(&Path, Version) -> Option<T>) -> Option<T> {
     let membership = read("/proc/self/cgroup")?;
     memberships(&membership)
@@ -100,8 +100,8 @@ fn memberships(text: &str) -> Vec<(Version, PathBuf, String)> {
         .collect()
 }
 
-/// The group's directory and those above it up to the mount point. A path that the mount does not
-/// show (a container sees only its own part) costs nothing: those files are missing.
+/// The group's directory and its ancestors up to the mount point. A path that the mount does not
+/// show (a container sees only its own part) is harmless: those files are missing.
 fn ancestors(mount: &Path, path: &str) -> Vec<PathBuf> {
     let mut dirs = vec![mount.to_path_buf()];
     let mut dir = mount.to_path_buf();

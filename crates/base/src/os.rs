@@ -4,8 +4,8 @@
 //!    that.
 //! 2. An address is handed over in the space of `sockaddr_in6`, which is the longer of the two
 //!    kinds and begins like the other, with the length of its own kind.
-//! 3. The handler of a crash calls only what may be called there (signal-safety(7)), and a look at
-//!    the stack, which glibc allows once its library is loaded. What it notes is atomic.
+//! 3. The handler of a crash calls only async-signal-safe functions (signal-safety(7)), and
+//!    `backtrace`, which glibc allows once its library is loaded. What it stores is atomic.
 //!
 //! Tests: foot of the file; the bad day `crash_report`.
 
@@ -16,7 +16,7 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Raises the process's limit of open descriptors to `want`, or as far as it may go. Returns the
+/// Raises the process's limit of open descriptors to `want`, or as far as allowed. Returns the
 /// limit then in force; 0 when it cannot be read.
 pub fn raise_fd_limit(want: u64) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -27,7 +27,7 @@ pub fn raise_fd_limit(want: u64) -> u64 {
     if limit.rlim_cur >= want {
         return limit.rlim_cur;
     }
-    // Beyond the hard limit first: that succeeds where the process is privileged.
+    // Beyond the hard limit first: that succeeds if the process is privileged.
     for hard in [limit.rlim_max.max(want), limit.rlim_max] {
         let raised = libc::rlimit { rlim_cur: want.min(hard), rlim_max: hard };
         // SAFETY: as above; the kernel only reads it.
@@ -38,13 +38,13 @@ pub fn raise_fd_limit(want: u64) -> u64 {
     limit.rlim_cur
 }
 
-/// Whether something failed because the process, or the system, has too many files open.
+/// Whether an error means that the process, or the system, has too many open files.
 pub fn is_short_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// Lets the kernel write no core file of this process; whether it will not. The limit is one byte:
-/// too little for a file, and the one value with which none is given to a program either
+/// Prevents core files of this process; returns whether that worked. The limit is one byte: too
+/// little for a file, and the only value with which no core is given to a program either
 /// (`core_pattern` with a pipe; core(5) and fs/coredump.c).
 pub fn forbid_core_files() -> bool {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -57,23 +57,23 @@ pub fn forbid_core_files() -> bool {
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) == 0 }
 }
 
-/// By so much a thread of long work is nicer than others.
+/// By how much the nice value of a thread with long work is raised.
 const NICER_BY: libc::c_int = 5;
 
-/// Lets the calling thread yield the processor to the others of the process: where there are not
-/// enough cores, short work goes before long work.
+/// Lowers the priority of the calling thread within the process: if there are not enough cores,
+/// short work goes before long work.
 pub fn yield_to_others() {
     // SAFETY: takes three integers. For `who` 0 Linux means the calling thread. Refused, it changes
     // nothing.
     let _refused = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICER_BY) };
 }
 
-/// How long a thread of short turns asks to run at a time: the least that Linux grants.
+/// The time slice that a thread of short turns requests: the least that Linux grants.
 const SHORT_SLICE_NS: u64 = 100_000;
 
-/// Asks for short time slices for the calling thread. Linux (from 6.12 on) lets such a thread, when
-/// it wakes, take the core at once from one with longer slices, which otherwise keeps it for up to
-/// three milliseconds; older kernels take no notice. The thread's share stays as it was.
+/// Requests short time slices for the calling thread. Linux (from 6.12 on) lets such a thread, when
+/// it wakes, preempt one with longer slices at once, which otherwise keeps the core for up to three
+/// milliseconds; older kernels ignore it. The thread's share stays the same.
 pub fn ask_for_short_slices() {
     // SAFETY: all of its fields are integers.
     let mut wanted: libc::sched_attr = unsafe { std::mem::zeroed() };
@@ -120,7 +120,7 @@ pub fn connect_from(source: IpAddr, to: &SocketAddr, most: Duration) -> io::Resu
     Ok(stream)
 }
 
-/// Until a connection that was begun is there.
+/// Waits until a started connection is established.
 fn wait_until_connected(stream: &TcpStream, most: Duration) -> io::Result<()> {
     let mut polled = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
     let most_ms = i32::try_from(most.as_millis()).unwrap_or(i32::MAX);
@@ -132,7 +132,7 @@ fn wait_until_connected(stream: &TcpStream, most: Duration) -> io::Result<()> {
     }
 }
 
-/// An address as the kernel has it, in the space of the longer one, and how long it is.
+/// An address in the kernel's form, in the space of the longer kind, and its length.
 fn raw_address(address: &SocketAddr) -> (libc::sockaddr_in6, libc::socklen_t) {
     // SAFETY: all of its fields are integers.
     let mut raw: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
@@ -155,12 +155,12 @@ fn raw_address(address: &SocketAddr) -> (libc::sockaddr_in6, libc::socklen_t) {
     }
 }
 
-/// How long a thread of this process has been on a core: any other may ask.
+/// The time that a thread of this process has spent on a core; any thread may ask.
 #[derive(Clone, Copy, Debug)]
 pub struct CoreClock(libc::clockid_t);
 
 impl CoreClock {
-    /// That of the calling thread.
+    /// The clock of the calling thread.
     pub fn of_this_thread() -> Option<CoreClock> {
         let mut clock = 0;
         // SAFETY: the calling thread lives, and `clock` does through the call.
@@ -168,7 +168,7 @@ impl CoreClock {
         (failed == 0).then_some(CoreClock(clock))
     }
 
-    /// Microseconds since the thread began. None when it has ended.
+    /// Microseconds since the thread began. `None` when it has ended.
     pub fn us(self) -> Option<u64> {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `time` lives through the call and has the layout that it wants (invariant 1). A
@@ -179,16 +179,14 @@ impl CoreClock {
     }
 }
 
-/// Has the file system set room aside for what will be written to a file from `from` on; its length
-/// stays. Whether there was room, and the file system can.
+/// Preallocates space for a file from `from` on; its length stays. Returns whether that worked.
 pub fn set_room_aside(file: &File, from: u64, bytes: u64) -> bool {
     let (Ok(from), Ok(bytes)) = (from.try_into(), bytes.try_into()) else { return false };
     // SAFETY: takes a descriptor, which is open as long as `file` is, and three integers.
     unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, from, bytes) == 0 }
 }
 
-/// How far local time is ahead of UTC at this moment (Unix, seconds), in seconds; 0 where nobody
-/// knows.
+/// The offset of local time from UTC at this moment (Unix, seconds), in seconds; 0 if unknown.
 pub fn local_offset_s(unix_s: i64) -> i64 {
     let mut local = std::mem::MaybeUninit::<libc::tm>::zeroed();
     // SAFETY: both pointers are valid through the call, which writes a whole `tm` or fails. All
@@ -201,38 +199,38 @@ pub fn local_offset_s(unix_s: i64) -> i64 {
     unsafe { local.assume_init() }.tm_gmtoff
 }
 
-/// Signals by which a process ends that has gone wrong.
+/// The signals that are treated as crashes.
 const CRASHES: [libc::c_int; 5] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT];
-/// So much stack a look at the stack takes, with room to spare.
+/// The stack that a backtrace needs, with room to spare.
 const SIGNAL_STACK_BYTES: usize = 64 << 10;
-/// A thread that has crashed waits so often,
+/// How often a crashed thread waits for the report,
 const REPORT_WAITS: u32 = 500;
-/// for so long, until the crash is reported; then the process ends without.
+/// and for how long each time; then the process ends without a report.
 static REPORT_WAIT: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
-/// Registers that are kept of a thread.
+/// The most registers that are stored.
 const MOST_REGISTERS: usize = 34;
-/// And callers.
+/// The most stack frames that are stored.
 const MOST_FRAMES: usize = 64;
 
-/// What is known of a crash. The thread that has crashed writes it, once.
+/// The facts of a crash, written once by the crashed thread.
 #[derive(Debug)]
 pub struct Crash {
     /// The signal.
     pub signal: AtomicI32,
-    /// Its `si_code`: zero or less if some process has sent it.
+    /// Its `si_code`: zero or less if a process has sent the signal.
     pub code: AtomicI32,
-    /// That process.
+    /// The process that has sent the signal.
     pub sender_pid: AtomicI32,
-    /// Its user.
+    /// The user of that process.
     pub sender_uid: AtomicU32,
-    /// The address that could not be used, if none has sent it.
+    /// The faulting address, if no process has sent the signal.
     pub address: AtomicU64,
-    /// The thread, as the kernel numbers it.
+    /// The kernel's number of the thread.
     pub thread: AtomicI32,
-    /// Its registers, by [`REGISTER_NAMES`].
+    /// Its registers, in the order of [`REGISTER_NAMES`].
     pub registers: [AtomicU64; MOST_REGISTERS],
-    /// Where it was, and where that was called; zero after the last.
+    /// Its stack: the address of each frame; zero after the last.
     pub frames: [AtomicU64; MOST_FRAMES],
 }
 
@@ -248,7 +246,7 @@ static CRASH: Crash = Crash {
 };
 static HAS_CRASHED: AtomicBool = AtomicBool::new(false);
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
-/// Whoever reports waits at the other end of this pipe.
+/// The pipe whose reader reports the crash.
 static REPORTER: AtomicI32 = AtomicI32::new(-1);
 
 /// Names of the registers of a [`Crash`], in order; the first is the instruction pointer.
@@ -261,18 +259,18 @@ pub const REGISTER_NAMES: &[&str] = &[
 #[cfg(not(target_arch = "x86_64"))]
 pub const REGISTER_NAMES: &[&str] = &["PC", "SP"];
 
-/// Waits for a crash, which is then reported and ends the process.
+/// Waits for a crash; the report ends the process.
 #[derive(Debug)]
 pub struct CrashWatch(PipeReader);
 
 impl CrashWatch {
-    /// From now on crashes are caught, once.
+    /// Starts to catch crashes, once per process.
     ///
     /// # Errors
     /// There are no descriptors.
     pub fn begin() -> io::Result<CrashWatch> {
         let (reader, writer) = io::pipe()?;
-        // What it loads when it is first called could not be loaded after a crash.
+        // `backtrace` loads a library when first called, which would be impossible after a crash.
         look_at_stack();
         CRASH.frames.iter().for_each(|frame| frame.store(0, Ordering::Relaxed));
         REPORTER.store(writer.into_raw_fd(), Ordering::Relaxed);
@@ -287,7 +285,7 @@ impl CrashWatch {
         Ok(CrashWatch(reader))
     }
 
-    /// Waits for it. The thread that has crashed waits until what is returned is dropped.
+    /// Waits for a crash. The crashed thread waits until the result is dropped.
     pub fn wait(mut self) -> Option<CrashSeen> {
         self.0.read_exact(&mut [0]).ok().map(|()| CrashSeen(&CRASH))
     }
@@ -303,7 +301,7 @@ impl Drop for CrashSeen {
     }
 }
 
-/// The handler: notes what has happened, has it reported, and ends the process by the signal.
+/// The handler: stores the facts, has them reported, and ends the process by the signal.
 extern "C" fn crashed(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     if !HAS_CRASHED.swap(true, Ordering::AcqRel) {
         // SAFETY: the kernel hands over both, for as long as the handler runs.
@@ -367,7 +365,7 @@ fn registers(_: &libc::ucontext_t) -> impl Iterator<Item = u64> {
     std::iter::empty()
 }
 
-/// Notes where the calling thread is, and who called that.
+/// Stores the backtrace of the calling thread.
 fn look_at_stack() {
     let mut frames = [std::ptr::null_mut(); MOST_FRAMES];
     // SAFETY: as many are written as there is room for.
@@ -378,8 +376,8 @@ fn look_at_stack() {
     }
 }
 
-/// Whether the calling handler has room for a look at the stack: it runs on the thread's own stack,
-/// or on a [`SignalStack`].
+/// Whether the calling handler has room for a backtrace: it runs on the thread's own stack, or on a
+/// [`SignalStack`].
 fn has_large_stack() -> bool {
     // SAFETY: all of its fields are integers, or a pointer that may be null.
     let mut now: libc::stack_t = unsafe { std::mem::zeroed() };
@@ -388,8 +386,8 @@ fn has_large_stack() -> bool {
     now.ss_flags & libc::SS_ONSTACK == 0 || now.ss_size >= SIGNAL_STACK_BYTES
 }
 
-/// A stack for handlers of the calling thread that has room for a look at its own: what the
-/// standard library gives each thread is for one who only says that the stack is full.
+/// A stack for signal handlers of the calling thread with room for a backtrace: the standard
+/// library's own is large enough only for the message that the stack has overflowed.
 #[derive(Debug)]
 pub struct SignalStack {
     memory: Box<[u8]>,
@@ -397,7 +395,7 @@ pub struct SignalStack {
 }
 
 impl SignalStack {
-    /// For the thread that calls, until it is dropped there.
+    /// Installs it for the calling thread, until it is dropped there.
     pub fn take() -> SignalStack {
         // SAFETY: all of its fields are integers, or a pointer that may be null.
         let mut before: libc::stack_t = unsafe { std::mem::zeroed() };
@@ -415,7 +413,7 @@ impl Drop for SignalStack {
         // SAFETY: the stack before was the thread's until this one was taken.
         let given_back = unsafe { libc::sigaltstack(&raw const self.before, std::ptr::null_mut()) };
         if given_back != 0 {
-            // A handler may still run there: better lost than freed.
+            // A handler may still run there: better leaked than freed.
             std::mem::forget(std::mem::take(&mut self.memory));
         }
     }

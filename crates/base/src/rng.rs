@@ -2,7 +2,7 @@
 //! through splitmix64. Not for secrets: those come from the operating system (`HashSeed::random`,
 //! [`fill_secret`]).
 //!
-//! 1. A generator made from the same seed gives the same numbers for ever: runs replay.
+//! 1. A generator made from the same seed always gives the same numbers: runs replay.
 //!
 //! Tests: foot of the file.
 
@@ -13,7 +13,7 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// A generator that replays.
+    /// A generator with a fixed seed.
     pub const fn from_seed(seed: u64) -> Rng {
         let mut state = [0u64; 4];
         let mut word = seed;
@@ -29,7 +29,7 @@ impl Rng {
         Rng { state }
     }
 
-    /// Seeded by the operating system; by the clock where that fails.
+    /// A generator seeded by the operating system; by the clock if that fails.
     pub fn random() -> Rng {
         let mut bytes = [0u8; 8];
         let seed = match getrandom::fill(&mut bytes) {
@@ -54,8 +54,8 @@ impl Rng {
         result
     }
 
-    /// A number in `0..bound`, each as likely as the others; 0 when `bound` is 0.
-    /// Lemire, "Fast random integer generation in an interval", 2019.
+    /// A uniform number in `0..bound`; 0 when `bound` is 0. Lemire, "Fast random integer generation
+    /// in an interval", 2019.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         let mut product = u128::from(self.next_u64()) * u128::from(bound);
@@ -74,7 +74,7 @@ impl Rng {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Fills `out`.
+    /// Fills `out` with random bytes.
     pub fn bytes(&mut self, out: &mut [u8]) {
         for chunk in out.chunks_mut(8) {
             let word = self.next_u64().to_le_bytes();
@@ -83,8 +83,8 @@ impl Rng {
     }
 }
 
-/// Fills `out` with what nobody can foresee, from the operating system: for passwords. False if it
-/// gives none.
+/// Fills `out` with unpredictable bytes from the operating system, for passwords. False if it gives
+/// none.
 pub fn fill_secret(out: &mut [u8]) -> bool {
     getrandom::fill(out).is_ok()
 }

@@ -1,6 +1,6 @@
 //! SHA-1: the names of scripts, `redis.sha1hex`, DEBUG DIGEST.
 //!
-//! FIPS 180-4. Only names, no secret depends on it. Tests: foot of the file.
+//! FIPS 180-4. Used only for names; no secret depends on it. Tests: foot of the file.
 
 use std::convert::Infallible;
 
@@ -9,9 +9,9 @@ pub const DIGEST_BYTES: usize = 20;
 /// The length of a digest as text.
 pub const HEX_BYTES: usize = 2 * DIGEST_BYTES;
 
-/// Bytes that are mixed in at a time.
+/// Bytes that are processed at a time.
 const BLOCK_BYTES: usize = 64;
-/// Bytes between two questions, about a tenth of a millisecond.
+/// Bytes between two calls of `goes_on`, about a tenth of a millisecond.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// The digest of `bytes`.
@@ -53,7 +53,7 @@ pub fn digest_in_pieces<E>(
     Ok(digest)
 }
 
-/// A digest as text: small letters.
+/// A digest as lower-case hexadecimal text.
 pub fn text(digest: &[u8; DIGEST_BYTES]) -> [u8; HEX_BYTES] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = [0; HEX_BYTES];
@@ -68,7 +68,7 @@ pub fn hex(bytes: &[u8]) -> [u8; HEX_BYTES] {
     text(&digest(bytes))
 }
 
-/// One block of 64 bytes.
+/// Processes one block of 64 bytes.
 fn compress(state: &mut [u32; 5], block: &[u8]) {
     let mut words = [0_u32; 80];
     for (word, bytes) in words.iter_mut().zip(block.chunks_exact(4)) {

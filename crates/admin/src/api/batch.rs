@@ -1,19 +1,20 @@
-//! Many commands in one message: `{"id":7,"runs":[[...],...]}`, told as `{"id":7,"replies":[...]}`.
+//! Many commands in one message: `{"id":7,"runs":[[...],...]}`, answered by
+//! `{"id":7,"replies":[...]}`.
 //!
 //! A message costs a browser more than a command costs the server, and an analysis asks three
 //! things about each of 200,000 keys.
 //!
 //! ```text
-//! message --> commands that wait --some at a time, each admitted--> link --> worker
+//! message --> waiting commands --some at a time, each admitted--> link --> worker
 //!             replies so far <-------------------in order----------- link
 //! ```
 //!
 //! Invariants
-//! 1. One batch is under way; others wait behind it. The server has at most [`MOST_SENT`] commands
-//!    of it: a batch is no longer in a worker's way than a client that sends so many, a command of
-//!    the same socket comes in between, and what waits ends with its socket.
-//! 2. Each command is admitted when it is sent, and runs as its user, as if it were alone.
-//! 3. Replies are written in the order of the commands: the first of `order` is still to come.
+//! 1. One batch runs at a time; others wait. The server has at most [`MOST_SENT`] commands of it: a
+//!    batch occupies a worker no longer than a client with that many pipelined commands, other
+//!    commands of the same socket get in between, and waiting commands are dropped with the socket.
+//! 2. Each command is admitted when it is sent, and runs as its user, as if sent alone.
+//! 3. Replies are written in the order of the commands: the first of `order` is pending.
 //!
 //! Tests are below and in crates/server/tests/http.
 
@@ -26,34 +27,35 @@ use crate::scan::REPLY_BYTES;
 
 use super::parse;
 
-/// Commands of one batch.
+/// The most commands of one batch.
 pub(super) const MOST_COMMANDS: usize = 1_000;
-/// Commands of the batch under way that the server has.
+/// How many commands of the running batch the server may have at once.
 const MOST_SENT: usize = 64;
 
-/// What decides whether a command may be sent: the name of its row, or an error.
+/// Decides whether a command may be sent: the name of its row, or an error.
 pub(super) type Admit<'a> = &'a dyn Fn(&[Vec<u8>]) -> Result<String, String>;
 
-/// The batches of one socket, the one under way first.
+/// The batches of one socket, the running one first.
 #[derive(Default)]
 pub(super) struct Batches(VecDeque<Batch>);
 
 struct Batch {
     db: Option<u32>,
-    /// How long the message was.
+    /// The length of the message.
     bytes: usize,
-    /// Not sent yet.
+    /// Commands that were not sent yet.
     waiting: VecDeque<Value>,
-    /// A reply for each command that was sent and is not in `replies`; `None`: it is still to come.
+    /// A slot for each sent command whose reply is not in `replies` yet; `None`: the reply is
+    /// pending.
     order: VecDeque<Option<String>>,
-    /// How many of them are still to come.
+    /// How many replies are pending.
     sent: usize,
-    /// What will be told, as far as it is known: JSON without its end.
+    /// The answer so far: JSON without its end.
     replies: String,
 }
 
 impl Batches {
-    /// Takes a message of so many bytes.
+    /// Takes a message of `bytes` bytes.
     ///
     /// # Errors
     /// A text for the user.
@@ -76,12 +78,12 @@ impl Batches {
         self.0.iter().map(|batch| batch.waiting.len().max(1)).sum()
     }
 
-    /// How long the messages were that have not been answered.
+    /// The total length of the unanswered messages.
     pub fn bytes(&self) -> usize {
         self.0.iter().map(|batch| batch.bytes).sum()
     }
 
-    /// Whether some of the batch under way could be sent.
+    /// Whether commands of the running batch could be sent.
     pub fn is_hungry(&self) -> bool {
         let is_hungry = |batch: &Batch| match batch.sent {
             0 => true,
@@ -90,8 +92,8 @@ impl Batches {
         self.0.front().is_some_and(is_hungry)
     }
 
-    /// Sends what may be sent now. What is told if a batch ends by it, as one of refused commands
-    /// does.
+    /// Sends what may be sent now. Returns the answer if that completes a batch, as when the rest
+    /// is refused.
     pub fn feed(&mut self, link: &mut Link, admit: Admit) -> Option<String> {
         let batch = self.0.front_mut()?;
         while batch.sent < MOST_SENT
@@ -103,7 +105,8 @@ impl Batches {
         self.ended()
     }
 
-    /// The reply to the first command that has none. What is told if its batch ends with it.
+    /// Takes the reply to the first pending command. Returns the answer if that completes the
+    /// batch.
     pub fn reply(&mut self, reply: String) -> Option<String> {
         let batch = self.0.front_mut()?;
         if let Some(awaited) = batch.order.front_mut() {
@@ -136,7 +139,8 @@ impl Batch {
         }
     }
 
-    /// Writes the replies whose turn it is. Beyond what one reply may have only their lengths are.
+    /// Writes the replies that are next in order. Above the limit of a reply only their lengths are
+    /// written.
     fn write(&mut self) {
         while let Some(Some(reply)) = self.order.pop_front_if(|reply| reply.is_some()) {
             if !self.replies.ends_with('[') {

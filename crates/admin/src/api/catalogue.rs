@@ -1,4 +1,4 @@
-//! What commands and settings there are.
+//! Lists of commands and settings.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::access::Asker;
 use crate::admin::{Admin, Peer};
 use crate::answer::{Refusal, json_answer};
 
-/// `GET /api/commands`: all of them, those of containers by their full names.
+/// `GET /api/commands`: all commands, subcommands by their full names.
 pub(super) async fn commands(
     State(admin): State<Arc<Admin>>,
     Extension(peer): Extension<Arc<Peer>>,
@@ -40,7 +40,7 @@ fn command(row: &Command) -> Value {
     })
 }
 
-/// As COMMAND DOCS has it.
+/// An argument in the form of COMMAND DOCS.
 fn argument(argument: &Argument) -> Value {
     let is_group = matches!(argument.kind, Kind::OneOf | Kind::Block);
     let flags = [
@@ -66,7 +66,7 @@ fn argument(argument: &Argument) -> Value {
     value
 }
 
-/// `GET /api/settings`: all of them, secrets without their values.
+/// `GET /api/settings`: all settings, secrets without their values.
 pub(super) async fn settings(
     State(admin): State<Arc<Admin>>,
     Extension(peer): Extension<Arc<Peer>>,

@@ -1,5 +1,5 @@
-//! What the console's charts show: counts since the start, from which it forms rates. A figure that
-//! is not known is absent.
+//! Figures for the console's charts: counts since the start, from which the console computes rates.
+//! Unknown figures are absent.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::admin::{Admin, Peer};
 use crate::answer::{Refusal, json_answer};
 use crate::host::{Figures, Host};
 
-/// What stands for the bound of a histogram's last bucket, which has none.
+/// The upper bound written for the last bucket of a histogram, which is unbounded.
 const LONGEST_US: f64 = 1e9;
 
 /// `GET /api/figures`.
@@ -32,7 +32,7 @@ pub(super) async fn page(
     Ok(json_answer(&figures(&*admin.host)))
 }
 
-/// All figures of this moment.
+/// The current figures.
 pub(super) fn figures(host: &dyn Host) -> Value {
     let (engine, now) = (host.engine(), host.figures());
     let sum = |pick: fn(&ThreadTally) -> u64| engine.stats.tallies.sum_ever(pick);
@@ -108,7 +108,7 @@ fn databases(engine: &Engine) -> Vec<Value> {
         .collect()
 }
 
-/// The families of which something has run.
+/// The command families that were used.
 fn families(engine: &Engine) -> Vec<Value> {
     let families = engine.stats.tallies.families(&engine.registry);
     families.iter().filter(|family| family.calls > 0).map(family).collect()

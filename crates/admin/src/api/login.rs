@@ -1,7 +1,7 @@
-//! Logging in and out, and who one is.
+//! Login, logout and the current session.
 //!
-//! A login is AUTH, said by a client of the server: so a wrong password is answered late, counted
-//! and logged as any other. Who was let in gets a cookie.
+//! A login sends AUTH as a client of the server, so a wrong password is answered late, counted and
+//! logged like any other. A successful login gets a cookie.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +25,9 @@ use crate::link::{Heard, Link};
 
 use super::body;
 
-/// The body of a login is not longer than this: it is read before anybody is known.
+/// The limit for the body of a login, which is read before the caller is authenticated.
 const LOGIN_BYTES: usize = 16 << 10;
-/// AUTH is answered within this time, also a wrong one.
+/// The time limit for AUTH, including a wrong password.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// `POST /api/login`.
@@ -46,7 +46,7 @@ pub(super) async fn log_in(
     Ok(with_cookie(&format!("{name}={cookie}; Path=/; HttpOnly; SameSite=Strict{secure}")))
 }
 
-/// A name and a password.
+/// Parses a name and a password.
 fn told(content: &[u8]) -> Result<(String, String), Refusal> {
     let value: Value =
         serde_json::from_slice(content).map_err(|_| Refusal::wrong("the body is no JSON"))?;
@@ -67,7 +67,7 @@ pub(super) async fn log_out(State(admin): State<Arc<Admin>>, headers: HeaderMap)
 
 fn with_cookie(line: &str) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
-    // It holds nothing that a header could not.
+    // It contains only characters that a header allows.
     if let Ok(line) = HeaderValue::from_str(line) {
         response.headers_mut().insert(SET_COOKIE, line);
     }
@@ -102,10 +102,10 @@ pub(super) async fn session(
     }))
 }
 
-/// The user of this name, if the server accepts the password.
+/// The user with this name, if the server accepts the password.
 ///
 /// # Errors
-/// 401 with what AUTH was answered.
+/// 401 with the server's answer to AUTH.
 async fn authenticate(
     admin: &Admin,
     peer: &Peer,
@@ -127,11 +127,11 @@ async fn authenticate(
     user.map(Arc::clone).ok_or_else(|| Refusal::unknown("this user has gone"))
 }
 
-/// Who asks without a browser: by HTTP's Basic.
+/// A caller without a browser: HTTP Basic authentication.
 pub(crate) struct Basic;
 
 impl Basic {
-    /// Who asks, by what the request says, or else as anybody does.
+    /// The caller by the request's credentials, or else by its connection.
     ///
     /// # Errors
     /// 401.

@@ -1,4 +1,4 @@
-//! `/api`: what the console asks for, as JSON. docs/http.md says what each is.
+//! `/api`: the console's requests, as JSON. docs/http.md describes each.
 
 mod batch;
 mod catalogue;
@@ -24,14 +24,14 @@ use crate::answer::Refusal;
 
 pub(crate) use login::Basic;
 
-/// A body may take so long to come.
+/// The time limit for receiving a body.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
-/// The body of who may only read is not longer than this.
+/// The limit for the body of a caller that may only read.
 const BODY_BYTES: usize = 1 << 20;
-/// Nor that of a command from who has logged in than this.
+/// The limit for the body of a command from an authenticated caller.
 const COMMAND_BYTES: usize = 64 << 20;
 
-/// What is served below `/api`.
+/// The routes below `/api`.
 pub(crate) fn routes() -> Router<Arc<Admin>> {
     Router::new()
         .route("/login", post(login::log_in))
@@ -45,7 +45,7 @@ pub(crate) fn routes() -> Router<Arc<Admin>> {
         .fallback(|| async { Refusal::new(StatusCode::NOT_FOUND, "there is no such page") })
 }
 
-/// The whole body, if it is short enough and comes in time.
+/// Receives the whole body, within a size and time limit.
 ///
 /// # Errors
 /// 413, 408 or 400.
@@ -62,12 +62,12 @@ async fn body(body: Body, most_bytes: usize) -> Result<Bytes, Refusal> {
     }
 }
 
-/// How long a body, or a message, of this asker may be.
+/// The limit for a body or message of this caller.
 fn most_bytes(asker: &Asker) -> usize {
     if asker.may_write { COMMAND_BYTES } else { BODY_BYTES }
 }
 
-/// Whether the client says beforehand that its body is too long.
+/// Whether the announced length of the body is above the limit.
 fn is_announced_too_long(headers: &HeaderMap, most_bytes: usize) -> bool {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     length.and_then(|length| length.parse().ok()).is_some_and(|length: usize| length > most_bytes)

@@ -1,19 +1,19 @@
-//! What browsers send, as JSON.
+//! Parses what browsers send as JSON.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-/// A command and where it is to run.
+/// A command and its database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Command {
     /// Its name and arguments.
     pub args: Vec<Vec<u8>>,
-    /// The database, if that matters.
+    /// The database, if one is named.
     pub db: Option<u32>,
 }
 
-/// `{"run":[...],"db":0}`, with whatever else is in it.
+/// Parses `{"run":[...],"db":0}`, ignoring other members.
 ///
 /// # Errors
 /// A text for the user.
@@ -22,7 +22,7 @@ pub(super) fn command(value: &Value) -> Result<Command, String> {
     Ok(Command { args, db: database(value)? })
 }
 
-/// The name and arguments of a command.
+/// Parses the name and arguments of a command.
 ///
 /// # Errors
 /// A text for the user.
@@ -34,7 +34,7 @@ pub(super) fn words(value: &Value) -> Result<Vec<Vec<u8>>, String> {
     words.iter().map(argument).collect()
 }
 
-/// The database that is named beside a command, or beside many.
+/// Parses the database beside one or many commands.
 ///
 /// # Errors
 /// A text for the user.
@@ -48,7 +48,7 @@ pub(super) fn database(value: &Value) -> Result<Option<u32>, String> {
     }
 }
 
-/// Text, a number, or `{"base64":"..."}`.
+/// Parses text, a number, or `{"base64":"..."}`.
 fn argument(value: &Value) -> Result<Vec<u8>, String> {
     match value {
         Value::String(text) => Ok(text.as_bytes().to_vec()),

@@ -1,4 +1,4 @@
-//! `POST /api/run`: one command, by a client of its own.
+//! `POST /api/run`: runs one command as a client of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::link::{Heard, Link, Request};
 
 use super::{body, is_announced_too_long, most_bytes, parse};
 
-/// A command may take so long; what waits for longer is for the socket.
+/// The time limit of a command; longer waits need the socket.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `POST /api/run`.

@@ -8,13 +8,13 @@
 //! ```
 //!
 //! Invariants
-//! 1. One thing is done at a time: while the browser does not take what it is sent nothing more is
-//!    read of anything, so that a slow one costs what is under way and no more: the message it does
-//!    not take, and what the worker lets a client leave unread.
-//! 2. Requests that wait take much more than the text they came in: above
-//!    [`MOST_WAITING_BYTES`] of it no more are read.
-//! 3. Who asks is looked up again with each message, and from time to time without: a session that
-//!    ends, ends its sockets.
+//! 1. One thing is done at a time: while the browser does not take a message, nothing more is read
+//!    from anywhere, so a slow browser costs only what is in progress: the message it does not
+//!    take, and what a worker lets a client leave unread.
+//! 2. Waiting requests take much more memory than the text they came in: with more than
+//!    [`MOST_WAITING_BYTES`] of it, no more are read.
+//! 3. The caller is authenticated again with each message, and periodically without: when a session
+//!    ends, its sockets end.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -38,13 +38,13 @@ use super::figures::figures;
 use super::traffic::Traffic;
 use super::{most_bytes, parse};
 
-/// Requests that wait for their replies; above this no more are read.
+/// With more pending requests than this, no more are read.
 const MOST_PENDING: usize = 1_000;
-/// Bytes of those that wait for their replies, or to be sent; above this no more are read.
+/// With more bytes of pending or unsent requests than this, no more are read.
 const MOST_WAITING_BYTES: usize = 256 << 10;
-/// How often the browser is asked whether it is there, and whether its session has ended.
+/// How often the browser and its session are checked.
 const LOOK: Duration = Duration::from_secs(20);
-/// How far figures may be apart, in milliseconds.
+/// The allowed interval of figures, in milliseconds.
 const FIGURES_MS: std::ops::RangeInclusive<u64> = 250..=60_000;
 
 /// `GET /api/socket`.
@@ -66,7 +66,7 @@ pub(super) async fn open(
     Ok(upgrade.on_upgrade(move |socket| conversation.go_on(socket, stops)))
 }
 
-/// What is known of one socket.
+/// The state of one socket.
 struct Conversation {
     admin: Arc<Admin>,
     peer: Arc<Peer>,
@@ -78,23 +78,23 @@ struct Conversation {
     figures: Option<Interval>,
 }
 
-/// What there is to do next.
+/// The next event.
 enum Event {
-    /// The browser has said something.
+    /// A message from the browser.
     Said(Message),
-    /// The server has.
+    /// A message from the server.
     Heard(Heard),
-    /// Some of a batch may be sent to the server.
+    /// Commands of a batch can be sent to the server.
     Feed,
-    /// The watched clients have.
+    /// A line of the watched traffic.
     Traffic(String),
-    /// There is no more to watch.
+    /// The watched traffic has ended.
     TrafficEnded,
     /// Figures are due.
     Figures,
-    /// The session is to be looked at.
+    /// The session must be checked.
     Look,
-    /// One of the two ends has gone.
+    /// One of the two ends is gone.
     End(&'static str),
 }
 
@@ -110,7 +110,7 @@ impl Conversation {
                 return;
             }
             if !goes_on {
-                // It may have gone already.
+                // It may be gone already.
                 let _ = socket.send(Message::Close(None)).await;
                 return;
             }
@@ -145,7 +145,7 @@ impl Conversation {
         }
     }
 
-    /// What the browser is told, and whether the conversation goes on.
+    /// The message for the browser, and whether the conversation continues.
     fn answer(&mut self, event: Event) -> (Option<Message>, bool) {
         let text = |text: String| Some(Message::Text(text.into()));
         match event {
@@ -180,7 +180,7 @@ impl Conversation {
         }
     }
 
-    /// Whether whoever opened this socket is still who he was. What he may do is what he may now.
+    /// Whether the session of this socket still exists. Also updates the permissions.
     fn is_still_here(&mut self) -> bool {
         let Some(now) = Asker::of(&self.admin, &self.peer, &self.headers) else { return false };
         let id = |asker: &Asker| asker.login.user().map(|user| user.id());
@@ -202,7 +202,7 @@ impl Conversation {
         }
     }
 
-    /// Does what the browser has said; what can be answered at once.
+    /// Handles a message from the browser; returns an immediate answer, if any.
     ///
     /// # Errors
     /// A text for the user.
@@ -285,7 +285,7 @@ impl Conversation {
     }
 }
 
-/// What a request is known by, as JSON.
+/// The id of a request, as JSON.
 ///
 /// # Errors
 /// A text for the user.

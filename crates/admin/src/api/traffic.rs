@@ -10,23 +10,23 @@ use crate::link::Link;
 use crate::reply::push_bytes;
 use crate::scan::Scanned;
 
-/// So many lines are shown in a second; the others are counted.
+/// How many lines are shown per second; the others are counted.
 const LINES_PER_S: u32 = 200;
-/// Of an argument so much is shown.
+/// How many bytes of an argument are shown.
 const ARGUMENT_BYTES: usize = 1_000;
-/// And so many of them.
+/// How many arguments are shown.
 const ARGUMENTS: usize = 64;
 
-/// How far it is.
+/// The progress of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// CLIENT LIST is to be answered: it knows the client's address.
+    /// Waits for the reply to CLIENT LIST, which has the client's address.
     Looking,
-    /// MONITOR is.
+    /// Waits for the reply to MONITOR.
     Beginning,
-    /// Lines come.
+    /// Receives lines.
     Showing,
-    /// Nothing comes any more.
+    /// Has ended.
     Over,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// Begins to watch; `client`: 0 is everybody.
+    /// Starts to watch; `client`: 0 for all clients.
     ///
     /// # Errors
     /// A text for the user.
@@ -77,8 +77,7 @@ impl Traffic {
         })
     }
 
-    /// The next message for the browser; may be given up at any moment and begun again. `None`: it
-    /// is over.
+    /// The next message for the browser; cancel-safe. `None`: the traffic has ended.
     pub async fn next(&mut self) -> Option<String> {
         while self.stage != Stage::Over {
             let Ok(Some(reply)) = self.link.next_reply().await else {
@@ -200,7 +199,7 @@ impl<'l> Line<'l> {
     }
 }
 
-/// Words in quotes, without what protects them.
+/// The words in quotes, unescaped.
 fn words(text: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     let mut bytes = text.iter().copied();
     std::iter::from_fn(move || {

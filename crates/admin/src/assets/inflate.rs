@@ -1,17 +1,17 @@
-//! Files that were compressed with gzip, for the rare client that does not accept it: DEFLATE, by
-//! RFC 1951 and RFC 1952.
+//! Decompresses gzip files for the rare client that does not accept them: DEFLATE, by RFC 1951 and
+//! RFC 1952.
 //!
-//! Only for files that are part of the program: what is broken gives nothing, and checksums are not
-//! looked at. Nothing here is fast. Tests: at the foot.
+//! Only for files that are part of the program: a broken one gives nothing, and checksums are not
+//! verified. Nothing here is fast. Tests: at the foot.
 
 /// The longest code of a symbol, in bits.
 const MOST_BITS: usize = 15;
-/// What a header of gzip has before its optional parts.
+/// Bytes of a gzip header before its optional parts.
 const HEADER_BYTES: usize = 10;
 const NAME_FLAG: u8 = 8;
-/// In what order the lengths of codes of lengths stand.
+/// The order of the lengths of code-length codes.
 const ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
-/// How long a copy is, by its symbol after 256: the least, and how many bits say how much more.
+/// The length of a copy by its symbol after 256: the base, and the number of extra bits.
 const LENGTHS: [(u16, u8); 29] = [
     (3, 0),
     (4, 0),
@@ -44,7 +44,7 @@ const LENGTHS: [(u16, u8); 29] = [
     (258, 0),
 ];
 
-/// The bytes of a file; `None`: it is broken, or has parts that ours have not.
+/// The decompressed bytes of a file; `None`: it is broken, or has parts that ours do not have.
 pub(crate) fn gunzip(file: &[u8]) -> Option<Vec<u8>> {
     let flags = *file.get(3)?;
     let mut rest = file.get(HEADER_BYTES..)?;
@@ -87,7 +87,7 @@ fn inflate(bits: &mut Bits<'_>) -> Option<Vec<u8>> {
     }
 }
 
-/// The codes that a block brings: of symbols and of distances.
+/// The codes of a block: for symbols and for distances.
 fn codes(bits: &mut Bits<'_>) -> Option<(Code, Code)> {
     let symbols = bits.take(5)? + 257;
     let all = symbols + bits.take(5)? + 1;
@@ -120,7 +120,7 @@ fn block(bits: &mut Bits<'_>, symbols: &Code, distances: &Code, out: &mut Vec<u8
                 let (least, more) = *LENGTHS.get(usize::from(symbol) - 257)?;
                 let length = usize::from(least) + bits.take(more)?;
                 let from = out.len().checked_sub(distance(bits, distances)?)?;
-                // It may copy what it has just written.
+                // The copy may overlap its own output.
                 for at in from..from + length {
                     out.push(*out.get(at)?);
                 }
@@ -139,14 +139,14 @@ fn distance(bits: &mut Bits<'_>, code: &Code) -> Option<usize> {
     }
 }
 
-/// A prefix code: how many symbols there are of each length, and all symbols by their codes.
+/// A prefix code: the number of symbols of each length, and all symbols by their codes.
 struct Code {
     counts: [u16; MOST_BITS + 1],
     symbols: Vec<u16>,
 }
 
 impl Code {
-    /// By the length of each symbol's code; 0: it has none.
+    /// A code from the length of each symbol's code; 0: the symbol has none.
     fn of(lengths: &[u8]) -> Code {
         let mut counts = [0; MOST_BITS + 1];
         lengths.iter().for_each(|length| counts[usize::from(*length)] += 1);
@@ -172,10 +172,10 @@ impl Code {
     }
 }
 
-/// Bits, the lowest of each byte first.
+/// Reads bits, the lowest of each byte first.
 struct Bits<'b> {
     bytes: &'b [u8],
-    /// The next bit.
+    /// The index of the next bit.
     at: usize,
 }
 
@@ -190,7 +190,7 @@ impl Bits<'_> {
         Some(value)
     }
 
-    /// A block that is not compressed begins with a whole byte.
+    /// Copies an uncompressed block, which begins at a whole byte.
     fn copy_stored(&mut self, out: &mut Vec<u8>) -> Option<()> {
         let from = self.at.div_ceil(8);
         let length = self.bytes.get(from..from + 2)?;
@@ -213,7 +213,7 @@ mod tests {
     fn blocks_of_all_kinds_are_read() {
         let stored = with_header(&[1, 2, 0, 0xfd, 0xff, b'h', b'i']);
         assert_eq!(gunzip(&stored).as_deref(), Some(&b"hi"[..]));
-        // "aaaaaaaaaa": a letter, and a copy of what is being written.
+        // "aaaaaaaaaa": a letter, and a copy that overlaps its output.
         let fixed = with_header(&[0x4b, 0x4c, 0x84, 0x01, 0x00]);
         assert_eq!(gunzip(&fixed).as_deref(), Some(&b"aaaaaaaaaa"[..]));
     }

@@ -1,5 +1,4 @@
-//! The console's files, which are part of the program: gzip-encoded where that is shorter, as they
-//! were built.
+//! The console's files, which are part of the program: gzip-encoded where that is shorter.
 
 mod inflate;
 
@@ -21,19 +20,19 @@ use inflate::gunzip;
 pub(crate) struct Asset {
     /// Its path.
     path: &'static str,
-    /// What it is.
+    /// Its media type.
     kind: &'static str,
-    /// Its bytes.
+    /// Its content.
     bytes: &'static [u8],
-    /// Whether they are compressed.
+    /// Whether the content is gzip-encoded.
     is_gzip: bool,
-    /// Names its contents.
+    /// Its entity tag.
     tag: &'static str,
 }
 
 include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
-/// `GET /` and what the page asks for.
+/// Serves `GET /` and the files that the page loads.
 pub(crate) async fn file(
     State(admin): State<Arc<Admin>>,
     method: Method,
@@ -62,7 +61,7 @@ impl Asset {
         let mut response = if says(IF_NONE_MATCH, self.tag) {
             StatusCode::NOT_MODIFIED.into_response()
         } else if self.is_gzip && !is_packed {
-            // Each time: no browser asks so.
+            // Decompressed each time: no browser asks for it.
             Response::new(Body::from(gunzip(self.bytes).unwrap_or_default()))
         } else {
             Response::new(Body::from(self.bytes))

@@ -1,5 +1,5 @@
-//! Dragonfly's names, for dashboards made for it. What has no counterpart here (fibers, hops,
-//! tiering) is left out.
+//! Metrics under Dragonfly's names, for dashboards made for it. Those without a counterpart here
+//! (fibers, hops, tiering) are left out.
 
 use super::samples::Kind::{self, Counter, Gauge};
 use super::samples::Samples;
@@ -13,7 +13,7 @@ const fn field(name: &'static str, kind: Kind, field: &'static str) -> Metric {
     Metric::field(name, kind, "", field)
 }
 
-/// All of them.
+/// The table of these metrics.
 pub(super) const METRICS: &[Metric] = &[
     each("dragonfly_version", Gauge, |sample, samples| {
         samples.labelled(&[("version", sample.facts.version)], 1u64);

@@ -1,5 +1,5 @@
-//! The names of redis_exporter, by which most dashboards know a Redis: fields of INFO under other
-//! names. What INFO does not have here is left out.
+//! Metrics under the names of redis_exporter, which most dashboards use: fields of INFO under other
+//! names. Fields that INFO does not have here are left out.
 
 use super::ours::word_of;
 use super::samples::Kind::{Counter, Gauge};
@@ -10,7 +10,7 @@ const fn field(name: &'static str, kind: Kind, field: &'static str) -> Metric {
     Metric::field(name, kind, "", field)
 }
 
-/// All of them.
+/// The table of these metrics.
 pub(super) const METRICS: &[Metric] = &[
     Metric::each("redis_up", Gauge, "Whether the server answers.", |_, samples| {
         samples.value(1u64)
@@ -214,7 +214,7 @@ fn instance(sample: &Sample<'_>, samples: &mut Samples<'_>) {
     samples.labelled(&labels, 1u64);
 }
 
-/// The primary that this replica follows, as labels.
+/// The primary of this replica, as labels.
 fn primary<'s>(sample: &Sample<'s>) -> Option<[(&'static str, &'s str); 2]> {
     Some([
         ("master_host", sample.info("master_host")?),
@@ -222,14 +222,14 @@ fn primary<'s>(sample: &Sample<'s>) -> Option<[(&'static str, &'s str); 2]> {
     ])
 }
 
-/// What a replica says of its link.
+/// A field of a replica's link to its primary.
 fn of_primary(sample: &Sample<'_>, samples: &mut Samples<'_>, field: &str) {
     if let (Some(labels), Some(value)) = (primary(sample), sample.number(field)) {
         samples.labelled(&labels, value);
     }
 }
 
-/// Of each line `slaveN:ip=..,port=..,state=..` one number.
+/// One number of each line `slaveN:ip=..,port=..,state=..`.
 fn replicas(sample: &Sample<'_>, samples: &mut Samples<'_>, name: &str) {
     for at in 0..sample.figures.replicas {
         let Some(line) = sample.info(&format!("slave{at}")) else { break };
@@ -240,7 +240,7 @@ fn replicas(sample: &Sample<'_>, samples: &mut Samples<'_>, name: &str) {
     }
 }
 
-/// Of each line `dbN:keys=..,expires=..` one part.
+/// One part of each line `dbN:keys=..,expires=..`.
 fn databases(sample: &Sample<'_>, samples: &mut Samples<'_>, name: &str, scale: f64) {
     for (number, value) in sample.info_with("db") {
         if let (Ok(_), Some(value)) = (number.parse::<u32>(), part(value, name)) {
@@ -249,7 +249,7 @@ fn databases(sample: &Sample<'_>, samples: &mut Samples<'_>, name: &str, scale: 
     }
 }
 
-/// Of each line `cmdstat_NAME:calls=..,usec=..` one part.
+/// One part of each line `cmdstat_NAME:calls=..,usec=..`.
 fn commands(sample: &Sample<'_>, samples: &mut Samples<'_>, name: &str, scale: f64) {
     for (command, value) in sample.info_with("cmdstat_") {
         if let Some(value) = part(value, name) {
@@ -258,7 +258,7 @@ fn commands(sample: &Sample<'_>, samples: &mut Samples<'_>, name: &str, scale: f
     }
 }
 
-/// The number of this name in a line like `calls=1,usec=2`.
+/// The number with this name in a line like `calls=1,usec=2`.
 fn part(line: &str, name: &str) -> Option<f64> {
     word_of(line, name).parse().ok()
 }

@@ -1,11 +1,11 @@
-//! `/metrics`: figures as Prometheus reads them, by our names and by those that dashboards for
-//! others know.
+//! `/metrics`: figures in Prometheus' formats, under our names and under those of other servers'
+//! dashboards.
 //!
 //! | file | what |
 //! |---|---|
-//! | `table` | what a metric is, and where its samples come from |
+//! | `table` | the type of a metric, and the source of its samples |
 //! | `ours`, `dragonfly`, `exporter` | the names of each kind |
-//! | `samples` | what takes the samples |
+//! | `samples` | the receivers of samples |
 //! | `text` | the two formats |
 
 mod dragonfly;
@@ -30,17 +30,17 @@ pub(crate) use samples::{Kind, Number, Sink};
 use table::{Metric, Sample};
 use text::{Form, Page};
 
-/// Whoever has not said who it is learns how.
+/// Tells a caller without credentials how to authenticate.
 const CHALLENGE: &str = "Basic realm=\"pantala\"";
 
-/// The kinds of names, as `names=` and the setting `metrics_names` have them.
+/// The kinds of names, as in `names=` and the setting `metrics_names`.
 const KINDS: [(&str, &[Metric]); 3] = [
     ("pantala", ours::METRICS),
     ("dragonfly", dragonfly::METRICS),
     ("redis_exporter", exporter::METRICS),
 ];
 
-/// `GET /metrics`: `names`, as often as wanted, chooses kinds of names.
+/// `GET /metrics`: `names`, which may be repeated, chooses kinds of names.
 pub(crate) async fn page(
     State(admin): State<Arc<Admin>>,
     Extension(peer): Extension<Arc<Peer>>,
@@ -82,14 +82,14 @@ fn answer(
     Ok(response)
 }
 
-/// The kinds that a query wants: `names=a,b&names=c`.
+/// The kinds requested by a query: `names=a,b&names=c`.
 fn asked(query: &str) -> Vec<&str> {
     let lists = query.split('&').filter_map(|part| part.strip_prefix("names="));
     let comma = |list: &'_ str| if list.contains("%2C") { "%2C" } else { "," };
     lists.flat_map(|list| list.split(comma(list))).collect()
 }
 
-/// The tables of these names, each once.
+/// The tables of these kinds, each once.
 fn kinds(names: Vec<&str>) -> Result<Vec<&'static [Metric]>, Refusal> {
     let known = |name: &&str| KINDS.iter().any(|(kind, _)| kind == name);
     if let Some(unknown) = names.iter().find(|name| !known(name)) {
@@ -106,13 +106,13 @@ fn text(host: &dyn Host, kinds: &[&[Metric]], form: Form) -> String {
     page.finish()
 }
 
-/// The metrics of the names that the settings choose.
+/// The tables chosen by the settings.
 pub(crate) fn usual(host: &dyn Host) -> Vec<&'static [Metric]> {
     let settings = host.engine().settings.current();
     kinds(settings.metrics_names.split(' ').collect()).unwrap_or_default()
 }
 
-/// Tells what these metrics are now.
+/// Writes the current values of these metrics.
 pub(crate) fn tell(host: &dyn Host, kinds: &[&[Metric]], to: &mut dyn Sink) {
     let info = host.info();
     let sample = Sample::new(host.engine(), (host.facts(), host.figures()), &info);
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    /// `PANTALA_WRITE_DOCS=1 cargo test -p pantala-admin` writes it.
+    /// `PANTALA_WRITE_DOCS=1 cargo test -p pantala-admin` writes the page.
     #[test]
     fn the_page_of_metrics_is_current() {
         let mut page = String::from(

@@ -1,5 +1,5 @@
-//! Our names: base units, `_total` on what only grows, one name for each thing. docs/metrics.md is
-//! this table.
+//! Metrics under our names: base units, `_total` on counters, one name for each thing.
+//! docs/metrics.md is this table.
 
 use std::sync::atomic::Ordering;
 
@@ -12,7 +12,7 @@ use super::samples::Samples;
 use super::table::{Metric, Sample};
 use crate::host::WorkerFigures;
 
-/// All of them.
+/// The table of these metrics.
 pub(super) const METRICS: &[Metric] = &[
     Metric::each(
         "pantala_build_info",
@@ -416,14 +416,14 @@ pub(super) const METRICS: &[Metric] = &[
     ),
 ];
 
-/// A replica as INFO tells of it.
+/// A replica, from a line of INFO.
 struct ReplicaLine {
     name: String,
     offset: u64,
     lag_s: u64,
 }
 
-/// The text of this name in a line like `ip=..,port=..`.
+/// The text with this name in a line like `ip=..,port=..`.
 pub(super) fn word_of<'l>(line: &'l str, name: &str) -> &'l str {
     let mut words = line.split(',').filter_map(|word| word.split_once('='));
     words.find(|word| word.0 == name).map_or("", |word| word.1)
@@ -442,7 +442,7 @@ fn each_replica(sample: &Sample<'_>, mut each: impl FnMut(ReplicaLine)) {
     }
 }
 
-/// Keys of each database that has some, by its number.
+/// The keys of each non-empty database, by its number.
 pub(super) fn each_database(
     sample: &Sample<'_>,
     with_deadline: bool,

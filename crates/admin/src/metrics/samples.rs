@@ -1,20 +1,20 @@
-//! What takes the samples of a table of metrics: a page of text, or an export.
+//! The receivers of samples: a page of text, or an export.
 
 use std::fmt;
 
-/// What a figure is.
+/// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Only grows, until the server starts anew.
+    /// Only grows, until the server restarts.
     Counter,
     /// Goes up and down.
     Gauge,
-    /// Counts by size.
+    /// Counts by upper bound.
     Histogram,
 }
 
 impl Kind {
-    /// Its name in text formats.
+    /// The name of the kind in text formats.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Counter => "counter",
@@ -24,12 +24,12 @@ impl Kind {
     }
 }
 
-/// A figure.
+/// A value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Number {
-    /// A count, or a size.
+    /// A count or a size.
     Whole(u64),
-    /// A time, a share.
+    /// A time or a share.
     Real(f64),
 }
 
@@ -84,16 +84,16 @@ impl From<f64> for Number {
     }
 }
 
-/// Where samples go: those of one metric between its beginning and its end.
+/// Receives samples: those of one metric come between its beginning and its end.
 pub(crate) trait Sink {
-    /// A metric of this name and kind, with what it is, begins.
+    /// Begins a metric with this name, kind and description.
     fn begin(&mut self, name: &str, kind: Kind, help: &str);
 
-    /// One sample, with labels that tell it from the others.
+    /// Adds a sample, with labels that distinguish it from the others.
     fn sample(&mut self, labels: &[(&str, &str)], value: Number);
 
-    /// Counts by their upper bounds, ascending and without those below, the last of which may be
-    /// infinite; the sum of all that was counted.
+    /// Adds a histogram: counts by ascending upper bounds, each without the counts below, the last
+    /// bound possibly infinite; and the sum of all observations.
     fn histogram(
         &mut self,
         labels: &[(&str, &str)],
@@ -101,22 +101,22 @@ pub(crate) trait Sink {
         sum: f64,
     );
 
-    /// It ends; it may have had no sample.
+    /// Ends the metric, which may have had no sample.
     fn end(&mut self, name: &str, kind: Kind, help: &str);
 }
 
-/// The samples of one metric, for who tells them.
+/// Collects the samples of one metric.
 pub(super) struct Samples<'s> {
     pub(super) sink: &'s mut dyn Sink,
 }
 
 impl Samples<'_> {
-    /// The only one.
+    /// Adds the only sample.
     pub(super) fn value(&mut self, value: impl Into<Number>) {
         self.labelled(&[], value);
     }
 
-    /// One of several, which differ by labels.
+    /// Adds one of several samples, which differ by labels.
     pub(super) fn labelled(&mut self, labels: &[(&str, &str)], value: impl Into<Number>) {
         self.sink.sample(labels, value.into());
     }

@@ -1,5 +1,5 @@
-//! What a metric is: a name, and where its samples come from. The names of one kind (ours, those of
-//! others) are one table.
+//! The rows of metrics: a name, and the source of its samples. The names of one kind (ours, those
+//! of other servers) are one table.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,24 @@ use pantala_engine::stats::tallies::ThreadTally;
 use super::samples::{Kind, Samples, Sink};
 use crate::host::{Facts, Figures};
 
-/// One row of a table.
+/// A row of a table.
 pub(crate) struct Metric {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
-    /// Without one: which field of INFO it is.
+    /// The description; empty: the field of INFO is named instead.
     pub(super) help: &'static str,
     pub(super) source: Source,
 }
 
-/// Where the samples of a metric come from.
+/// The source of a metric's samples.
 pub(super) enum Source {
-    /// A field of INFO: a number, or a status that is 1 when it is `ok`.
+    /// A field of INFO: a number, or a status that counts as 1 when it is `ok`.
     Info(&'static str),
-    /// This says them.
+    /// A function that adds the samples.
     Each(fn(&Sample<'_>, &mut Samples<'_>)),
 }
 
-/// What the server is at one moment.
+/// The state of the server at one moment.
 pub(super) struct Sample<'s> {
     pub(super) engine: &'s Engine,
     pub(super) figures: Figures,
@@ -59,7 +59,7 @@ impl<'s> Sample<'s> {
         }
     }
 
-    /// The fields of INFO that begin so: the rest of their names, and their texts.
+    /// The fields of INFO with this prefix: the rest of their names, and their texts.
     pub(super) fn info_with(&self, prefix: &str) -> impl Iterator<Item = (&'s str, &'s str)> {
         let fields = self.info.iter();
         fields.filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, *value)))
@@ -72,7 +72,7 @@ impl<'s> Sample<'s> {
 }
 
 impl Metric {
-    /// One that says its samples itself.
+    /// A row whose samples a function adds.
     pub(super) const fn each(
         name: &'static str,
         kind: Kind,
@@ -82,7 +82,7 @@ impl Metric {
         Metric { name, kind, help, source: Source::Each(each) }
     }
 
-    /// A field of INFO under another name.
+    /// A row for a field of INFO under another name.
     pub(super) const fn field(
         name: &'static str,
         kind: Kind,
@@ -92,7 +92,7 @@ impl Metric {
         Metric { name, kind, help, source: Source::Info(field) }
     }
 
-    /// Tells its samples.
+    /// Writes the samples of the row.
     pub(super) fn tell(&self, sample: &Sample<'_>, to: &mut dyn Sink) {
         let known_as;
         let help = match self.source {

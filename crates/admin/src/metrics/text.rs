@@ -1,4 +1,4 @@
-//! Prometheus' text format and OpenMetrics', as far as figures need them.
+//! Prometheus' text format and OpenMetrics, as far as the metrics need them.
 //!
 //! ```text
 //! # HELP pantala_keys Keys of a database.
@@ -12,7 +12,7 @@ use std::fmt::{Display, Write};
 
 use super::samples::{Kind, Number, Sink};
 
-/// Which of the two.
+/// The text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// Prometheus' text format, version 0.0.4.
@@ -22,7 +22,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// What a client wants that sent this `Accept`.
+    /// The format for a client that sent this `Accept`.
     pub(super) fn wanted(accept: &str) -> Form {
         match accept.contains("application/openmetrics-text") {
             true => Form::OpenMetrics,
@@ -39,20 +39,20 @@ impl Form {
     }
 }
 
-/// A page that is being written.
+/// A page being written.
 pub(super) struct Page {
     text: String,
     form: Form,
     metric: Begun,
 }
 
-/// The metric that is being written.
+/// The metric being written.
 #[derive(Default)]
 struct Begun {
     name: String,
-    /// What a sample's name has beside it.
+    /// The suffix of a sample's name.
     suffix: &'static str,
-    /// Where its header begins and ends: without samples it is taken back.
+    /// The range of its header, which is removed if there are no samples.
     header: std::ops::Range<usize>,
 }
 
@@ -105,7 +105,7 @@ impl Sink for Page {
         };
         // Writing to a string cannot fail.
         let _ = write!(self.text, "# HELP {family} {help}\n# TYPE {family} {}\n", kind.name());
-        // In OpenMetrics a counter's sample has the suffix whatever the name is.
+        // In OpenMetrics a counter's sample has the suffix, whatever the name.
         let suffix = match self.form {
             Form::OpenMetrics if kind == Kind::Counter && family == name => "_total",
             _ => "",

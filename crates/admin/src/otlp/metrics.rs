@@ -1,4 +1,4 @@
-//! The table of metrics as OTLP has it: counters are sums since the start.
+//! The table of metrics in OTLP's form: counters are sums since the start.
 
 use pantala_base::clock::unix_us;
 use serde_json::{Value, json};
@@ -7,10 +7,10 @@ use super::words::{attribute, scope};
 use crate::host::Host;
 use crate::metrics::{Kind, Number, Sink, tell, usual};
 
-/// OTLP's number for counts since the start.
+/// OTLP's number for cumulative sums.
 const CUMULATIVE: u32 = 2;
 
-/// What is sent: by the names of the setting `metrics_names`.
+/// The request: metrics under the names of the setting `metrics_names`.
 pub(super) fn request(host: &dyn Host, resource: &Value) -> Value {
     let start_ns = host.facts().started_unix_ms.saturating_mul(1_000_000);
     let mut export = Export {
@@ -28,7 +28,7 @@ pub(super) fn request(host: &dyn Host, resource: &Value) -> Value {
 
 struct Export {
     metrics: Vec<Value>,
-    /// Of the metric that is being told.
+    /// The data points of the current metric.
     points: Vec<Value>,
     start: String,
     now: String,
@@ -55,10 +55,10 @@ impl Sink for Export {
         let mut point = self.point(labels);
         match value {
             Number::Whole(value) => {
-                // It is a signed one there.
+                // OTLP has a signed number there.
                 point["asInt"] = value.min(i64::MAX as u64).to_string().into();
             }
-            // No number of JSON.
+            // Not representable in JSON.
             Number::Real(value) if !value.is_finite() => return,
             Number::Real(value) => point["asDouble"] = value.into(),
         }
@@ -73,7 +73,7 @@ impl Sink for Export {
     ) {
         let (mut bounds, mut counts): (Vec<f64>, Vec<u64>) = buckets.unzip();
         match bounds.last() {
-            // Its count stands for all above the last bound.
+            // The total count covers everything above the last bound.
             Some(bound) if bound.is_infinite() => bounds.truncate(bounds.len() - 1),
             _ => counts.push(0),
         }

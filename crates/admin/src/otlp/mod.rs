@@ -7,19 +7,19 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `metrics` | the table's samples as OTLP has them |
+//! | `metrics` | the table's samples in OTLP's form |
 //! | `spans` | commands as spans |
 //! | `words` | attributes, numbers, the lists of names and values in settings |
 //!
 //! Invariants
-//! 1. All of it is one task of the control plane; no worker waits for it or sends anything.
-//! 2. There is one request at a time, and each ends (`pantala_http`).
-//! 3. Nothing is kept for another try: metrics are sums since the start, so that the next export
-//!    tells all; spans that were not taken are dropped and counted.
+//! 1. Everything is one task of the control plane; no worker waits for it or sends anything.
+//! 2. There is one request at a time, and each has a time limit (`pantala_http`).
+//! 3. Nothing is retried: metrics are sums since the start, so the next export has everything;
+//!    spans that were not accepted are dropped and counted.
 //!
-//! It is written by hand and not with OpenTelemetry's own crates: what is measured is in a table
-//! already and spans have ended when they are seen, so that of those crates only the encoding would
-//! be used.
+//! It is written by hand and not with OpenTelemetry's own crates: measurements are in a table
+//! already and spans have ended when they are seen, so only the encoding of those crates would be
+//! used.
 //!
 //! Not here: which commands are traced (`pantala_engine::stats::telemetry`). Tests: at the foot of
 //! each file; `compat/metrics/otlp.py`.
@@ -42,10 +42,10 @@ use tokio::sync::watch;
 
 use crate::host::Host;
 
-/// A request that has no answer by then has failed.
+/// The time limit of a request.
 const REQUEST_MOST: Duration = Duration::from_secs(10);
 
-/// Exports until `stops` says so, if the settings name a collector. Within a runtime.
+/// Exports until `stops` says so, if the settings name a collector. Within a Tokio runtime.
 pub async fn export(host: Arc<dyn Host>, mut stops: watch::Receiver<bool>) {
     let settings = host.engine().settings.current();
     if settings.otlp_endpoint.is_empty() {
@@ -95,7 +95,7 @@ impl Exporter {
         })
     }
 
-    /// Exports what there is now.
+    /// Exports the current state.
     async fn round(&mut self, host: &dyn Host) {
         let engine = host.engine();
         let entries = self.new_entries(engine);
@@ -111,8 +111,8 @@ impl Exporter {
         }
     }
 
-    /// What has become slow or was traced since the last time; what the slow log has lost of it
-    /// meanwhile is counted.
+    /// The commands that were slow or traced since the last round; counts those that the slow log
+    /// has dropped meanwhile.
     fn new_entries(&mut self, engine: &Engine) -> Vec<Entry> {
         let telemetry = &engine.stats.telemetry;
         let (mut entries, next) = engine.stats.logs.of(Kind::Slow).since(self.next_slow);
@@ -126,7 +126,7 @@ impl Exporter {
         entries
     }
 
-    /// Whether it was taken.
+    /// Sends a request; returns whether it was accepted.
     async fn post(&mut self, engine: &Engine, path: &str, what: &Value) -> bool {
         let outcome = self.try_post(path, what).await;
         let telemetry = &engine.stats.telemetry;

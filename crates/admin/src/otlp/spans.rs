@@ -1,7 +1,7 @@
-//! Commands as spans, each a trace of its own: what a client was doing is not known here.
+//! Commands as spans, each a trace of its own: the client's context is not known here.
 //!
-//! A span shows the command's name and keys; other arguments are `?`, as they may be secret. Their
-//! count is the one thing told of them.
+//! A span shows the command's name and keys; other arguments are `?`, as they may be secret. Only
+//! their count is told.
 
 use pantala_base::rng::fill_secret;
 use pantala_commands::{Registry, key_positions};
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::words::{attribute, number_attribute, scope};
 
-/// OTLP's number for what is done for somebody else.
+/// OTLP's number for a span of kind "server".
 const SERVER: u32 = 2;
 
-/// What is sent for these commands.
+/// The request with these commands.
 pub(super) fn request(registry: &Registry, entries: Vec<Entry>, resource: &Value) -> Value {
     let spans: Vec<Value> = entries.iter().map(|entry| span(registry, entry)).collect();
     json!({"resourceSpans": [{
@@ -27,7 +27,7 @@ fn span(registry: &Registry, entry: &Entry) -> Value {
     let (name, text) = shown(registry, &args);
     let mut ids = [0; 24];
     if !fill_secret(&mut ids) {
-        // All zeroes would be no number at all.
+        // An id of all zeroes would be invalid.
         ids[0] = 1;
         ids[16] = 1;
     }
@@ -55,7 +55,7 @@ fn span(registry: &Registry, entry: &Entry) -> Value {
     })
 }
 
-/// A command's name, and how it is shown.
+/// A command's name, and its text for the span.
 fn shown(registry: &Registry, args: &[&[u8]]) -> (String, String) {
     let row = registry.resolve(args).map(|found| found.row);
     let first = || String::from_utf8_lossy(args.first().copied().unwrap_or_default());

@@ -1,10 +1,10 @@
-//! Attributes and numbers as OTLP's JSON has them, and lists of names and values in settings.
+//! Attributes and numbers in OTLP's JSON, and parsing of name-value lists in settings.
 
 use serde_json::{Value, json};
 
 use crate::host::Host;
 
-/// `a=1,b=2`: names and values, without what is around them.
+/// Parses `a=1,b=2`: names and values, trimmed.
 pub(super) fn pairs(list: &str) -> Vec<(String, String)> {
     let pair = |word: &str| {
         let (name, value) = word.split_once('=')?;
@@ -23,7 +23,7 @@ pub(super) fn number_attribute(name: &str, value: i64) -> Value {
     json!({"key": name, "value": {"intValue": value.to_string()}})
 }
 
-/// Who we are: what is known, and what the operator says, which counts more.
+/// The attributes of this server: known ones, and those of the operator, which take precedence.
 pub(super) fn resource(said: &str, host: &dyn Host) -> Value {
     let info = host.info();
     let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default();
@@ -41,7 +41,7 @@ pub(super) fn resource(said: &str, host: &dyn Host) -> Value {
     json!({ "attributes": attributes })
 }
 
-/// Whose measurements they are.
+/// The instrumentation scope.
 pub(super) fn scope() -> Value {
     json!({"name": "pantala", "version": env!("CARGO_PKG_VERSION")})
 }

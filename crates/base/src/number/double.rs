@@ -1,15 +1,15 @@
 //! 64-bit floats as text.
 //!
-//! Accepted, as valkey-server 9.1.2 does for scores and increments: an optional sign, then "inf" or
+//! Accepted, as in valkey-server 9.1.2 for scores and increments: an optional sign, then "inf" or
 //! "infinity" in any case, or decimal digits with an optional point and exponent. Refused: nan,
 //! hexadecimal, spaces, and numbers that overflow or that round to zero without being zero.
 //!
-//! Sent: an integer of at most 62 bits as such; else the digits of `grisu`, in positional form
-//! while few zeros are needed, else as d.ddde±x.
+//! Written: an integer of at most 62 bits as such; otherwise the digits of `grisu`, in positional
+//! form while few zeros are needed, else as d.ddde±x.
 
 use super::grisu;
 
-/// The double that `text` spells, `None` where the servers answer "value is not a valid float".
+/// The double that `text` spells; `None` where the reference answers "value is not a valid float".
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
     let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     if value.is_normal() {
@@ -20,7 +20,7 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     } else if value.is_infinite() {
         !text.iter().any(u8::is_ascii_digit)
     } else if value == 0.0 {
-        // Zero for real: no other digit before the exponent.
+        // Truly zero: no other digit before the exponent.
         let mantissa = text.iter().take_while(|byte| !matches!(byte, b'e' | b'E'));
         !mantissa.into_iter().any(|byte| (b'1'..=b'9').contains(byte))
     } else {
@@ -32,7 +32,7 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
 /// Above this an integral double is shown by its shortest digits, not by all of them.
 const INTEGER_MAX: f64 = (i64::MAX / 2) as f64;
 
-/// Appends `value` as a score or a RESP3 double shows it: "inf", "-inf", "nan" for those.
+/// Appends `value` as a score or a RESP3 double shows it, including "inf", "-inf" and "nan".
 pub fn push_f64(out: &mut Vec<u8>, value: f64) {
     if value.abs() <= INTEGER_MAX {
         let integer = value as i64;
@@ -59,7 +59,7 @@ pub fn push_f64(out: &mut Vec<u8>, value: f64) {
 /// Appends `digits` x 10^`exponent`.
 fn push_digits(out: &mut Vec<u8>, digits: &[u8], exponent: i32) {
     let len = digits.len() as i32;
-    // The exponent if the point stood after the first digit.
+    // The exponent if the point were after the first digit.
     let scientific = exponent + len - 1;
     let zeros = |out: &mut Vec<u8>, count: i32| {
         out.resize(out.len() + usize::try_from(count).unwrap_or(0), b'0');

@@ -1,23 +1,23 @@
-//! Doubles as C's `printf("%.14g")` writes them, which is how Lua shows its numbers: a fixed count
-//! of significant digits, zeros at the end dropped, an exponent where the point would be far away.
+//! Doubles in the format of C's `printf("%.14g")`, in which Lua shows its numbers: a fixed count of
+//! significant digits, trailing zeros dropped, an exponent where the point would be far away.
 //!
 //! Fast: whole numbers by their digits, others by rounding the digits of `grisu`. Those lie within
 //! one unit of the double's own precision of the exact value, some 22 units of the 17th digit: only
-//! what is that near to half way between two results is worked out exactly.
+//! numbers that near to half way between two results are computed exactly.
 //!
 //! Tests: at the foot, against exact formatting.
 
 use super::grisu;
 
-/// Most significant digits asked for: what is near to half way could not be told with more.
+/// The most significant digits: with more, nearness to half way could not be told.
 pub const GENERAL_DIGITS_MAX: usize = 15;
 
-/// Digits in which the distance from half way is judged, and how near is too near.
+/// The digits in which the distance from half way is measured, and how near is too near.
 const JUDGED_DIGITS: usize = 17;
 const DOUBT: u64 = 30;
 
-/// Appends `value` with at most `digits` significant digits (1 to `GENERAL_DIGITS_MAX`; others are
-/// taken as the nearer of these), as `%.{digits}g` does: "inf", "nan", "-nan" as glibc has them.
+/// Appends `value` with at most `digits` significant digits (clamped to 1..=`GENERAL_DIGITS_MAX`),
+/// as `%.{digits}g` does: "inf", "nan", "-nan" as in glibc.
 pub fn push_general(out: &mut Vec<u8>, value: f64, digits: usize) {
     let digits = digits.clamp(1, GENERAL_DIGITS_MAX);
     if !value.is_finite() || value == 0.0 {

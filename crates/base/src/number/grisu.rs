@@ -34,8 +34,8 @@ impl Float {
     }
 }
 
-/// Writes the digits of `value`, which must be finite and above zero. How many, and the power of
-/// ten that the number they form is to be multiplied by.
+/// Writes the digits of `value`, which must be finite and above zero. Returns how many, and the
+/// power of ten by which the number they form must be multiplied.
 pub fn shortest(value: f64, out: &mut [u8; DIGITS_MAX]) -> (usize, i32) {
     let bits = value.to_bits();
     let fraction = bits & ((1 << 52) - 1);
@@ -66,7 +66,7 @@ pub fn shortest(value: f64, out: &mut [u8; DIGITS_MAX]) -> (usize, i32) {
 }
 
 /// Digits of `top`, as few as stay within `room` of it, then lowered towards the number that lies
-/// `target` below `top`. How many, and the decimal places left out.
+/// `target` below `top`. Returns how many, and the decimal places left out.
 fn digits(top: Float, mut room: u64, target: u64, out: &mut [u8; DIGITS_MAX]) -> (usize, i32) {
     let shift = -top.exponent as u32;
     let one = 1u64 << shift;
@@ -106,7 +106,8 @@ fn digits(top: Float, mut room: u64, target: u64, out: &mut [u8; DIGITS_MAX]) ->
     }
 }
 
-/// Lowers the last digit while that brings the number nearer to its target and stays in the room.
+/// Lowers the last digit while that brings the number nearer to its target and stays within the
+/// room.
 fn lower_last(digits: &mut [u8], room: u64, mut rest: u64, unit: u64, target: u64) {
     let Some(last) = digits.last_mut() else { return };
     while rest < target

@@ -1,18 +1,18 @@
-//! The 80-bit floats of the x87, which the servers count with in INCRBYFLOAT and HINCRBYFLOAT, on
+//! The 80-bit floats of the x87, with which the reference computes INCRBYFLOAT and HINCRBYFLOAT, on
 //! every processor.
 //!
 //! 1. Values round to nearest, ties to even, with a 64-bit significand.
 //! 2. `push_human` is exact: the binary value rounded to 17 decimal places, ties to even.
 //!
-//! Not here: which results the servers refuse (nan, infinity); callers ask. Tests: foot of the
-//! file, tests/numbers.rs with sums read off valkey-server 9.1.2.
+//! Not here: which results are refused (nan, infinity); callers check. Tests: foot of the file,
+//! tests/numbers.rs with sums read off valkey-server 9.1.2.
 
 use rustc_apfloat::ieee::{Double, X87DoubleExtended};
 use rustc_apfloat::{Float as _, FloatConvert as _, Round, Status};
 
-/// Texts of this length or more are refused.
+/// The shortest text that is refused for its length.
 const TEXT_LIMIT_BYTES: usize = 5 * 1024;
-/// Exponents are cut here: no text within the limit can bring such a number back into range.
+/// Exponents are clamped here: no text within the limit can bring such a number back into range.
 const EXPONENT_LIMIT: i32 = 100_000;
 /// 10^27 is the largest power of ten that 64 bits of significand hold exactly (5^27 < 2^63).
 const EXACT_POWER_MAX: i32 = 27;
@@ -59,30 +59,29 @@ impl LongDouble {
         }
         let bits = value.to_bits();
         let head = bits >> 63 << 15 | ((bits >> 52 & 0x7ff) + BIAS_DIFFERENCE);
-        // Here the one before the point is written out.
+        // Here the bit before the point is explicit.
         let significand = 1 << 63 | bits << 11;
         LongDouble(X87DoubleExtended::from_bits(u128::from(head) << 64 | u128::from(significand)))
     }
 
-    /// Not a number: infinity less infinity.
+    /// Whether it is NaN, as infinity minus infinity.
     pub fn is_nan(self) -> bool {
         self.0.is_nan()
     }
 
-    /// Beyond the range.
+    /// Whether it is infinite.
     pub fn is_infinite(self) -> bool {
         self.0.is_infinite()
     }
 
-    /// The whole number at or above it; `None` above all that 64 bits hold. What is below them is
-    /// the least of them.
+    /// The least integer at or above it, clamped below to the least `i64`; `None` above the range.
     pub fn ceil_i64(self) -> Option<i64> {
         let whole = self.0.to_i128_r(64, Round::TowardPositive, &mut false);
         let is_beyond = whole.status.contains(Status::INVALID_OP);
         if is_beyond && !self.0.is_negative() { None } else { i64::try_from(whole.value).ok() }
     }
 
-    /// Appends the form for people: at most 17 decimal places, no zeros at the end, never "-0".
+    /// Appends the human-readable form: at most 17 decimal places, no trailing zeros, never "-0".
     pub fn push_human(self, out: &mut Vec<u8>) {
         if self.0.is_nan() {
             return out.extend_from_slice(b"nan");
@@ -126,11 +125,11 @@ impl std::ops::Mul for LongDouble {
     }
 }
 
-/// A number's text taken apart.
+/// A parsed number text.
 struct Mantissa<'t> {
     /// Digits with at most one point, at least one digit.
     digits: &'t [u8],
-    /// The power written after the digits, cut at `EXPONENT_LIMIT`.
+    /// The power after the digits, clamped at `EXPONENT_LIMIT`.
     exponent: i32,
 }
 
@@ -173,7 +172,8 @@ impl<'t> Mantissa<'t> {
         self.read("0x", 'p')
     }
 
-    /// One exact integer times or over one exact power of ten: a single rounding, the right one.
+    /// One exact integer multiplied or divided by one exact power of ten: a single, correct
+    /// rounding.
     fn exact(&self) -> Option<X87DoubleExtended> {
         let mut integer = 0u64;
         let mut exponent = self.exponent;

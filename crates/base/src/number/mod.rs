@@ -1,15 +1,15 @@
-//! Numbers as text: what clients may send and what the servers send back.
+//! Numbers as text: what clients may send and what is sent back.
 //!
 //! - integers: strict, one text per number (this file);
 //! - `double`: scores and other 64-bit floats;
-//! - `general`: the same as `%.14g`, for Lua;
+//! - `general`: doubles as `%.14g`, for Lua;
 //! - `grisu`: the digits of a double;
 //! - `long_double`: the 80-bit floats of INCRBYFLOAT and HINCRBYFLOAT.
 //!
-//! 1. A parser takes the whole text or nothing: no spaces, no rest.
-//! 2. `push_*` appends; it never looks at what the buffer held.
+//! 1. A parser takes the whole text or nothing: no spaces, no remainder.
+//! 2. `push_*` appends; it never reads the buffer's content.
 //!
-//! Tests: foot of each file; tests/numbers.rs holds them against answers of valkey-server 9.1.2.
+//! Tests: foot of each file; tests/numbers.rs compares with answers of valkey-server 9.1.2.
 
 mod double;
 mod general;
@@ -52,7 +52,7 @@ pub fn parse_i64(text: &[u8]) -> Option<i64> {
 /// An unsigned integer in its only spelling.
 #[inline]
 pub fn parse_u64(text: &[u8]) -> Option<u64> {
-    // Nineteen digits always fit; the twentieth is added with care.
+    // Nineteen digits always fit; the twentieth is added with a check.
     let (head, last) = match text {
         [] => return None,
         [b'0', _, ..] => return None,
@@ -97,7 +97,7 @@ fn eight_digits(text: [u8; 8]) -> Option<u64> {
     Some(fours.wrapping_mul(10_000 << 32 | 1) >> 32)
 }
 
-/// The text of `value`, in the end of `out`.
+/// Formats `value` at the end of `out`.
 #[inline]
 pub fn fmt_i64(value: i64, out: &mut [u8; I64_TEXT_MAX_BYTES]) -> &[u8] {
     let mut at = write_digits(value.unsigned_abs(), out, I64_TEXT_MAX_BYTES);
@@ -108,7 +108,7 @@ pub fn fmt_i64(value: i64, out: &mut [u8; I64_TEXT_MAX_BYTES]) -> &[u8] {
     &out[at..]
 }
 
-/// The text of `value`, in the end of `out`.
+/// Formats `value` at the end of `out`.
 #[inline]
 pub fn fmt_u64(value: u64, out: &mut [u8; I64_TEXT_MAX_BYTES]) -> &[u8] {
     let at = write_digits(value, out, I64_TEXT_MAX_BYTES);
@@ -127,7 +127,7 @@ pub fn push_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(fmt_u64(value, &mut [0; I64_TEXT_MAX_BYTES]));
 }
 
-/// Decimal digits of `value`.
+/// The number of decimal digits of `value`.
 #[inline]
 pub fn digit_count(value: u64) -> usize {
     // Zero counts as one, which has as many.
@@ -149,14 +149,14 @@ const fn powers_of_ten() -> [u64; 20] {
     powers
 }
 
-/// Bytes that `fmt_i64` gives.
+/// The length of the text that `fmt_i64` gives.
 #[inline]
 pub fn i64_text_len(value: i64) -> usize {
     digit_count(value.unsigned_abs()) + usize::from(value < 0)
 }
 
-/// Writes the digits of `value`, two at a time, so that they end before `out[end]`. Where they
-/// begin. Panics when there is too little room.
+/// Writes the digits of `value`, two at a time, so that they end before `out[end]`. Returns where
+/// they begin. Panics when there is too little room.
 #[inline(always)]
 pub fn write_digits(mut value: u64, out: &mut [u8], end: usize) -> usize {
     let mut at = end;

@@ -1,19 +1,19 @@
-//! Bits of long byte strings: compared, combined. At run time the best variant for the
-//! processor at hand is picked: AVX-512, AVX2, else the baseline (SSE2, NEON).
+//! Comparing and combining the bits of long byte strings. At run time the best variant for the
+//! processor is picked: AVX-512, AVX2, else the baseline (SSE2, NEON).
 //!
-//! There is one text of each loop, in [`plain`], written so that the compiler turns it into wide
+//! Each loop is written once, in [`plain`], in a form that the compiler turns into wide
 //! instructions; a wider variant is the same text compiled for a wider processor.
 //!
 //! 1. A variant is called only at a level that has every feature it is compiled for.
 //! 2. Both slices of a combination are cut to the same length before the loop.
 //!
-//! Not here: how many bits are set ([`super::ones`]). Tests: foot of the file, every variant this
+//! Not here: counting set bits ([`super::ones`]). Tests: foot of the file, every variant this
 //! machine has against byte by byte loops.
 
 #[cfg(target_arch = "x86_64")]
 use super::level::{Level, level};
 
-/// How two byte strings become one.
+/// The operation that combines two byte strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Combine {
     /// Bits in both.
@@ -38,13 +38,13 @@ pub mod plain {
         bytes[same..].iter().position(|byte| *byte != skipped).map(|at| same + at)
     }
 
-    /// Without a way out in the middle, so that it becomes a few wide instructions.
+    /// Without an early exit, so that it becomes a few wide instructions.
     #[inline(always)]
     fn is_all(block: &[u8; 64], byte: u8) -> bool {
         block.iter().fold(0, |other, found| other | (found ^ byte)) == 0
     }
 
-    /// `into[i] = into[i] op with[i]`, as far as the shorter goes.
+    /// `into[i] = into[i] op with[i]`, up to the shorter length.
     #[inline(always)]
     pub fn combine(op: Combine, into: &mut [u8], with: &[u8]) {
         match op {
@@ -63,7 +63,7 @@ pub mod plain {
         }
     }
 
-    /// Turns every bit over.
+    /// Inverts every bit.
     #[inline(always)]
     pub fn invert(bytes: &mut [u8]) {
         for byte in bytes {
@@ -83,8 +83,8 @@ pub mod plain {
     }
 }
 
-/// Defines, for each loop, its variants and the function that picks one. In front of it stand the
-/// level of the widest and that level's features.
+/// Defines, for each loop, its variants and the function that picks one. The level of the widest
+/// variant and that level's features come first.
 macro_rules! variants {
     ($(
         $(#[$doc:meta])*
@@ -139,10 +139,10 @@ variants! {
     /// Index of the first byte that is not `skipped`.
     Avx512("avx512f,avx512bw,avx512vl")
     fn find_other(bytes: &[u8], skipped: u8) -> Option<usize>;
-    /// `into[i] = into[i] op with[i]`, as far as the shorter goes.
+    /// `into[i] = into[i] op with[i]`, up to the shorter length.
     Avx512("avx512f,avx512bw,avx512vl")
     fn combine(op: Combine, into: &mut [u8], with: &[u8]);
-    /// Turns every bit over.
+    /// Inverts every bit.
     Avx512("avx512f,avx512bw,avx512vl")
     fn invert(bytes: &mut [u8]);
     /// Bits seen once so far (`once`) and more than once (`more`), after one more string.

@@ -1,11 +1,11 @@
 //! Long rows of bytes as polynomials, folded to 16 bytes with the same remainder: most of a CRC-64
 //! that works from the low bit. With PCLMULQDQ where the processor has it.
 //!
-//! Sixteen bytes are `low * x^64 + high`, the first eight being `low`. What comes `d` bits later
+//! Sixteen bytes are `low * x^64 + high`, the first eight being `low`. A position `d` bits later
 //! has room for their remainder: `low * x^(d + 64) + high * x^d`. The product of two such numbers
 //! is one bit too low, so the keys are powers one less.
 //!
-//! 1. The variant is called only where the processor has it.
+//! 1. The variant is called only if the processor supports it.
 //! 2. A load reads exactly the sixteen bytes of a `&[u8; 16]`.
 //!
 //! Tests: foot of `crc`, against the same checksum by tables.
@@ -22,7 +22,7 @@ pub struct Keys {
     pub next: [u64; 2],
 }
 
-/// Sixteen bytes and a rest whose CRC from 0 is that of `bytes` from `crc`; `None` where that would
+/// Sixteen bytes and a rest whose CRC from 0 is that of `bytes` from `crc`; `None` if that would
 /// gain nothing.
 #[inline]
 pub fn fold<'b>(keys: &Keys, crc: u64, bytes: &'b [u8]) -> Option<([u8; 16], &'b [u8])> {
@@ -65,7 +65,7 @@ mod x86 {
         unsafe { _mm_set_epi64x(keys[1].cast_signed(), keys[0].cast_signed()) }
     }
 
-    /// `one`, moved on as far as the keys say, and what is there.
+    /// `one`, moved as far as the keys say, combined with `there`.
     #[inline]
     #[target_feature(enable = "pclmulqdq")]
     fn moved(one: __m128i, keys: __m128i, there: __m128i) -> __m128i {

@@ -1,7 +1,8 @@
-//! Which variant of a loop runs: that of the best level the processor has, asked at run time. Only
+//! Picks the variant of a loop at run time, by the best level that the processor supports. Only
 //! x86-64 has levels above its baseline; NEON is aarch64's baseline.
 //!
-//! 1. `level` names a level only if the processor has each of its features and those below.
+//! 1. `level` names a level only if the processor has each of its features and those of the levels
+//!    below.
 //!
 //! Not here: the variants ([`super::bits`], [`super::ones`], [`super::registers`]). Tests: foot of
 //! the file. Those of the variants force each level of the machine in turn, with [`at_each`].
@@ -11,7 +12,7 @@ pub(super) use x86::{Level, level};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    /// What a variant is compiled for.
+    /// The instruction sets that a variant is compiled for.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
     pub enum Level {
         /// SSE2.
@@ -26,8 +27,8 @@ mod x86 {
         Avx512Count,
     }
 
-    /// The level to run at. Processors with AVX-512 but without VPOPCNTDQ (those before Ice Lake)
-    /// lower their clock for instructions on 512 bits, so they stay at 256.
+    /// The level to use. Processors with AVX-512 but without VPOPCNTDQ (those before Ice Lake)
+    /// lower their clock for 512-bit instructions, so they stay at 256.
     #[inline]
     pub fn level() -> Level {
         #[cfg(test)]
@@ -62,7 +63,7 @@ pub(super) use tests::at_each;
 
 #[cfg(test)]
 mod tests {
-    /// Runs `check` at each level of this processor, so that every variant it can run is run.
+    /// Runs `check` at each level of this processor, so that every possible variant is tested.
     #[cfg(not(target_arch = "x86_64"))]
     pub fn at_each(mut check: impl FnMut()) {
         check();
@@ -88,7 +89,7 @@ mod tests {
             FORCED.get()
         }
 
-        /// Runs `check` at each level of this processor, so that every variant it can run is run.
+        /// Runs `check` at each level of this processor, so that every possible variant is tested.
         pub fn at_each(mut check: impl FnMut()) {
             for level in LEVELS.into_iter().filter(|level| *level <= highest()) {
                 FORCED.set(Some(level));

@@ -1,9 +1,9 @@
-//! Byte searches that look at sixteen bytes at a time. Baseline: SSE2 on x86-64, NEON on aarch64,
-//! both always there, so nothing is probed at run time. Work on long rows of bits, which is
-//! worth a probe, has files of its own: [`bits`], [`ones`], [`registers`]; so has [`folding`].
+//! Byte searches that compare sixteen bytes at a time. Baseline: SSE2 on x86-64, NEON on aarch64,
+//! both always available, so nothing is probed at run time. Work on long rows of bits, which is
+//! worth a probe, has its own files: [`bits`], [`ones`], [`registers`]; so has [`folding`].
 //!
 //! 1. A load reads exactly the sixteen bytes of a `&[u8; 16]`.
-//! 2. Every function has a plain twin in `plain` with the same answers; other targets run the twin.
+//! 2. Every function has a plain twin in `plain` with the same results; other targets use the twin.
 //!
 //! Tests: foot of the file, each function against its twin over all lengths and offsets.
 

@@ -1,14 +1,13 @@
-//! How many bits of a byte string are set. At run time the best variant for the processor at hand
-//! is picked:
+//! Counts the set bits of a byte string. At run time the best variant for the processor is picked:
 //!
 //! | level | how |
 //! |---|---|
-//! | AVX-512 with VPOPCNTDQ | an instruction that counts, 512 bits at a time |
+//! | AVX-512 with VPOPCNTDQ | a counting instruction, 512 bits at a time |
 //! | AVX-512 VL | as AVX2; the adder has two instructions instead of five |
 //! | AVX2 | the carry-save adder below, 256 bits at a time |
 //! | baseline | word by word (SSE2, NEON) |
 //!
-//! Without an instruction that counts, looking up each half byte takes most of the time. So eight
+//! Without a counting instruction, looking up each half byte takes most of the time. So eight
 //! vectors at a time go through an adder of bits (Harley and Seal; Muła, Kurz and Lemire, "Faster
 //! population counts using AVX2 instructions", 2018), and only what it carries out is looked up:
 //!
@@ -55,7 +54,7 @@ mod wide {
 
     use super::plain;
 
-    /// The text of [`plain`], which the compiler turns into the instruction that counts.
+    /// The loop of [`plain`], which the compiler turns into the counting instruction.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq")]
     pub fn count_words(bytes: &[u8]) -> u64 {
         plain::count_ones(bytes)
@@ -95,7 +94,7 @@ mod wide {
     carry_save!(count_avx2, "avx2,popcnt", add);
     carry_save!(count_avx512vl, "avx2,popcnt,avx512f,avx512bw,avx512vl", add_ternary);
 
-    /// Adds three bits: the carry, and what stays.
+    /// Adds three bits: returns the carry and the sum.
     #[target_feature(enable = "avx2")]
     fn add(a: __m256i, b: __m256i, c: __m256i) -> (__m256i, __m256i) {
         let one = _mm256_xor_si256(a, b);

@@ -1,6 +1,6 @@
 //! Rows of six-bit numbers, four in three bytes, low bits first: the dense form of a HyperLogLog.
-//! Here they are spread to one a byte, merged, and packed again: with AVX2 where the processor has
-//! it, with NEON on aarch64.
+//! They are spread to one a byte, merged, and packed again: with AVX2 if the processor has it, with
+//! NEON on aarch64.
 //!
 //! 1. The variant of AVX2 is called only at a level that has it.
 //! 2. Loads and stores touch exactly the arrays they are given. AVX2 reads 24 packed bytes as two
