@@ -1,7 +1,6 @@
-//! The append-only file as the server knows it: whether there is one, how large, how its rewrites
-//! ended.
+//! The state of the append-only file: whether there is one, its size, and its rewrites.
 //!
-//! Not here: writing it (`process/journaling`), rewriting it (`process/rewriting`).
+//! Not here: writing it (`process/files/journaling`), rewriting it (`process/files/rewriting`).
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,43 +12,43 @@ use pantala_journal::{Journal, Rings, Stamp};
 use pantala_persistence::aof::{Part, Rewrite, Writer};
 use pantala_persistence::snapshot::Form;
 
-/// What the journal's thread is asked to do.
+/// An order to the journal's thread.
 pub enum Order {
     /// The snapshot of a rewrite was written, or has failed.
     Rewritten(Rewritten),
-    /// These files are gone.
+    /// These files were removed.
     Removed(Vec<Part>),
-    /// Tell when everything is in the file that was handed over.
+    /// Reply when everything that was handed over is in the file.
     Flush(Sender<()>),
     /// Append to this file from now on.
     Open(Box<Writer>),
-    /// Write no more: the file is not wanted. Tells when it is closed.
+    /// Write no more: the file was turned off. Replies when it is closed.
     Close(Sender<()>),
-    /// Tell the stream's replicas no more of what is recorded after this; its end, when all that
-    /// was recorded before is in it.
+    /// End feeding the stream after what is recorded by now. Replies with the stream's end, once
+    /// all of that is in it.
     EndFeed(Sender<u64>),
-    /// Tell the stream's end, when all that was handed over before is in it.
+    /// Reply with the stream's end, once everything that was handed over is in it.
     Position(Sender<u64>),
-    /// Ask the stream's replicas how far they are.
+    /// Ask the replicas for acknowledgements.
     AskReplicas,
-    /// Write what there is, and end.
+    /// Write everything, and end.
     End,
 }
 
 /// The end of a rewrite's snapshot.
 pub struct Rewritten {
-    /// Which.
+    /// The rewrite.
     pub rewrite: Rewrite,
-    /// Whether it is there, and synced.
+    /// Whether the base is complete and synced.
     pub is_written: bool,
 }
 
-/// How large the files are, and how far the writing is.
+/// The sizes of the files, and the progress of writing.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// All of them, in bytes.
+    /// The size of all files, in bytes.
     pub bytes: u64,
-    /// After the last rewrite.
+    /// Their size after the last rewrite, in bytes.
     pub base_bytes: u64,
     /// Whether the last write succeeded.
     pub is_good: bool,
@@ -57,9 +56,9 @@ pub struct Sizes {
     pub is_syncing: bool,
     /// How often one was due while another one was under way.
     pub delayed_syncs: u64,
-    /// So far of the journal is in the file ...
+    /// The journal offset before which everything is in the file.
     pub written_offset: u64,
-    /// ... and so far is synced.
+    /// The journal offset before which everything is synced.
     pub durable_offset: u64,
 }
 
@@ -95,22 +94,22 @@ impl fmt::Display for NoRewrite {
     }
 }
 
-/// What INFO tells of rewrites.
+/// The figures about rewrites, for INFO.
 #[derive(Clone, Copy, Debug)]
 pub struct Rewrites {
-    /// When the one that is under way began (monotonic, microseconds).
+    /// When the running one began (monotonic, microseconds).
     pub began_us: Option<u64>,
-    /// One is to begin as soon as a snapshot that is being written is there.
+    /// One is to begin once the snapshot that is being written is complete.
     pub is_scheduled: bool,
-    /// How long the last one took.
+    /// The duration of the last one, in seconds.
     pub last_took_s: Option<u64>,
     /// Whether it succeeded.
     pub is_last_good: bool,
-    /// How many there were.
+    /// How many there were so far.
     pub count: u64,
-    /// How many of the last ones have failed.
+    /// How many have failed in a row, up to the last one.
     pub failures: u64,
-    /// When it ended (monotonic, microseconds).
+    /// When the last one ended (monotonic, microseconds).
     ended_us: u64,
 }
 
@@ -128,32 +127,32 @@ struct State {
     thread: Option<JoinHandle<()>>,
     /// There is a file.
     is_open: bool,
-    /// What is recorded goes to replicas.
+    /// Records are fed to replicas.
     is_fed: bool,
     sizes: Sizes,
     rewrites: Rewrites,
-    /// The server is about to stop: none begins.
+    /// The server is about to stop: no rewrite begins.
     has_no_more: bool,
-    /// Who waits for a rewrite to begin, and at which cut.
+    /// The rewrite that waits for its cut.
     expected: Option<Expected>,
-    /// Where what is not in the file yet outlives the process.
+    /// The rings in which records outlive the process until they are in the file.
     rings: Option<Arc<Rings>>,
-    /// Who waits for the stream's position at which cut.
+    /// Requests for the stream's position at a cut, by the cut's number.
     positions: Vec<(u64, Sender<u64>)>,
 }
 
 impl State {
-    /// Changes are recorded if somebody takes them.
+    /// Turns recording on if there is a file or a stream, else off.
     fn turn(&self, journal: &Journal) {
         journal.turn(self.is_open || self.is_fed);
     }
 }
 
-/// A rewrite that is to begin.
+/// A rewrite that waits for its cut.
 struct Expected {
-    /// The cut's.
+    /// The number of the cut.
     number: u64,
-    /// What its base is made of.
+    /// The form of its base.
     form: Form,
     waiting: Sender<Option<Rewrite>>,
 }
@@ -194,7 +193,7 @@ impl Appending {
         Ok(())
     }
 
-    /// There is a file: the journal's thread, which was started, appends to it.
+    /// Hands a file to the journal's thread, which has been started: it appends to it from now on.
     pub fn open(&self, journal: &Journal, writer: Writer) {
         let mut state = self.state();
         state.is_open = true;
@@ -205,12 +204,13 @@ impl Appending {
         journal.wake_reader();
     }
 
-    /// What is not in the file yet outlives the process in these rings, or in none.
+    /// Sets the rings in which records outlive the process until they are in the file; `None`:
+    /// there are none.
     pub fn set_rings(&self, rings: Option<Arc<Rings>>) {
         self.state().rings = rings;
     }
 
-    /// See [`Appending::set_rings`].
+    /// The rings of [`Appending::set_rings`].
     pub fn rings(&self) -> Option<Arc<Rings>> {
         self.state().rings.clone()
     }
@@ -220,12 +220,13 @@ impl Appending {
         self.state().is_open
     }
 
-    /// Whether what is written now is in a file that counts. Told before its rewrite has ended.
+    /// Notes whether what is written now is in a file that counts. Called before the end of the
+    /// rewrite is noted.
     pub fn set_kept(&self, is_kept: bool) {
         self.is_kept.store(is_kept, Ordering::Relaxed);
     }
 
-    /// See [`Appending::set_kept`].
+    /// What [`Appending::set_kept`] has noted.
     pub fn is_kept(&self) -> bool {
         self.is_kept.load(Ordering::Relaxed)
     }
@@ -236,26 +237,26 @@ impl Appending {
         state.is_open && state.rewrites.began_us.is_some() && !self.is_kept()
     }
 
-    /// The file is not wanted any more: waits until what there is has been written.
+    /// Closes the file, which was turned off: waits until everything has been written.
     pub fn close(&self, journal: &Journal) {
         let mut state = self.state();
         state.is_open = false;
-        // Turns that have begun record to their end; it is not kept.
+        // Turns that have begun still record to their end; that is dropped.
         state.turn(journal);
-        // A rewrite that waits for its cut waits no longer.
+        // A rewrite that waits for its cut will not begin.
         state.expected = None;
         let (closed, until_closed) = channel();
         let asked = state.orders.as_ref().is_some_and(|to| to.send(Order::Close(closed)).is_ok());
         drop(state);
         journal.wake_reader();
         if asked {
-            // One that panicked has said so.
+            // A panic was logged already.
             let _ended = until_closed.recv();
         }
     }
 
-    /// Tells the journal's thread to write what there is and to end, and waits for that. It does
-    /// what it was asked before; after this nothing is taken.
+    /// Tells the journal's thread to write everything and to end, and waits for that. Earlier
+    /// orders are carried out; later ones are not taken.
     pub fn end(&self, journal: &Journal) {
         let mut state = self.state();
         state.is_open = false;
@@ -267,12 +268,12 @@ impl Appending {
         drop(state);
         journal.wake_reader();
         if let Some(thread) = thread {
-            // One that panicked has said so.
+            // A panic was logged already.
             let _ended = thread.join();
         }
     }
 
-    /// Asks the journal's thread to do something with the file; false: there is none.
+    /// Sends an order to the journal's thread, if there is a file; false otherwise.
     #[must_use]
     pub fn order(&self, journal: &Journal, order: Order) -> bool {
         let state = self.state();
@@ -283,8 +284,9 @@ impl Appending {
         is_taken
     }
 
-    /// From this cut on what is recorded goes to replicas; where the stream is at the cut, once the
-    /// journal's thread, which was started, has come to it. With nobody inside the gate.
+    /// Feeds the stream with what is recorded from this cut on; the receiver gets the stream's
+    /// position at the cut once the journal's thread, which has been started, has come to it. With
+    /// no thread inside the gate.
     pub fn feed_from(&self, journal: &Journal, stamp: Stamp) -> Receiver<u64> {
         let (position, coming) = channel();
         let mut state = self.state();
@@ -298,21 +300,21 @@ impl Appending {
         coming
     }
 
-    /// Who waits for the stream's position at this cut.
+    /// Takes the request for the stream's position at this cut.
     pub fn take_position(&self, number: u64) -> Option<Sender<u64>> {
         let positions = &mut self.state().positions;
         let at = positions.iter().position(|one| one.0 == number)?;
         Some(positions.swap_remove(at).1)
     }
 
-    /// Whether somebody waits for the stream's position at a cut.
+    /// Whether the stream's position at a cut was requested.
     #[cfg(test)]
     pub fn awaits_cut(&self) -> bool {
         !self.state().positions.is_empty()
     }
 
-    /// What is recorded from now on does not go to replicas; the stream's end, once all that was
-    /// recorded before is in it.
+    /// Ends feeding the stream; the receiver gets the stream's end, once everything recorded before
+    /// is in it.
     pub fn end_feed(&self, journal: &Journal) -> Receiver<u64> {
         let (end, coming) = channel();
         let mut state = self.state();
@@ -326,8 +328,8 @@ impl Appending {
         coming
     }
 
-    /// Where the stream is when all that was handed over before is in it. Only on a thread that may
-    /// wait, with no step of its own open.
+    /// The receiver gets the stream's end, once everything handed over before is in it. Only on a
+    /// thread that may wait, with no step of its own open.
     pub fn position(&self, journal: &Journal) -> Receiver<u64> {
         let (position, coming) = channel();
         if let Some(orders) = &self.state().orders {
@@ -337,12 +339,12 @@ impl Appending {
         coming
     }
 
-    /// Whether what is recorded goes to replicas.
+    /// Whether records are fed to replicas.
     pub fn is_fed(&self) -> bool {
         self.state().is_fed
     }
 
-    /// Has the journal's thread ask all replicas how far they are.
+    /// Makes the journal's thread ask all replicas for acknowledgements.
     pub fn ask_replicas(&self, journal: &Journal) {
         if let Some(orders) = &self.state().orders {
             let _thread_is_there = orders.send(Order::AskReplicas);
@@ -350,10 +352,10 @@ impl Appending {
         journal.wake_reader();
     }
 
-    /// Somebody is to begin a rewrite.
+    /// Reserves a rewrite, which the caller is to begin.
     ///
     /// # Errors
-    /// Not now.
+    /// It is not possible now.
     pub fn begin_rewrite(&self, now_us: u64) -> Result<(), NoRewrite> {
         let mut state = self.state();
         if state.has_no_more {
@@ -366,38 +368,37 @@ impl Appending {
         Ok(())
     }
 
-    /// Whether from now on none begins: the server is about to stop.
+    /// Sets whether no rewrite may begin, because the server is about to stop.
     pub fn begin_no_more(&self, is_stopping: bool) {
         self.state().has_no_more = is_stopping;
     }
 
-    /// Whether one is under way.
+    /// Whether a rewrite is under way.
     pub fn is_rewriting(&self) -> bool {
         self.state().rewrites.began_us.is_some()
     }
 
-    /// The one that was to begin does not.
+    /// Gives up a reserved rewrite that does not begin.
     pub fn forgo_rewrite(&self) {
         self.state().rewrites.began_us = None;
     }
 
-    /// Waits until everything is in the file that was handed over, if there is one, and the file is
-    /// synced.
+    /// Waits until everything handed over is in the file, if there is one, and the file is synced.
     pub fn flush(&self, journal: &Journal) {
         let (flushed, until_flushed) = channel();
         if self.order(journal, Order::Flush(flushed)) {
-            // Else the thread has ended, which writes everything first.
+            // Otherwise the thread has ended, which writes everything first.
             let _ended = until_flushed.recv();
         }
     }
 
-    /// It waits for a snapshot that is being written, or no longer.
+    /// Notes whether a rewrite waits for a snapshot that is being written.
     pub fn set_scheduled(&self, is_scheduled: bool) {
         self.state().rewrites.is_scheduled = is_scheduled;
     }
 
-    /// A number for a cut; the rewrite that begins there, with a base of this form, comes this way,
-    /// or `None` if it can not.
+    /// Announces a rewrite with a base of this form; returns the number for its cut. The receiver
+    /// gets the rewrite that begins there, or `None` if it cannot begin.
     pub fn expect_rewrite(&self, form: Form) -> (u64, Receiver<Option<Rewrite>>) {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (waiting, coming) = channel();
@@ -405,8 +406,8 @@ impl Appending {
         (number, coming)
     }
 
-    /// The cut of this number, with the gate closed: changes are recorded from here on. If the
-    /// journal's thread has ended meanwhile nothing is, and the rewrite will not begin.
+    /// Makes the cut with this number, with the gate closed: changes are recorded from here on. If
+    /// the journal's thread has ended meanwhile they are not, and the rewrite will not begin.
     pub fn cut(&self, journal: &Journal, stamp: Stamp, number: u64) {
         let mut state = self.state();
         if !state.is_open {
@@ -417,14 +418,15 @@ impl Appending {
         journal.cut(stamp, number);
     }
 
-    /// What the base of the rewrite that begins at the cut of this number is made of.
+    /// The form of the base of the rewrite with this cut.
     pub fn expected_form(&self, number: u64) -> Form {
         let state = self.state();
         let expected = state.expected.as_ref().filter(|expected| expected.number == number);
         expected.map(|expected| expected.form).unwrap_or_default()
     }
 
-    /// A rewrite has begun at the cut of this number; it comes back if nobody waits for it.
+    /// Hands the rewrite that has begun at this cut to the waiting thread; returns it if there is
+    /// none.
     pub fn begun(&self, number: u64, rewrite: Option<Rewrite>) -> Option<Rewrite> {
         let expected = self.state().expected.take();
         match expected {
@@ -435,7 +437,7 @@ impl Appending {
         }
     }
 
-    /// The rewrite that was under way has ended.
+    /// Notes the end of the running rewrite.
     pub fn rewrite_ended(&self, is_good: bool, now_us: u64) {
         let rewrites = &mut self.state().rewrites;
         let began_us = rewrites.began_us.take().unwrap_or(now_us);
@@ -446,22 +448,22 @@ impl Appending {
         rewrites.failures = if is_good { 0 } else { rewrites.failures + 1 };
     }
 
-    /// How long ago the last rewrite ended.
+    /// The milliseconds since the last rewrite ended.
     pub fn idle_ms(&self, now_us: u64) -> u64 {
         now_us.saturating_sub(self.state().rewrites.ended_us) / 1000
     }
 
-    /// The files are so large now.
+    /// Sets the sizes of the files.
     pub fn tell(&self, sizes: Sizes) {
         self.state().sizes = sizes;
     }
 
-    /// How large the files are.
+    /// The sizes of the files.
     pub fn sizes(&self) -> Sizes {
         self.state().sizes
     }
 
-    /// What INFO tells of rewrites.
+    /// The figures about rewrites.
     pub fn rewrites(&self) -> Rewrites {
         self.state().rewrites
     }

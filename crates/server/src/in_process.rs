@@ -1,7 +1,7 @@
 //! The server without sockets: bytes in, bytes out, on the calling thread.
 //!
-//! The real parser, session, keyspace and commands, driven the way a worker drives them; commands
-//! for the slow lane run at once. For counting instructions and for tests that need no network.
+//! The real parser, session, keyspace and commands, driven as a worker drives them; commands for
+//! the slow lane run at once. Used to count instructions, and by tests that need no network.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl InProcess {
         Ok(server)
     }
 
-    /// One more client; its index.
+    /// Adds a client; returns its index.
     pub(crate) fn join(&mut self) -> u32 {
         let index = self.worker.connections.len() as u32;
         let session = Session::of_client(u64::from(index) + 1, &self.worker.users);
@@ -78,19 +78,19 @@ impl InProcess {
         index
     }
 
-    /// Its client speaks another protocol from now on.
+    /// Makes its first client speak another protocol.
     pub fn speak(&mut self, protocol: Protocol) {
         if let Some(connection) = self.worker.at(0) {
             connection.session.protocol = protocol;
         }
     }
 
-    /// From now on changes are recorded.
+    /// Turns recording on.
     pub fn record(&mut self) {
         self.worker.shared.engine.journal.turn(true);
     }
 
-    /// What was recorded since the last call, in order, as a file has it.
+    /// What was recorded since the last call, in order, in the form of a file.
     pub fn recorded(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.reader.take_all(&mut |item| {
@@ -123,8 +123,8 @@ impl InProcess {
         &self.worker.shared
     }
 
-    /// Runs the commands in `request` and appends their replies to `reply`. What is left of half a
-    /// command waits for the next call.
+    /// Runs the commands in `request` and appends their replies to `reply`. An incomplete command
+    /// waits for the next call.
     pub fn exchange(&mut self, request: &[u8], reply: &mut Vec<u8>) {
         self.exchange_as(0, request, reply);
     }
@@ -132,7 +132,7 @@ impl InProcess {
     /// Like [`InProcess::exchange`], for the client with this index.
     pub(crate) fn exchange_as(&mut self, index: u32, request: &[u8], reply: &mut Vec<u8>) {
         self.worker.refresh();
-        // What waited may have what it waited for.
+        // Commands that wait may be able to go on.
         self.run_lane();
         let mut chunks = Chunks::default();
         self.worker.receive(token(index), request, &mut chunks);
@@ -159,7 +159,7 @@ impl InProcess {
         }
     }
 
-    /// Does `work` while somebody else has the keyspace's token.
+    /// Runs `work` while another thread has the keyspace's token.
     pub fn with_token_taken<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
         let shared = Arc::clone(&self.worker.shared);
         let _token = shared.engine.space.try_token();
@@ -175,7 +175,7 @@ impl InProcess {
     }
 }
 
-/// A client keeps its index for ever.
+/// The token of a client, whose index never changes.
 fn token(index: u32) -> Token {
     Token { index, generation: 0 }
 }

@@ -1,4 +1,5 @@
-//! `pantala`: reads the settings, starts the server, waits for its end. Or looks at files.
+//! `pantala`: reads the settings, starts the server and waits for its end; or runs one of the
+//! tools.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -17,7 +18,7 @@ use pantala_settings::{Disk, Launch, Settings, Start};
 #[global_allocator]
 static ALLOCATOR: pantala_memory::Counting = pantala_memory::Counting;
 
-/// How soon `pantala journal --follow` looks again.
+/// The pause of `pantala journal --follow` between two looks.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(100);
 
 fn main() -> ExitCode {
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
     let outcome = match Settings::from_args(&args, env, &mut Disk) {
         Ok(Start::Run(launch)) => run(*launch),
         Ok(Start::Print(text)) => {
-            // Nobody is left to tell when the reader has gone (`pantala --help | head`).
+            // An error means that the reader has gone (`pantala --help | head`).
             let _reader_has_gone = std::io::stdout().write_all(text.as_bytes());
             Ok(())
         }
@@ -46,8 +47,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// `pantala check`, `journal`, `ping`, `top`, `doctor`, `sizing` and `import`, which start no
-/// server.
+/// Runs a tool that starts no server: `pantala check`, `journal`, `ping`, `top`, `doctor`, `sizing`
+/// or `import`.
 fn inspect(args: &[String]) -> Option<ExitCode> {
     if let [name, words @ ..] = args {
         match name.as_str() {
@@ -72,11 +73,11 @@ fn inspect(args: &[String]) -> Option<ExitCode> {
         },
     };
     let status = check::run(args, &mut around)?;
-    // Nobody is left to tell when the reader has gone (`pantala journal FILE | head`).
+    // An error means that the reader has gone (`pantala journal FILE | head`).
     Some(status.map_or(ExitCode::SUCCESS, |status| ExitCode::from(status as u8)))
 }
 
-/// `pantala top`, which watches a server.
+/// Runs `pantala top`, which watches a server.
 fn top(words: &[String]) -> ExitCode {
     let registry = registry();
     let family_of = |name: &str| {
@@ -89,8 +90,8 @@ fn top(words: &[String]) -> ExitCode {
     }
 }
 
-/// `pantala doctor`, which examines another server: 1 if something stops the move, 2 if that could
-/// not be asked.
+/// Runs `pantala doctor`, which examines another server. Its status is 1 if something prevents the
+/// move, and 2 if the server could not be asked.
 fn doctor(words: &[String]) -> ExitCode {
     let registry = registry();
     let has = |name: &str| registry.find_full(name.as_bytes()).is_some();
@@ -104,7 +105,7 @@ fn doctor(words: &[String]) -> ExitCode {
     }
 }
 
-/// `pantala sizing`, which calculates.
+/// Runs `pantala sizing`, which calculates.
 fn sizing(words: &[String]) -> ExitCode {
     match pantala_doctor::sizing::run(words) {
         Ok(text) => {
@@ -115,7 +116,7 @@ fn sizing(words: &[String]) -> ExitCode {
     }
 }
 
-/// `pantala import`, which moves a server's data to another one.
+/// Runs `pantala import`, which moves a server's data to another one.
 fn import(words: &[String]) -> ExitCode {
     match pantala_import::run(words, password(), &mut std::io::stdout()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -126,7 +127,7 @@ fn import(words: &[String]) -> ExitCode {
     }
 }
 
-/// The password that the environment has for tools.
+/// The password for tools, from the environment.
 fn password() -> Option<String> {
     std::env::var("REDISCLI_AUTH").ok().filter(|password| !password.is_empty())
 }
@@ -144,14 +145,15 @@ fn run(launch: Launch) -> Result<(), String> {
         tracing::warn!("{warning}");
     }
     limits::forbid_core_files(&launch.settings);
-    // Said at the start, because what is kept there is written much later.
+    // Checked at the start, because files are written there only much later.
     let dir = &launch.settings.dir;
     place::check(dir).map_err(|why| format!("--dir {dir}: {why}"))?;
     place::check_append_only(&launch.settings).map_err(|why| format!("--appendonly yes: {why}"))?;
     let file = launch.config_file.map(std::path::PathBuf::from);
     let registry = registry().renamed(&launch.renames)?;
     let mut running = start::start_with(launch.settings, file, registry)?;
-    // Words of Redis and Valkey: their harness waits for them, once the ports are open.
+    // These are the words of Redis and Valkey: their test harness waits for them, once the ports
+    // are open.
     tracing::info!("PID: {pid}. Server initialized");
     signals::stop_on_signals(running.shared())?;
     crash::begin(running.shared())?;

@@ -1,9 +1,9 @@
-//! `pantala ping [ADDRESS]`: whether a server serves. For health checks of containers and scripts,
-//! where there is no client.
+//! `pantala ping [ADDRESS]`: whether a server serves. For health checks of containers and scripts
+//! without a client.
 //!
-//! ADDRESS is HOST:PORT or the path of a Unix socket; without one it is 127.0.0.1 and the port that
-//! `PANTALA_port` says, else 6379. The status is 0 if the server serves, also where it asks for a
-//! password first; 1 if it does not (it loads, it stops, nobody is there).
+//! ADDRESS is HOST:PORT or the path of a Unix socket; without one it is 127.0.0.1 and the port in
+//! `PANTALA_port`, else 6379. The status is 0 if the server serves, even if it asks for a password
+//! first; 1 if it does not (it loads, it stops, it is absent).
 //!
 //! Not here: TLS. Tests: at the foot, and `tests/ping.rs`.
 
@@ -13,13 +13,13 @@ use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// So long each of connecting, sending and reading may take.
+/// The longest time for each of connecting, sending and reading.
 const WAIT_MOST: Duration = Duration::from_secs(2);
-/// More than any first line of an answer that counts.
+/// Longer than the first line of any answer that counts.
 const ANSWER_BYTES: usize = 512;
 const PORT: &str = "6379";
 
-/// Does what the arguments ask for, if they begin with `ping`.
+/// Runs the tool, if the arguments begin with `ping`.
 pub fn run(args: &[String], port: Option<&str>) -> Option<ExitCode> {
     let address = match args {
         [tool] if tool == "ping" => format!("127.0.0.1:{}", port.unwrap_or(PORT)),
@@ -44,12 +44,12 @@ pub fn run(args: &[String], port: Option<&str>) -> Option<ExitCode> {
     })
 }
 
-/// Whether the answer is one of a server that serves.
+/// Whether this is the answer of a server that serves.
 fn serves(answer: &str) -> bool {
     answer == "+PONG" || answer.starts_with("-NOAUTH ")
 }
 
-/// The first line of what the server says to PING.
+/// The first line of the server's answer to PING.
 fn ask(address: &str) -> io::Result<String> {
     if address.contains('/') {
         let socket = UnixStream::connect(address)?;
@@ -63,7 +63,7 @@ fn ask(address: &str) -> io::Result<String> {
     ask_over(socket)
 }
 
-/// A connection to the first of a name's addresses that takes one.
+/// A connection to the first of a name's addresses that accepts one.
 fn connect(address: &str) -> io::Result<TcpStream> {
     let mut last = io::Error::other("no address");
     for one in address.to_socket_addrs()? {

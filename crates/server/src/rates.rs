@@ -1,16 +1,16 @@
-//! What INFO tells per second.
+//! The rates per second in INFO.
 //!
-//! No timer samples anything: an idle server does nothing. Each INFO compares the counts with those
-//! of the INFO before, so a rate is the mean since then (since the start for the first). An INFO
-//! that comes within [`SHORTEST_US`] of the last sample repeats its rates.
+//! No timer takes samples: an idle server does nothing. Each INFO compares the counts with those of
+//! the previous INFO, so a rate is the mean since then (since the start for the first). An INFO
+//! within [`SHORTEST_US`] of the last sample repeats its rates.
 
-/// Two samples are at least so far apart.
+/// The shortest time between two samples, in microseconds.
 const SHORTEST_US: u64 = 100_000;
 
-/// Counts that become rates: what they are is for the reader to say.
+/// How many counts become rates; the caller knows which they are.
 pub const RATES: usize = 5;
 
-/// The last sample, and what it came to.
+/// The last sample and its rates.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rates {
     at_us: u64,
@@ -19,7 +19,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// The rates per second now that the counts stand like this.
+    /// The rates per second, from these present counts.
     pub fn sample(&mut self, now_us: u64, counts: [u64; RATES]) -> [f64; RATES] {
         let passed_us = now_us.saturating_sub(self.at_us);
         if passed_us >= SHORTEST_US {

@@ -1,13 +1,13 @@
-//! Snapshots as the server knows them: which one is being written, and how those before it ended.
+//! The state of snapshots: the one that is being written, and the results of those before.
 //!
 //! Invariants
-//! 1. One is written at a time. While the server prepares its stop that is the stop's own: see
-//!    [`Saves::keep_for_stop`].
-//! 2. Data counts as unsaved ([`States::UNSAVED`]) while the last one in the background has failed,
-//!    there are save points, and `stop-writes-on-bgsave-error` says so.
+//! 1. One snapshot is written at a time. While the server prepares to stop that is the final one:
+//!    see [`Saves::keep_for_stop`].
+//! 2. Data counts as unsaved ([`States::UNSAVED`]) while the last snapshot in the background has
+//!    failed, there are save points, and `stop-writes-on-bgsave-error` is on.
 //!
-//! Not here: writing one (`process/saving`), when (`pantala_persistence::snapshot::schedule`).
-//! Tests: `process/saving`.
+//! Not here: writing one (`process/files/saving`), when
+//! (`pantala_persistence::snapshot::schedule`). Tests: `process/files/saving`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -26,11 +26,11 @@ pub struct Saves {
 struct State {
     history: History,
     current: Option<Arc<Save>>,
-    /// The next one is the stop's: nobody else begins one.
+    /// The next one is the final one: no other begins.
     is_for_stop: bool,
 }
 
-/// Why none is begun.
+/// Why no snapshot is begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoSave {
     /// Another one has not ended.
@@ -39,21 +39,21 @@ pub enum NoSave {
     Stopping,
 }
 
-/// One that is being written.
+/// A snapshot that is being written.
 #[derive(Default)]
 pub struct Save {
     /// When it began (monotonic, microseconds).
     pub began_us: u64,
-    /// Nobody waits for it.
+    /// It was begun in the background (BGSAVE, a save point).
     pub is_in_background: bool,
-    /// How many changes there had been at its moment.
+    /// The number of changes at its cut.
     pub changes: AtomicU64,
     snapshot: OnceLock<Snapshot>,
     is_cancelled: AtomicBool,
 }
 
 impl Save {
-    /// Its moment has come. It may have been called off before.
+    /// Notes its cut. It may have been cancelled before.
     pub fn cut(&self, snapshot: Snapshot) -> &Snapshot {
         let snapshot = self.snapshot.get_or_init(|| snapshot);
         if self.is_cancelled() {
@@ -62,12 +62,12 @@ impl Save {
         snapshot
     }
 
-    /// Whether its moment has come.
+    /// Whether its cut was made.
     pub fn is_cut(&self) -> bool {
         self.snapshot.get().is_some()
     }
 
-    /// Calls it off.
+    /// Cancels it.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::SeqCst);
         if let Some(snapshot) = self.snapshot.get() {
@@ -75,25 +75,25 @@ impl Save {
         }
     }
 
-    /// Whether it was called off.
+    /// Whether it was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Ordering::SeqCst)
     }
 
-    /// How far it is.
+    /// Its progress.
     pub fn progress(&self) -> SnapshotProgress {
         self.snapshot.get().map(Snapshot::progress).unwrap_or_default()
     }
 }
 
-/// How one ended.
+/// How a snapshot has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The file is there.
+    /// The file is complete.
     Well,
-    /// It is not.
+    /// There is no file.
     Failed,
-    /// It was called off.
+    /// It was cancelled.
     CalledOff,
 }
 
@@ -109,7 +109,7 @@ impl State {
 }
 
 impl Saves {
-    /// None yet; the server began at this time (Unix, seconds).
+    /// No snapshot yet; the server has started at this time (Unix, seconds).
     pub fn new(now_s: i64) -> Saves {
         let history = History::begin(now_s);
         let state = State { history, current: None, is_for_stop: false };
@@ -120,10 +120,10 @@ impl Saves {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins one.
+    /// Begins a snapshot.
     ///
     /// # Errors
-    /// Not now.
+    /// It is not possible now.
     pub fn begin(&self, now_us: u64, is_in_background: bool) -> Result<Arc<Save>, NoSave> {
         let mut state = self.state();
         match state.is_for_stop {
@@ -132,20 +132,20 @@ impl Saves {
         }
     }
 
-    /// Begins that of the server's stop, after [`Saves::keep_for_stop`].
+    /// Begins the final snapshot of a server that stops, after [`Saves::keep_for_stop`].
     ///
     /// # Errors
-    /// One that was called off has not ended.
+    /// One that was cancelled has not ended.
     pub fn begin_last(&self, now_us: u64) -> Result<Arc<Save>, NoSave> {
         self.state().begin(now_us, false)
     }
 
-    /// Whether from now on none begins but that of the server's stop.
+    /// Sets whether only the final snapshot of a server that stops may begin.
     pub fn keep_for_stop(&self, keeps: bool) {
         self.state().is_for_stop = keeps;
     }
 
-    /// The one that was begun has ended now (Unix, seconds; monotonic, microseconds).
+    /// Notes the end of a snapshot, at this time (Unix, seconds; monotonic, microseconds).
     pub fn end(&self, save: &Save, ended: Ended, now_s: i64, now_us: u64) {
         let took_s = now_us.saturating_sub(save.began_us) / 1_000_000;
         let mut state = self.state();
@@ -161,22 +161,22 @@ impl Saves {
         self.changed.notify_all();
     }
 
-    /// The data is that of a file as from now on.
+    /// Notes that the data is that of a file as of now.
     pub fn loaded(&self, changes: u64) {
         self.state().history.changes = changes;
     }
 
-    /// The one that is being written.
+    /// The snapshot that is being written.
     pub fn current(&self) -> Option<Arc<Save>> {
         self.state().current.clone()
     }
 
-    /// How those before it ended.
+    /// The results of those before.
     pub fn history(&self) -> History {
         self.state().history
     }
 
-    /// Calls off the one that is being written and waits for its end; whether there was one.
+    /// Cancels the one that is being written and waits for its end; whether there was one.
     pub fn cancel_and_wait(&self) -> bool {
         let mut state = self.state();
         let Some(current) = state.current.clone() else { return false };
@@ -187,7 +187,7 @@ impl Saves {
         true
     }
 
-    /// Says whether writes are refused because of the last one.
+    /// Sets whether writes are refused because of the last one.
     pub fn apply(&self, engine: &Engine) {
         let settings = engine.settings.current();
         let is_meant = settings.stop_writes_on_bgsave_error && !settings.save.0.is_empty();

@@ -1,4 +1,4 @@
-//! What all threads of the server share: the engine, and what stands around it.
+//! What all threads of the server share: the engine, and the server's own state around it.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,63 +30,63 @@ use crate::workers::Workers;
 
 /// What all threads of the server share.
 pub struct Shared {
-    /// What runs commands.
+    /// Runs commands.
     pub engine: Arc<Engine>,
     /// The rows of Memcached's commands.
     pub verbs: Verbs,
-    /// A flush that is to come.
+    /// The delayed flush of Memcached's `flush_all`, if any.
     pub delayed_flush: DelayedFlush,
     /// The workers.
     pub workers: Arc<Workers>,
     /// This run of the server.
     pub run: RunInfo,
-    /// What INFO tells per second.
+    /// The rates per second in INFO.
     pub rates: Mutex<Rates>,
-    /// Snapshots: the one that is being written, and those before it.
+    /// The state of snapshots.
     pub saves: Saves,
     /// The append-only file.
     pub appending: Appending,
-    /// Who follows this server, and whom it follows.
+    /// This server as a primary and as a replica.
     pub replication: Replication,
-    /// The snapshot that is being loaded, and the last one.
+    /// The state of loading.
     pub loading: LoadState,
     /// The certificates in force.
     pub tls: Tls,
     /// The service manager that started the process.
     pub supervisor: Supervisor,
-    /// What it listens on.
+    /// The listening sockets.
     pub listening: Mutex<Listening>,
-    /// Connections of MIGRATE.
+    /// Idle connections of MIGRATE.
     pub links: Links,
     /// Connections that speak HTTP.
     pub http: Http,
-    /// Held by whoever lets changes of data wait while it saves.
+    /// Held by a thread that holds writes back.
     pub writes_wait: Mutex<()>,
-    /// How busy the workers are, for INFO.
+    /// The loads of the workers, for INFO.
     pub loads: Mutex<Loads>,
     self_ref: OnceLock<Weak<Shared>>,
     clients: AtomicU64,
 }
 
-/// What a server begins with.
+/// The parameters of a server.
 pub struct Launch {
     /// The settings.
     pub settings: Settings,
-    /// The file they were read from.
+    /// The file that the settings were read from.
     pub file: Option<std::path::PathBuf>,
-    /// For the hashes of keys.
+    /// The seed of the key hashes.
     pub seed: HashSeed,
     /// The command table.
     pub registry: Registry,
-    /// Who is told of what happens to keys; `None`: the clients that ask for it.
+    /// The sink that is told of changes of keys; `None`: the clients that ask for it.
     pub change_sink: Option<Box<dyn ChangeSink>>,
-    /// Who is told how the server is.
+    /// The service manager that is told of the server's state.
     pub supervisor: Supervisor,
 }
 
-/// What is settled once a run.
+/// The constants of one run of the server.
 pub struct RunInfo {
-    /// Forty hexadecimal digits that name it.
+    /// Its id: forty hexadecimal digits.
     pub id: String,
     /// When it began (monotonic, microseconds).
     pub started_us: u64,
@@ -111,7 +111,8 @@ impl RunInfo {
 }
 
 impl Shared {
-    /// Everything, at the start, ready to run commands: with threads and without.
+    /// The state of a server that has just started, ready to run commands: with threads and
+    /// without.
     pub fn new(launch: Launch) -> Arc<Self> {
         let workers = Arc::new(Workers::default());
         let parts = Parts {
@@ -148,7 +149,7 @@ impl Shared {
         shared
     }
 
-    /// Itself, for threads that are to be started.
+    /// The state itself, for threads that are to be started.
     pub fn arc(&self) -> Option<Arc<Shared>> {
         self.self_ref.get()?.upgrade()
     }
@@ -158,7 +159,7 @@ impl Shared {
         self.clients.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// How much has changed since the start: keys, and what counts as one.
+    /// The number of changes since the start, as save points count them.
     pub fn changes(&self) -> u64 {
         self.engine.stats.tallies.sum_ever(|tally| {
             let keys = &tally.keys;
@@ -166,7 +167,7 @@ impl Shared {
         })
     }
 
-    /// What a handler is given, as what it is.
+    /// The state of the server that runs this call.
     pub fn of<'c>(call: &Call<'c, '_>) -> &'c Shared {
         call.server.any().downcast_ref().expect("the only Server there is")
     }

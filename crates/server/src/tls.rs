@@ -1,10 +1,10 @@
-//! The certificates in force, and who made connections with them.
+//! The certificates in force, and the counters of handshakes.
 //!
-//! Whoever changes a file or a setting has a new [`Acceptor`] made; if that fails the one in force
-//! stays. Connections take what is in force when their first byte comes.
+//! After a change of a file or a setting a new [`Acceptor`] is made; if that fails the one in force
+//! stays. A connection uses the one that is in force when its first byte comes.
 //!
-//! With `tls-auto-reload-interval` the thread that keeps the schedule looks at the files: whether
-//! they are others or were written anew, not into them.
+//! With `tls-auto-reload-interval` the thread that keeps the schedule checks whether the files were
+//! replaced or written again, without reading them.
 //!
 //! Not here: connections (`worker/secured`). Tests: the server's `tests/tls.rs`.
 
@@ -23,46 +23,46 @@ use pantala_tls::{Acceptor, ClientCertificates, Connector, Options};
 pub struct Tls {
     acceptor: RwLock<Option<Arc<Acceptor>>>,
     /// The files in force, as they were before they were read. Held while files are read, so that
-    /// what was asked for last is in force at the end.
+    /// the latest request is the one in force at the end.
     files: Mutex<Files>,
     /// Handshakes, by how they ended.
     pub counts: Counts,
 }
 
-/// How many handshakes came to which end.
+/// The number of handshakes with each outcome.
 #[derive(Default)]
 pub struct Counts {
-    /// A connection was made.
+    /// The connection was established.
     pub done: Count,
-    /// The peer sent what is no TLS, shares no cipher, or has no certificate that is believed.
+    /// The peer has sent no TLS, shares no cipher, or has no trusted certificate.
     pub failed: Count,
     /// It took too long.
     pub late: Count,
 }
 
-/// One number. Handshakes are rare and long, so that threads may share it.
+/// A counter. Handshakes are rare and long, so threads may share it.
 #[derive(Default)]
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// So many more.
+    /// Adds `more`.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// How many.
+    /// The count.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 impl Tls {
-    /// What is in force; `None`: no port has TLS.
+    /// The acceptor in force; `None`: no port has TLS.
     pub fn acceptor(&self) -> Option<Arc<Acceptor>> {
         self.acceptor.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads all files anew and puts what they and the settings say in force, if it is sound.
+    /// Reads all files again and puts the result in force, if it is valid.
     ///
     /// # Errors
     /// A text for the operator; nothing has changed.
@@ -77,26 +77,26 @@ impl Tls {
         Ok(())
     }
 
-    /// Whether the files that the settings name are others than those in force.
+    /// Whether the files in the settings are not those in force.
     fn are_others(&self, settings: &Settings) -> bool {
         *self.files.lock().unwrap_or_else(PoisonError::into_inner) != files_of(settings)
     }
 }
 
-/// Looks at the files of certificates and keys from time to time.
+/// Checks the files of certificates and keys from time to time.
 #[derive(Default)]
 pub struct Watch {
     last: Option<Instant>,
 }
 
-/// What a file shows when it is written anew or replaced.
+/// Properties of a file that change when it is written or replaced.
 type Written = (u64, u64, i64, i64);
 
-/// What all files show that settings name; of a directory it is what it shows itself.
+/// The properties of all files in the settings; of a directory, its own.
 type Files = [Option<Written>; 4];
 
 impl Watch {
-    /// How long it can wait for its next look.
+    /// The time until the next check.
     pub fn pause(settings: &Settings) -> Duration {
         match settings.tls_auto_reload_interval_s {
             0 => Duration::MAX,
@@ -104,8 +104,8 @@ impl Watch {
         }
     }
 
-    /// Puts in force what has changed since it was read, if it is time for a look. What is not
-    /// sound is looked at again each time.
+    /// If it is time for a check, puts changed files in force. Invalid ones are tried again each
+    /// time.
     pub fn look(&mut self, tls: &Tls, engine: &Engine) {
         let settings = &*engine.settings.current();
         let pause = Watch::pause(settings);
@@ -138,7 +138,7 @@ fn written(path: &str) -> Option<Written> {
     Some((metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
 }
 
-/// What these settings mean; `None`: no port has TLS.
+/// The acceptor of these settings; `None`: no port has TLS.
 fn acceptor(settings: &Settings, asks_for_login: bool) -> Result<Option<Acceptor>, String> {
     if settings.tls_port == 0 && !settings.tls {
         return Ok(None);
@@ -150,14 +150,14 @@ fn acceptor(settings: &Settings, asks_for_login: bool) -> Result<Option<Acceptor
             return Err(format!("TLS needs {name}"));
         }
     }
-    // It is read at the next link to a primary, too; what is not sound is told now.
+    // It is read again for the next link to a primary; an invalid one is reported now.
     if has_client_certificate(settings) {
         Connector::check(&outgoing(settings))?;
     }
     Acceptor::new(&options(settings, asks_for_login)).map(Some)
 }
 
-/// How other servers are spoken to.
+/// The TLS configuration of outgoing connections.
 ///
 /// # Errors
 /// A text for the operator.
@@ -165,12 +165,12 @@ pub fn connector(settings: &Settings) -> Result<Connector, String> {
     Connector::new(&outgoing(settings))
 }
 
-/// As in Valkey, the client's certificate counts once its key is named, too.
+/// As in Valkey, the client's certificate counts only if its key is named, too.
 fn has_client_certificate(settings: &Settings) -> bool {
     !settings.tls_client_cert_file.is_empty() && !settings.tls_client_key_file.is_empty()
 }
 
-/// What other servers are shown: the client's certificate, else the server's.
+/// The certificate for other servers: the client's, else the server's.
 fn outgoing(settings: &Settings) -> Options<'_> {
     let as_server = options(settings, false);
     if !has_client_certificate(settings) {
@@ -200,7 +200,7 @@ fn options(settings: &Settings, asks_for_login: bool) -> Options<'_> {
     }
 }
 
-/// Dragonfly's `--tls` asks for certificates only where it is said whom to believe, and for a
+/// Dragonfly's `--tls` asks for client certificates only if an authority is named, and for a
 /// password otherwise.
 fn client_certificates(settings: &Settings, asks_for_login: bool) -> ClientCertificates {
     let has_authority =

@@ -12,7 +12,7 @@ pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64)
     client_line::line(&connection.session, &meters(connection), &command, now_us, usize::MAX)
 }
 
-/// What the line shows beside what its session knows.
+/// The fields of the line that the session does not know.
 pub fn meters(connection: &Connection) -> Meters {
     let Connection { input, output, counts, .. } = connection;
     Meters {
@@ -32,7 +32,7 @@ pub fn meters(connection: &Connection) -> Meters {
     }
 }
 
-/// Whether it counts as blocked.
+/// Whether the connection counts as blocked.
 pub fn waits(connection: &Connection) -> bool {
     let waiting = connection.waits.parked.map(|parked| parked.waiting);
     matches!(waiting, Some(Waiting::Pause | Waiting::Keys))

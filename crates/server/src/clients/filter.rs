@@ -1,20 +1,20 @@
-//! Which clients CLIENT LIST and CLIENT KILL mean.
+//! The filters of CLIENT LIST and CLIENT KILL.
 
 use pantala_commands::client_line::{capabilities, flags};
 
 use crate::clients::describe::waits;
 use crate::worker::connection::{Connection, Life};
 
-/// The kinds of clients that CLIENT LIST TYPE tells apart.
+/// The kinds of clients in CLIENT LIST TYPE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientKind {
-    /// Sends commands.
+    /// A client that sends commands.
     Normal,
-    /// Is subscribed to channels.
+    /// A client with subscriptions.
     PubSub,
-    /// Is a replica of this server.
+    /// A replica of this server.
     Replica,
-    /// Is what this server is a replica of.
+    /// The primary of this server.
     Primary,
 }
 
@@ -42,10 +42,10 @@ impl ClientKind {
     }
 }
 
-/// What a client may be told by; what is `None` is not asked for.
+/// Properties to select clients by; `None`: any.
 #[derive(Clone, Debug, Default)]
 pub struct Traits {
-    /// One of these numbers.
+    /// One of these ids.
     pub ids: Option<Vec<u64>>,
     /// This kind.
     pub kind: Option<ClientKind>,
@@ -53,7 +53,7 @@ pub struct Traits {
     pub user: Option<Vec<u8>>,
     /// This peer address.
     pub address: Option<Vec<u8>>,
-    /// Connected to this address of ours.
+    /// This address of ours.
     pub local_address: Option<Vec<u8>>,
     /// This name.
     pub name: Option<Vec<u8>>,
@@ -72,7 +72,7 @@ pub struct Traits {
 }
 
 impl Traits {
-    /// What each trait comes to; `None` if it is not asked for.
+    /// For each property whether the client has it; `None` if it is not asked for.
     fn look(&self, connection: &Connection) -> [Option<bool>; 12] {
         let session = &connection.session;
         let ip = session.peer.rsplit_once(':').map_or("", |(ip, _)| ip).trim_matches(['[', ']']);
@@ -102,22 +102,22 @@ impl Traits {
 /// All conditions must hold; an empty filter accepts every client.
 #[derive(Clone, Debug, Default)]
 pub struct ClientFilter {
-    /// What a client must be.
+    /// Properties that a client must have.
     pub wanted: Traits,
-    /// What a client must not be (the words that begin with `NOT-`), each by itself.
+    /// Properties that a client must not have (the `NOT-` words), each on its own.
     pub unwanted: Traits,
     /// Only clients at least this old, in seconds.
     pub min_age_s: Option<u64>,
     /// Only clients idle at least this long, in seconds.
     pub min_idle_s: Option<u64>,
-    /// The client that asks.
+    /// The id of the client that asks.
     pub asker: u64,
-    /// Leave the asker out.
+    /// Leaves the asking client out.
     pub skip_asker: bool,
 }
 
 impl ClientFilter {
-    /// Whether the connection is meant.
+    /// Whether the filter selects the connection.
     pub fn accepts(&self, connection: &Connection, now_us: u64) -> bool {
         let session = &connection.session;
         let age_s = now_us.saturating_sub(session.since_us) / 1_000_000;

@@ -1,15 +1,15 @@
-//! `maxmemory-clients`: what clients take together is bounded, and the largest go first.
+//! `maxmemory-clients`: a limit for all clients together; above it the largest are closed first.
 //!
-//! Each worker keeps the sum of what its own connections take in a counter of its own, brought up
-//! to date when a connection is flushed. A worker of which one has grown adds up all these counters
-//! at the end of the turn. If that is too much the largest client of all goes, wherever it is: a
-//! worker tells how large its largest may be, and who finds a larger one elsewhere calls that one
-//! instead of closing a smaller one of its own.
+//! Each worker keeps the bytes of its own connections in a counter, updated when a connection is
+//! flushed. A worker of which a connection has grown adds up all these counters when its turn ends.
+//! If the sum is too large the largest client of all is closed, at whichever worker: each worker
+//! publishes an upper bound of its largest client, and one that finds a larger bound elsewhere
+//! calls that worker instead of closing a smaller client of its own.
 //!
 //! Invariants
-//! 1. `largest_bytes` is no less than any client of the worker takes that may go. It is brought
-//!    down to the truth when the clients are gone through; so who is called in vain is not called
-//!    again for the same reason.
+//! 1. `largest_bytes` is an upper bound of the worker's evictable clients. It becomes exact when
+//!    the clients are gone through, so a worker that was called in vain is not called again for the
+//!    same reason.
 //! 2. A worker closes only its own connections.
 //!
 //! Tests: the bad days `clients_together` and `the_largest_client_goes`.
@@ -20,12 +20,12 @@ use crate::worker::Worker;
 use crate::worker::connection::{Connection, Life};
 use crate::workers::inbox::Message;
 
-/// A replica's output grows so much at most while it is served: what may lie in it and one piece,
-/// in twice the room.
+/// How much a replica's output buffer grows at most while it is served: what may be in it and one
+/// piece, in twice the capacity.
 const MOST_GROWTH_BYTES: usize = 1 << 20;
 
 impl Worker {
-    /// A connection takes `now` bytes instead of `before`.
+    /// Notes that a connection takes `now` bytes instead of `before`.
     #[inline]
     pub(crate) fn count_bytes(&mut self, before: u64, now: u64) {
         self.tally.client_bytes.set(self.tally.client_bytes.get() - before + now);
@@ -35,14 +35,14 @@ impl Worker {
         }
     }
 
-    /// Before replicas are served: nothing is evicted for a buffer that grows and is counted only
-    /// after it.
+    /// Before replicas are served: makes sure that nothing is evicted for a buffer that grows and
+    /// is counted only afterwards.
     pub(crate) fn expect_replicas_to_grow(&mut self) {
         let most = self.lists.spare.large_bytes() + MOST_GROWTH_BYTES;
         self.tally.replica_spare_bytes.set(most as u64);
     }
 
-    /// What the replicas of this worker take now, of all that is counted.
+    /// Counts again what the replicas of this worker take.
     pub(crate) fn count_replicas(&mut self) {
         let counted = |index: &u32| {
             let connection = self.connections[*index as usize].as_deref();

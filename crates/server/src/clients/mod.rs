@@ -1,4 +1,4 @@
-//! Clients as operators see them: which are meant, how they are shown, what they may take.
+//! Clients as operators see them: filters, CLIENT LIST, and the memory limit of all clients.
 
 pub mod describe;
 pub mod filter;

@@ -1,5 +1,5 @@
-//! What clients ask of parts of the server that are absent: modules, the cluster. They are
-//! answered as a server answers that has none of these.
+//! Commands about parts that this server does not have: modules, the cluster. They are answered as
+//! by a server without modules and with its cluster off.
 //!
 //! Tests: compat/transcripts/server/absent.txt.
 

@@ -94,7 +94,7 @@ const SLOWLOG: &[Command] = &[
         .summary("Tells what the subcommands do."),
 ];
 
-/// Entries that SLOWLOG GET tells unless it is asked for more.
+/// How many entries SLOWLOG GET returns by default.
 const USUAL_COUNT: usize = 10;
 
 fn log<'c>(call: &Call<'c, '_>, position: usize) -> Result<&'c Log, ClientError> {

@@ -1,7 +1,7 @@
-//! CONFIG: reading, changing and writing down the settings.
+//! CONFIG: reading, changing and saving the settings.
 //!
-//! What a setting may hold and how errors are worded is the settings' own business; here is what
-//! must happen when one has changed.
+//! The values and error texts of a setting are the settings' own business; here are the reactions
+//! to a change.
 
 use std::fs::read_to_string;
 use std::io;
@@ -74,7 +74,7 @@ const SUBCOMMANDS: &[Command] = &[
         .summary("Tells what the subcommands do."),
 ];
 
-/// The setting that an argument names.
+/// The row of the setting with this name.
 fn named(name: &[u8]) -> Option<&'static Row> {
     std::str::from_utf8(name).ok().and_then(find)
 }
@@ -103,7 +103,7 @@ fn set(call: &mut Call<'_, '_>) -> Done {
     }
     let pairs: Vec<(&[u8], &[u8])> = words.chunks(2).map(|pair| (pair[0], pair[1])).collect();
     if call.lane == Lane::Worker && pairs.iter().any(|(name, _)| takes_long(name)) {
-        // Threads and their event loops take a while to make.
+        // Starting threads and their event loops takes a while.
         return Err(Stop::Lane);
     }
     let caller = if is_local(call.session) { Caller::Local } else { Caller::Remote };
@@ -116,8 +116,7 @@ fn takes_long(name: &[u8]) -> bool {
     named(name).is_some_and(|row| row.on_change >= OnChange::AppendOnly)
 }
 
-/// Changes the settings and does what the change asks for. Where that can not be done they are put
-/// back.
+/// Changes the settings and reacts to the change. If that fails they are put back.
 pub(super) fn apply(
     shared: &Shared,
     pairs: &[(&[u8], &[u8])],
@@ -132,7 +131,7 @@ pub(super) fn apply(
         make_room_for_clients(before, &next)?;
         check_directory(before, &next)?;
         let rows = pairs.iter().filter_map(|(name, _)| named(name));
-        // The file that a setting of TLS names may be another one than it was, under the same name.
+        // A TLS file may have changed under the same name.
         let changes =
             |row: &&Row| before.value(row) != next.value(row) || row.on_change == OnChange::Tls;
         let changed = rows.filter(changes);
@@ -157,12 +156,12 @@ pub(super) fn apply(
     if done.is_err() {
         put_back(shared, &old, &reactions);
     }
-    // Whoever sleeps learns of new timeouts.
+    // Sleeping workers have to see new timeouts.
     shared.workers.post_all(|| Message::LookUp);
     done
 }
 
-/// What is still to be loaded would be missing in an append-only file that begins before.
+/// While data is loaded no append-only file may begin: it would lack what is still to be loaded.
 fn refuse_while_loading(shared: &Shared, pairs: &[(&[u8], &[u8])]) -> Result<(), ClientError> {
     let now = shared.engine.condition.lasting.now();
     let is_loading = now.has(States::LOADING) || now.has(States::LOADING_BESIDE);
@@ -174,7 +173,7 @@ fn refuse_while_loading(shared: &Shared, pairs: &[(&[u8], &[u8])]) -> Result<(),
     }
 }
 
-/// The settings of a change that has failed are what they were.
+/// Puts the settings of a failed change back.
 fn put_back(shared: &Shared, old: &[(&str, String)], reactions: &[OnChange]) {
     let old = old.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     let pairs: Vec<(&[u8], &[u8])> = old.collect();
@@ -188,10 +187,10 @@ fn put_back(shared: &Shared, old: &[(&str, String)], reactions: &[OnChange]) {
     }
 }
 
-/// Does what a change asks for.
+/// Reacts to a change.
 ///
 /// # Errors
-/// Why it can not be done.
+/// Why that failed.
 fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), String> {
     match reaction {
         OnChange::Nothing => {}
@@ -201,7 +200,7 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Stri
         OnChange::Scripts => shared.engine.apply_script_settings(),
         OnChange::Events => shared.engine.apply_event_settings(),
         OnChange::Expiry => shared.engine.apply_expiry_settings(),
-        // Nobody need send anything before room is made.
+        // Room is made without waiting for a command.
         OnChange::Memory => shared.engine.space.wake_sweeper(),
         OnChange::Policy => {
             shared.engine.space.policy_has_changed();
@@ -218,7 +217,7 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Stri
         OnChange::AppendOnly => journaling::settings_changed(shared, now)?,
         OnChange::Tls => {
             apply_tls(shared)?;
-            // Files may be looked at more often.
+            // Files may have to be checked more often.
             shared.engine.condition.shutdown.wake();
         }
         OnChange::Listeners => listen_anew(shared, now)?,
@@ -240,7 +239,7 @@ fn apply_tls(shared: &Shared) -> Result<(), String> {
 
 const FAILED_TO_BIND: &str = "Failed to bind to specified addresses.";
 
-/// Listens where these settings say. A first port with TLS needs certificates.
+/// Listens as these settings say. The first port with TLS needs certificates.
 fn listen_anew(shared: &Shared, now: &Settings) -> Result<(), String> {
     if now.tls_port != 0 && shared.tls.acceptor().is_none() {
         apply_tls(shared)?;
@@ -253,7 +252,7 @@ fn listen_anew(shared: &Shared, now: &Settings) -> Result<(), String> {
     })
 }
 
-/// Files can be written where they are to be from now on.
+/// Checks that files can be written in their new place.
 fn check_directory(before: &Settings, next: &Settings) -> Result<(), ClientError> {
     let changes_kind = next.dir != before.dir || next.appendonly != before.appendonly;
     if changes_kind && let Err(why) = place::check_append_only(next) {
@@ -266,7 +265,7 @@ fn check_directory(before: &Settings, next: &Settings) -> Result<(), ClientError
     place::check(&next.dir).map_err(|why| failed("dir", place::os_words(&why)))
 }
 
-/// Raises the limit of open files when more clients are let in.
+/// Raises the limit of open files when more clients are admitted.
 fn make_room_for_clients(before: &Settings, next: &Settings) -> Result<(), ClientError> {
     if next.maxclients <= before.maxclients {
         return Ok(());
@@ -312,7 +311,7 @@ fn rewrite(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The file's new text in the place of the old one.
+/// Replaces the configuration file by its new text.
 fn rewrite_file(file: &Path, settings: &Settings, users: &[KeptUser]) -> io::Result<()> {
     let old = match read_to_string(file) {
         Ok(text) => Some(text),

@@ -10,7 +10,7 @@ use pantala_protocol::Reply;
 use super::info::cpu_seconds;
 
 const ADMIN: Flags = Flags::ADMIN.and(Flags::NOSCRIPT);
-/// What other threads have seen is waited for, if only for moments.
+/// Flags of forms that wait for other threads' notes, if only for moments.
 const ASKS: Flags = ADMIN.and(Flags::LANE).and(Flags::OPERATOR);
 
 /// The rows of this family.
@@ -75,7 +75,7 @@ const BAD_RATIO: ClientError = ClientError::text("ERR SAMPLE ratio must be posit
 const NO_SLOTS: ClientError =
     ClientError::text("ERR SLOTS parameter cannot be used in non-cluster mode");
 
-/// Keys that are told unless it is said how many.
+/// How many keys are reported by default.
 const USUAL_COUNT: usize = 10;
 /// The last slot of a cluster.
 const LAST_SLOT: i64 = 16_383;
@@ -91,7 +91,7 @@ fn start(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// What the words after START ask for.
+/// Parses the words after START.
 fn parse(words: &[&[u8]]) -> Result<Wanted, ClientError> {
     let [metrics, count, rest @ ..] = words else { return Err(NO_METRICS) };
     if !is_word(metrics, "METRICS") {
@@ -119,7 +119,7 @@ fn parse(words: &[&[u8]]) -> Result<Wanted, ClientError> {
     if options.is_empty() { Ok(wanted) } else { Err(error::SYNTAX) }
 }
 
-/// So many words, of which those that nobody knows stand for metrics of later versions.
+/// Parses this many metrics; unknown words stand for metrics of later versions.
 fn parse_metrics(words: &[&[u8]], count: usize) -> Result<Metrics, ClientError> {
     let mut metrics = Metrics { cpu: false, net: false };
     let known = [("CPU", &mut metrics.cpu, CPU_TWICE), ("NET", &mut metrics.net, NET_TWICE)];
@@ -164,7 +164,7 @@ fn get(call: &mut Call<'_, '_>) -> Done {
     let stats = &Engine::of(call).stats;
     match stats.hot_keys.report(call.clock(), &stats.tallies) {
         Some(report) => {
-            // One for each node that answers, for who asks a cluster.
+            // As a cluster would, one report for each node that answers.
             call.reply.array(1);
             reply_report(&mut call.reply, &report);
         }

@@ -1,5 +1,5 @@
-//! LATENCY: commands that took very long (`pantala_engine::stats::latency_monitor`), and histograms
-//! of all.
+//! LATENCY: commands that took very long (`pantala_engine::stats::latency_monitor`), and the
+//! histograms of all commands.
 
 use pantala_base::clock::unix_us;
 use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, help};
@@ -122,12 +122,12 @@ fn graph(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Rows of a graph.
+/// The height of a graph, in rows.
 const HEIGHT: u64 = 4;
-/// Columns of a graph.
+/// The width of a graph, in columns.
 const WIDTH: usize = 80;
 
-/// The newest spikes as columns of marks, with their age below, read downwards.
+/// Draws the newest spikes as columns of marks, with their age below, read downwards.
 fn draw(name: &str, event: &Event, now_s: i64) -> String {
     let skipped = event.spikes.len().saturating_sub(WIDTH);
     let shown: Vec<Spike> = event.spikes.iter().skip(skipped).copied().collect();
@@ -138,7 +138,7 @@ fn draw(name: &str, event: &Event, now_s: i64) -> String {
     text.push_str(&"-".repeat(WIDTH));
     text.push('\n');
     for row in (1..=HEIGHT).rev() {
-        // A column reaches as high as its share of the highest, and always one row.
+        // A column's height is its share of the highest one, at least one row.
         let reaches = |spike: &Spike| (spike.took_ms * HEIGHT).div_ceil(high.max(1)).max(1) >= row;
         let marks = shown.iter().map(|spike| if reaches(spike) { '#' } else { ' ' });
         text.push_str(marks.collect::<String>().trim_end());
@@ -196,7 +196,7 @@ fn doctor(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// What an event came to, with what can be done.
+/// A description of an event, with advice.
 fn diagnose(number: usize, name: &str, event: &Event) -> String {
     let kept = event.spikes.len().max(1) as u64;
     let mean = event.spikes.iter().map(|spike| spike.took_ms).sum::<u64>() / kept;

@@ -1,4 +1,4 @@
-//! MEMORY: what the data costs, key by key and as a whole.
+//! MEMORY: the memory that keys and the whole server take.
 
 use pantala_base::limits::rss_bytes;
 use pantala_base::size::human;
@@ -63,41 +63,41 @@ const SUBCOMMANDS: &[Command] = &[
         .summary("Tells what the subcommands do."),
 ];
 
-/// Where the memory is.
+/// The server's memory by use, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Account {
-    /// Given out by the allocator.
+    /// What the allocator has given out.
     pub used: u64,
-    /// The most there was.
+    /// The highest value of that so far.
     pub peak: u64,
-    /// Before there was data.
+    /// Its value before there was data.
     pub startup: u64,
-    /// Not data: what there was at the start, tables, connections, scripts.
+    /// All that is no data: the value at the start, tables, connections, scripts.
     pub overhead: u64,
-    /// Of connections that are no replica's, and their buffers.
+    /// Connections, except those of replicas, and their buffers.
     pub clients: u64,
-    /// Of connections of replicas and their buffers.
+    /// Connections of replicas and their buffers.
     pub replicas: u64,
-    /// Of the stream, what is kept for replicas that come back (`repl-backlog-size`).
+    /// The backlog of the stream (`repl-backlog-size`).
     pub backlog: u64,
     /// What waits for replicas: the rest of the stream, and copies of the data.
     pub unsent: u64,
-    /// Of scripts and functions.
+    /// Scripts and functions.
     pub scripts: ScriptBytes,
-    /// What the allocator says.
+    /// The allocator's own figures.
     pub allocator: Report,
 }
 
-/// What scripts and functions take.
+/// The memory of scripts and functions, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScriptBytes {
-    /// The interpreters, of which each runs both, without what libraries took when loaded.
+    /// The interpreters, each of which runs both, without what libraries took when loaded.
     pub vm_eval: u64,
-    /// What libraries took then.
+    /// What libraries took when loaded.
     pub vm_functions: u64,
-    /// Texts of scripts.
+    /// The texts of scripts.
     pub texts: u64,
-    /// Libraries of functions.
+    /// The libraries of functions.
     pub libraries: u64,
 }
 
@@ -153,7 +153,7 @@ impl Account {
         }
     }
 
-    /// What there is for replicas beside the backlog: what waits for them, and their connections.
+    /// What replicas take beside the backlog: waiting bytes, and their connections.
     pub(super) fn of_replicas(&self) -> u64 {
         self.unsent + self.replicas
     }
@@ -162,25 +162,25 @@ impl Account {
         self.used.saturating_sub(self.overhead)
     }
 
-    /// The data's part of what came after the start, from 0 to 1.
+    /// The share of data in what was allocated after the start, from 0 to 1.
     pub(super) fn dataset_share(&self) -> f64 {
         ratio(self.dataset(), self.used.saturating_sub(self.startup)).min(1.0)
     }
 }
 
-/// A part of a whole; 0 of nothing.
+/// A part of a whole; 0 if the whole is 0.
 pub(super) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// What a key takes in a table that is full: its word and its fingerprint, rounded up.
+/// The bytes of a key in a full table: its word and its fingerprint, rounded up.
 const PLACE_BYTES: usize = 16;
 
 fn usage(call: &mut Call<'_, '_>) -> Done {
     match &call.args[3..] {
         [] => {}
         [word, _] if is_word(word, "SAMPLES") => {
-            // A record knows its bytes: there is nothing to sample.
+            // A record knows its bytes, so SAMPLES has no effect.
             if call.int(4)? < 0 {
                 return Err(error::SYNTAX.into());
             }
@@ -192,7 +192,7 @@ fn usage(call: &mut Call<'_, '_>) -> Done {
         call.reply.null();
         return Ok(());
     };
-    // Of the table no more than its own place there: the rest is there for keys to come.
+    // Only the key's own share of the table counts: the rest is room for further keys.
     let share = table.heap_bytes().div_ceil(table.len().max(1)).min(PLACE_BYTES);
     let bytes = table.record_bytes(place) + share;
     call.reply.int(bytes.cast_signed() as i64);
@@ -279,7 +279,7 @@ fn reply_figures(reply: &mut Reply<'_>, figures: &[(&str, Figure)]) {
     }
 }
 
-/// Databases with keys: how many, and the bytes of their tables.
+/// Databases with keys: the number of keys, and the bytes of their tables.
 fn used_databases(shared: &Shared) -> Vec<(DbIndex, u64, u64)> {
     let space = &shared.engine.space;
     let keys = |db| space.sizes(db).map_or(0, pantala_keyspace::Sizes::keys);
@@ -290,16 +290,16 @@ fn used_databases(shared: &Shared) -> Vec<(DbIndex, u64, u64)> {
         .collect()
 }
 
-/// Below this there is nothing to diagnose.
+/// Below this the doctor finds nothing.
 const WORTH_A_LOOK_BYTES: u64 = 16 << 20;
-/// What the allocator may waste before that is worth a word.
+/// How much the allocator may waste before the doctor reports it.
 const WASTE_BYTES: u64 = 10 << 20;
-/// A client's buffers are large from here on, in the mean.
+/// From this average on, client buffers are large.
 const CLIENT_BYTES: u64 = 200 << 10;
-/// More scripts than these are hardly written by hand.
+/// More scripts than this are hardly written by hand.
 const SCRIPTS: usize = 1000;
 
-/// What the doctor looks at, beside the account.
+/// What the doctor looks at beside the account.
 #[derive(Clone, Copy, Debug)]
 struct Circumstances {
     rss: u64,

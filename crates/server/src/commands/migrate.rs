@@ -1,4 +1,5 @@
-//! MIGRATE: its arguments, its runs and its answers; what is between them is in `crate::migrate`.
+//! MIGRATE: its arguments, its runs and its replies; what happens in between is in
+//! `crate::migrate`.
 //!
 //! Tests: tests/migrate.rs; compat/transcripts/generic/migrate.txt; compat/clients/migrate.py.
 
@@ -22,7 +23,7 @@ use crate::shared::Shared;
 pub const ROWS: &[Command] = &[Command::write("MIGRATE", migrate, Group::Generic)
     .arity(-6)
     .replaces()
-    // It is final in scripts: what was sent cannot be taken back.
+    // In scripts its effect is final: what was sent cannot be taken back.
     .flags(Flags::MOVABLEKEYS.and(Flags::LANE).and(Flags::OTHER_DB))
     .keys(&[
         KeySpec::one(3, KeyFlags::TAKE),
@@ -51,9 +52,9 @@ const HAS_CHANGED: ClientError = ClientError::text(
     "ERR A key was changed while it was sent: it is still here, and the target instance has it as \
      it was before",
 );
-/// When none is told.
+/// The timeout if none is given.
 const DEFAULT_LIMIT: Duration = Duration::from_secs(1);
-/// Nobody waits for longer.
+/// The longest timeout.
 const LONGEST_LIMIT_MS: u64 = 365 * 24 * 3600 * 1000;
 
 /// What a client wants.
@@ -62,7 +63,7 @@ struct Request {
     order: Order,
     copies: bool,
     replaces: bool,
-    /// Nothing stands after KEYS.
+    /// No key follows KEYS.
     is_empty: bool,
 }
 
@@ -104,13 +105,13 @@ impl Request {
     }
 }
 
-/// As C reads a number: its digits as far as they go, and what a port has of it.
+/// Parses a port as C does: the leading digits, cut to 16 bits.
 fn port_of(text: &[u8]) -> u16 {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
     digits.fold(0, |port: u16, byte| port.wrapping_mul(10).wrapping_add(u16::from(byte - b'0')))
 }
 
-/// What follows AUTH and AUTH2.
+/// Whether the argument follows AUTH or AUTH2.
 fn is_secret(args: &[&[u8]], position: usize) -> bool {
     let mut at = 6;
     while let Some(word) = args.get(at).filter(|_| at < position) {
@@ -163,7 +164,7 @@ fn migrate(call: &mut Call<'_, '_>) -> Done {
     }
 }
 
-/// The first run.
+/// The first run: finds the keys.
 fn begin(call: &mut Call<'_, '_>, request: &Request, keys: &Keys<'_>) -> Done {
     let mut names = Vec::new();
     for key in keys {
@@ -182,7 +183,7 @@ fn begin(call: &mut Call<'_, '_>, request: &Request, keys: &Keys<'_>) -> Done {
         return at_once(call, request, keys, shared);
     }
     let (db, owner) = (call.keys.scope().db, call.session.id);
-    // A copy is of the moment at which its payload is made.
+    // A copy needs no pins: it is of the moment at which its payload is made.
     let to_pin = (!request.copies).then_some(ToPin { db, keys: names, owner });
     send_out(call, Migration::new(shared, request.order.clone(), to_pin))
 }
@@ -193,7 +194,7 @@ fn send_out(call: &mut Call<'_, '_>, migration: Arc<Migration>) -> Done {
     Err(Stop::Park(Park::Errand))
 }
 
-/// In a transaction or a script: all in one run.
+/// All in one run, in a transaction or a script.
 fn at_once(
     call: &mut Call<'_, '_>,
     request: &Request,
@@ -224,7 +225,7 @@ fn requests(keys: &Keys<'_>, parcels: &mut [Parcel], replaces: bool) -> Vec<Vec<
     request(&names, parcels, replaces)
 }
 
-/// The last run: removes what the target has, and answers.
+/// The last run: removes the keys that the target has, and replies.
 fn end(
     call: &mut Call<'_, '_>,
     request: &Request,

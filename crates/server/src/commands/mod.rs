@@ -23,8 +23,8 @@ use pantala_commands::{Command, Registry, Session, families};
 
 use crate::worker::accept::is_loopback;
 
-/// The version of Redis whose commands clients may expect: they look at it to know what there is.
-/// All of 7.4 is here, and redis-py keeps no cache before it.
+/// The version of Redis that clients are told: they derive from it which commands exist. All of 7.4
+/// is here, and redis-py caches nothing with an older one.
 pub(crate) const REDIS_VERSION: &str = "7.4.0";
 
 /// All families of the server.
@@ -73,7 +73,7 @@ pub fn registry() -> Registry {
     Registry::new(&families())
 }
 
-/// Whether a client sits on this machine.
+/// Whether a client is on this machine.
 fn is_local(session: &Session) -> bool {
     session.peer.is_empty() || session.peer.starts_with('/') || is_loopback(&session.peer)
 }

@@ -1,9 +1,9 @@
-//! MONITOR. Who is shown what stands in `pantala_engine::clients::monitors`.
+//! MONITOR. What monitors are sent: `pantala_engine::clients::monitors`.
 
 use pantala_commands::{Call, Command, Done, Flags, Group};
 
-/// The rows of this family. On the lane, because the worker that takes the reply back also enters
-/// the connection among those that watch.
+/// The rows of this family. It runs on the lane, because the worker that takes the reply back also
+/// registers the connection as a monitor.
 pub const ROWS: &[Command] = &[Command::new("MONITOR", monitor, Group::Server)
     .arity(1)
     .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE))

@@ -1,6 +1,6 @@
-//! The pages of docs/commands: every command by its group, with what differs from Valkey, from the
-//! command table and docs/differences.md. `cargo xtask docs commands` writes
-//! them, by `examples/command_pages.rs`.
+//! The pages of docs/commands: every command by its group, with the differences from Valkey, from
+//! the command table and docs/differences.md. `cargo xtask docs commands` writes them, by
+//! `examples/command_pages.rs`.
 //!
 //! Tests: `tests/pages.rs` keeps them current.
 
@@ -38,7 +38,7 @@ pub const GROUPS: [(Group, &str); 16] = [
 /// Lines of docs/differences.md by command.
 type Differences = BTreeMap<String, Vec<Difference>>;
 
-/// Paths from the root of the repository, and the texts.
+/// The pages: paths from the root of the repository, and texts.
 pub fn pages() -> Vec<(String, String)> {
     let registry = registry();
     let has = |name: &str| registry.find_full(name.as_bytes()).is_some();
@@ -114,7 +114,7 @@ fn entry(text: &mut String, level: &str, row: &Command, differences: &Difference
     }
 }
 
-/// Since when, how long it takes, what it is.
+/// A line with version, complexity, flags and categories.
 fn facts(row: &Command) -> String {
     let mut parts = vec![format!("Since {}", row.since)];
     if !row.complexity.is_empty() {
@@ -131,17 +131,17 @@ fn facts(row: &Command) -> String {
     format!("{}.", parts.join(" · "))
 }
 
-/// As people write it: `CONFIG GET`.
+/// A name as people write it: `CONFIG GET`.
 fn shown(full_name: &str) -> String {
     full_name.to_uppercase().replace('|', " ")
 }
 
-/// The heading as a link names it.
+/// The anchor of a heading.
 fn anchor(name: &str) -> String {
     name.to_lowercase().replace('.', "").replace(' ', "-")
 }
 
-/// Lines of 100 columns at most, where words allow it.
+/// The text in lines of at most 100 columns, as far as words allow it.
 fn wrapped(words: &str) -> String {
     let (mut text, mut width) = (String::new(), 0);
     for word in words.split(' ') {

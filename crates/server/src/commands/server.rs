@@ -1,4 +1,4 @@
-//! The server as a process: its time, its role, its end.
+//! Commands about the process: TIME, SAVE, SHUTDOWN and the like.
 
 use pantala_base::clock::unix_us;
 use pantala_commands::{
@@ -63,7 +63,8 @@ pub const ROWS: &[Command] = &[
 ];
 
 fn time(call: &mut Call<'_, '_>) -> Done {
-    // In a transaction or a script the time stands still, but for one that may wait for it to pass.
+    // In a transaction or a script the time stands still, except in a script that may wait for it
+    // to pass.
     let goes_on = call.may_wait || call.session.time_goes_on;
     let now_us = if goes_on { unix_us() } else { call.now().0.saturating_mul(1000) };
     call.reply.array(2);
@@ -128,13 +129,13 @@ fn rewrite_in_background(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// As in Redis, the start counts where nothing has been saved yet.
+/// As in Redis, the start counts if nothing has been saved yet.
 fn last_save(call: &mut Call<'_, '_>) -> Done {
     call.reply.int(Shared::of(call).saves.history().last_good_s);
     Ok(())
 }
 
-/// What SHUTDOWN was told.
+/// The options of SHUTDOWN.
 #[derive(Default)]
 struct Options {
     save: bool,
@@ -168,7 +169,7 @@ impl Options {
 
 const UNSAVED: ClientError = ClientError::text("ERR Errors trying to SHUTDOWN. Check logs.");
 
-/// Where something is to be saved it waits for that on a thread of the lane.
+/// If something is to be saved it waits for that on a thread of the lane.
 fn shut_down(call: &mut Call<'_, '_>) -> Done {
     let options = Options::parse(&call.args[1..])?;
     let shared = Shared::of(call);

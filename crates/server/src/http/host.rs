@@ -1,4 +1,4 @@
-//! The server, as HTTP asks it.
+//! The server as the HTTP service sees it.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -20,10 +20,10 @@ use crate::process::listening::ListenerKind;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
-/// What CLIENT LIST shows of who comes from here.
+/// The library name of its clients in CLIENT LIST.
 const LIB_NAME: &[u8] = b"console";
 
-/// Nothing that is written would last.
+/// States in which writes would not last.
 const UNKEPT: States = States::UNKEPT.and(States::UNSAVED).and(States::UNWRITTEN);
 
 /// The server behind the HTTP pages: implements [`Host`] on [`Shared`].

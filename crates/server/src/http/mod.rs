@@ -1,4 +1,4 @@
-//! Connections that speak HTTP: from the worker that has told them from RESP to the control plane.
+//! Connections that speak HTTP: from the worker that has recognised them to the control plane.
 //!
 //! ```text
 //! worker: first line is HTTP --detach--> socket, bytes, TLS --Http::take--> Admin::serve
@@ -6,15 +6,14 @@
 //! ```
 //!
 //! Invariants
-//! 1. A worker hands over and goes on: it waits for nothing, and what it does does not depend on
-//!    what is sent over HTTP.
+//! 1. A worker hands over and goes on: it waits for nothing, and its work does not depend on what
+//!    is sent over HTTP.
 //! 2. A connection counts against `maxclients` until it has ended ([`Seat`]), and there are at most
 //!    [`MOST_CONNECTIONS`].
 //! 3. When the server stops all of them end, and nothing here keeps it alive.
 //!
 //! Not here: telling HTTP from RESP (`worker/serving/first_bytes.rs`), HTTP itself
-//! (`pantala_admin`).
-//! Tests: `tests/http.rs`; the bad days `http`.
+//! (`pantala_admin`). Tests: `tests/http/`; the bad days `http`.
 
 mod host;
 mod sealed;
@@ -35,14 +34,14 @@ use crate::worker::connection::Connection;
 use host::Server;
 use sealed::Sealed;
 
-/// So many connections may speak HTTP at a time.
+/// The most connections that may speak HTTP at a time.
 const MOST_CONNECTIONS: usize = 1_024;
-/// What one too many is told.
+/// The answer to a connection beyond that,
 const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\
                           Retry-After: 5\r\nConnection: close\r\n\r\n";
-/// But what probes begin with,
+/// unless it begins like a health probe,
 const HEALTH: &[u8] = b"GET /healthz ";
-/// and are told.
+/// which gets this answer.
 const SERVES: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n";
 
 /// The HTTP service, while there is one, and how many connections speak HTTP.
@@ -52,7 +51,7 @@ pub struct Http {
     open: Arc<AtomicUsize>,
 }
 
-/// What serves.
+/// The running service.
 struct Service {
     runtime: Handle,
     admin: Arc<Admin>,
@@ -60,7 +59,7 @@ struct Service {
     stops: watch::Sender<bool>,
 }
 
-/// A connection's place among the clients, given back at its end.
+/// A connection's place among the clients, given back when it ends.
 struct Seat {
     shared: Arc<Shared>,
     open: Arc<AtomicUsize>,
@@ -74,7 +73,7 @@ impl Drop for Seat {
 }
 
 impl Http {
-    /// Begins to serve, if HTTP is to be served anywhere.
+    /// Begins to serve, if a port serves HTTP.
     ///
     /// # Errors
     /// A text for the operator.
@@ -106,12 +105,12 @@ impl Http {
         }
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     pub fn connection_count(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Serves a connection that a worker gave up. The workers' count has it.
+    /// Serves a connection that a worker gave up. It is already in the workers' count.
     pub fn take(&self, socket: OwnedFd, connection: Connection) {
         let service = self.service.read().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(service) = service else { return };
@@ -134,9 +133,9 @@ impl Http {
     }
 }
 
-/// Says why, as far as the socket's buffer takes it at once, and closes. Who only asks whether the
-/// process serves is answered that it does: else whoever holds all connections could have it
-/// restarted.
+/// Sends the reason, as far as the socket's buffer takes it at once, and closes. A health probe is
+/// answered that the process serves: otherwise a client that holds all connections could have the
+/// process restarted.
 fn turn_away(mut socket: &TcpStream, connection: &Connection) {
     if connection.tls.is_none() {
         let answer = if connection.input.bytes.starts_with(HEALTH) { SERVES } else { TOO_MANY };
@@ -144,7 +143,7 @@ fn turn_away(mut socket: &TcpStream, connection: &Connection) {
     }
 }
 
-/// The connection as HTTP is to have it. Within the runtime.
+/// The connection in the form that the service takes. Within the runtime.
 fn incoming(
     socket: TcpStream,
     mut connection: Connection,

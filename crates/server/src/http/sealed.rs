@@ -1,8 +1,8 @@
-//! A connection with TLS that a worker has begun, as the control plane goes on with it.
+//! TLS connections that a worker has begun, continued on the control plane.
 //!
 //! Invariants
-//! 1. What is sealed is sent before more is: at most [`PIECE_BYTES`] of plain bytes are on their
-//!    way.
+//! 1. What is sealed is sent before more is sealed: at most [`PIECE_BYTES`] of plain bytes are on
+//!    their way.
 
 use std::io;
 use std::pin::Pin;
@@ -12,19 +12,19 @@ use pantala_tls::TlsSession;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// So much is sealed at a time.
+/// The most bytes sealed at a time.
 const PIECE_BYTES: usize = 16 << 10;
-/// Read at a time.
+/// The most bytes read at a time.
 const READ_BYTES: usize = 16 << 10;
 
 /// A TLS connection that was handed over by a worker, as an asynchronous stream of plain bytes.
 pub struct Sealed {
     socket: TcpStream,
     session: TlsSession,
-    /// Opened and not taken, from `taken` on.
+    /// Decrypted bytes; those from `taken` on are not taken yet.
     plain: Vec<u8>,
     taken: usize,
-    /// To be sent, from `sent` on.
+    /// Encrypted bytes; those from `sent` on are to be sent.
     wire: Vec<u8>,
     sent: usize,
     has_ended: bool,
@@ -32,7 +32,7 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// A connection whose handshake is over.
+    /// A connection whose handshake is complete.
     pub fn new(socket: TcpStream, session: TlsSession) -> Sealed {
         Sealed {
             socket,
@@ -46,7 +46,7 @@ impl Sealed {
         }
     }
 
-    /// Sends what is sealed.
+    /// Sends what is encrypted.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.sent == self.wire.len() && self.session.wants_to_send() {
             self.session.seal(&[], &mut self.wire);
@@ -63,7 +63,7 @@ impl Sealed {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads and opens some; whether anything plain may be there now.
+    /// Reads and decrypts; whether plain bytes may be there now.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut place = [0; READ_BYTES];
         let mut buffer = ReadBuf::new(&mut place);
@@ -77,7 +77,7 @@ impl Sealed {
             Ok(opened) => self.has_ended |= opened.is_closed,
             Err(fault) => return Poll::Ready(Err(io::Error::other(fault))),
         }
-        // An alert, or another key: nobody waits for it to leave.
+        // An alert or a new key: not waited for.
         let _later = self.poll_send(cx)?;
         Poll::Ready(Ok(()))
     }
@@ -116,7 +116,7 @@ impl AsyncWrite for Sealed {
         if taken == 0 && !piece.is_empty() {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
-        // What does not leave now leaves before the next piece, or with `flush`.
+        // The rest is sent before the next piece, or with `flush`.
         let _later = this.poll_send(cx)?;
         Poll::Ready(Ok(taken))
     }

@@ -1,4 +1,4 @@
-//! What happens between two runs of MIGRATE, on the control plane.
+//! The errand of MIGRATE: what happens between two of its runs, on the control plane.
 
 use std::any::Any;
 use std::sync::mpsc::channel;
@@ -15,67 +15,67 @@ use super::link::{Fault, Link};
 use crate::process::control;
 use crate::shared::Shared;
 
-/// Requests are sent in pieces of about this size.
+/// About the size of the pieces in which requests are sent.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Where to, and how.
+/// The target of a migration, and how it is reached.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// The host, as the client named it.
     pub host: Vec<u8>,
     /// The port.
     pub port: u16,
-    /// AUTH and what follows, if it is to be sent.
+    /// AUTH with its arguments, if it is to be sent.
     pub auth: Option<Vec<Vec<u8>>>,
-    /// The database there.
+    /// The database at the target.
     pub db: i64,
-    /// How long each step forward may take.
+    /// The longest time for each step forward.
     pub limit: Duration,
 }
 
-/// Which keys are to be pinned, for which client.
+/// The keys to be pinned, and their owner.
 #[derive(Clone, Debug)]
 pub struct ToPin {
     /// Their database.
     pub db: DbIndex,
     /// Their names.
     pub keys: Vec<Vec<u8>>,
-    /// The client.
+    /// The client that owns the pins.
     pub owner: u64,
 }
 
 /// Why the keys are not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The target can not be reached.
+    /// The target cannot be reached.
     Fault(Fault),
-    /// Another MIGRATE sends one of them.
+    /// Another MIGRATE is sending one of them.
     Pinned(PinWait),
-    /// Somebody is inside the gate and does not end.
+    /// A thread inside the gate does not leave it.
     Aborted(Aborted),
 }
 
-/// What the target has said.
+/// The answers of the target.
 #[derive(Debug, Default)]
 pub struct Answers {
-    /// Of which parcels it has acknowledged that they are there.
+    /// For each parcel whether the target has acknowledged it.
     pub has: Vec<bool>,
-    /// The first error it has answered, without the sign before it.
+    /// The first error it has answered, without the leading sign.
     pub error: Option<String>,
-    /// What went wrong with the connection.
+    /// The failure of the connection, if any.
     pub fault: Option<Fault>,
 }
 
-/// How far a migration is.
+/// The stage of a migration.
 #[derive(Debug)]
 pub enum Stage {
-    /// A connection is wanted, and these keys pinned.
+    /// A connection is to be opened, and these keys pinned.
     Connect(Option<ToPin>),
-    /// That has ended.
+    /// The result of that.
     Connected(Result<(Link, Option<Pins>), Failure>),
-    /// This is to be sent for so many parcels.
+    /// This request is to be sent, for so many parcels.
     Send(Link, Vec<Vec<u8>>, usize),
-    /// That has ended.
+    /// The result of that.
     Sent(Answers),
     /// Nothing is left to do.
     Over,
@@ -97,17 +97,17 @@ impl std::fmt::Debug for Shr {
     }
 }
 
-/// What is kept from run to run.
+/// What is kept between runs.
 #[derive(Debug)]
 struct State {
     stage: Stage,
-    /// What is sent, and the pins of it.
+    /// The parcels that are sent, and the pins of their keys.
     parcels: Vec<Parcel>,
     pins: Option<Pins>,
 }
 
 impl Migration {
-    /// One that has to connect first.
+    /// A migration that is to connect first.
     pub fn new(shared: Arc<Shared>, order: Order, to_pin: Option<ToPin>) -> Arc<Migration> {
         let state = State { stage: Stage::Connect(to_pin), parcels: Vec::new(), pins: None };
         Arc::new(Migration { shared: Shr(shared), order, state: Mutex::new(state) })
@@ -117,18 +117,18 @@ impl Migration {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How far it is; it is over after that, unless it is told to go on.
+    /// Takes the stage; the next one is `Over` unless another is set.
     pub fn take_stage(&self) -> Stage {
         std::mem::replace(&mut self.state().stage, Stage::Over)
     }
 
-    /// What was sent, and its pins.
+    /// Takes the parcels that were sent, and the pins.
     pub fn take_parcels(&self) -> (Vec<Parcel>, Option<Pins>) {
         let mut state = self.state();
         (std::mem::take(&mut state.parcels), state.pins.take())
     }
 
-    /// These parcels are to be sent next, over this connection, as this request.
+    /// Sets these parcels to be sent next, over this connection, as this request.
     pub fn send_next(
         &self,
         link: Link,
@@ -140,12 +140,12 @@ impl Migration {
         (state.parcels, state.pins) = (parcels, pins);
     }
 
-    /// Does what is to be done next, and waits for it on this thread.
+    /// Does the next step, and waits for it on this thread.
     pub fn wait(self: &Arc<Self>) {
         let (sender, receiver) = channel::<()>();
         let shared = Arc::clone(&self.shared.0);
         let is_unwanted = move || shared.engine.condition.shutdown.is_final();
-        // The other end is dropped when it is over, however that went.
+        // The other end is dropped when it has ended, in whatever way.
         Arc::clone(self).begin(WayBack::new(move || drop(sender), is_unwanted));
         let _ended = receiver.recv();
     }
@@ -192,7 +192,7 @@ impl Migration {
         }
     }
 
-    /// Sends the request, once more with another connection if the first turns out to be closed.
+    /// Sends the request; once more over another connection if the first turns out to be closed.
     async fn send(
         &self,
         link: Link,
@@ -243,7 +243,8 @@ impl Migration {
         pieces.extend(request.iter().map(Vec::as_slice));
         let (lines, fault) = link.exchange(&pieces, heads + count, *limit, way_back).await;
         let (heads, lines) = lines.split_at(heads.min(lines.len()));
-        // All that is asked here is answered OK; what says something else may be no such server.
+        // Everything requested here is answered OK; a server with another answer may be none of the
+        // kind.
         let error_in = |line: &String| match line.strip_prefix('+') {
             Some(_) => None,
             None => Some(line.strip_prefix('-').unwrap_or(line).to_owned()),
@@ -251,7 +252,7 @@ impl Migration {
         let of_heads = heads.iter().find_map(error_in);
         let has = lines.iter().map(|line| of_heads.is_none() && error_in(line).is_none());
         let has: Vec<bool> = has.collect();
-        // The reference looks at it when it has an answer for a key.
+        // The reference looks at this error once it has an answer for a key.
         let error = of_heads.filter(|_| !lines.is_empty());
         let error = error.or_else(|| lines.iter().find_map(error_in));
         link.last_db = if error.is_some() { -1 } else { *db };
@@ -266,7 +267,7 @@ impl Migration {
         self.shared.0.keep_link(&self.target(), link);
     }
 
-    /// The connection is not needed after all.
+    /// Returns a connection that was not needed.
     pub fn give_back(&self, link: Link) {
         if let Ok(runtime) = control::runtime() {
             let _inside = runtime.enter();
@@ -292,7 +293,7 @@ impl Errand for Migration {
     }
 }
 
-/// The commands for these parcels, whose payloads go into them, in pieces.
+/// The commands that restore these parcels, in pieces; the payloads are moved into them.
 pub fn request(keys: &[&[u8]], parcels: &mut [Parcel], replaces: bool) -> Vec<Vec<u8>> {
     let (mut pieces, mut piece) = (Vec::new(), Vec::new());
     for parcel in parcels {

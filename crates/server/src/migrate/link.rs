@@ -9,25 +9,25 @@ use pantala_commands::WayBack;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// Whether anybody still waits is asked so often.
+/// How often is checked whether the client still waits.
 const LOOK: Duration = Duration::from_millis(100);
-/// An answer of one line is not longer than this.
+/// The longest line of an answer, in bytes.
 const MOST_LINE_BYTES: usize = 64 << 10;
 const READ_BYTES: usize = 16 << 10;
 
-/// Why it did not work.
+/// Why a connection has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// There is no connection.
     Connecting,
     /// Not everything was sent.
     Writing {
-        /// It may work with another connection.
+        /// It may work over another connection.
         may_retry: bool,
     },
     /// An answer is missing.
     Reading {
-        /// As above.
+        /// It may work over another connection.
         may_retry: bool,
     },
 }
@@ -43,11 +43,11 @@ impl Fault {
 #[derive(Debug)]
 pub struct Link {
     stream: TcpStream,
-    /// The database that is selected there; -1: who knows.
+    /// The database selected there; -1: unknown.
     pub last_db: i64,
 }
 
-/// Waits so long at most, and no longer than somebody wants it.
+/// Waits for a future for at most this long, and only while the client still waits.
 async fn within<T>(
     limit: Duration,
     way_back: &WayBack,
@@ -69,7 +69,8 @@ impl Link {
     /// Connects.
     ///
     /// # Errors
-    /// The fault that the reference tells: where nobody listens it learns so only when it writes.
+    /// The fault that the reference reports: it notices only when it writes that nothing listens
+    /// there.
     pub async fn open(
         host: &str,
         port: u16,
@@ -84,13 +85,13 @@ impl Link {
             }
             Err(_) => return Err(Fault::Connecting),
         };
-        // It is only slower without.
+        // Without it the connection is only slower.
         let _ = stream.set_nodelay(true);
         Ok(Link { stream, last_db: -1 })
     }
 
-    /// Sends these pieces and reads so many lines: those that came, and what went wrong. It reads
-    /// while it sends, so that neither side waits for the other with full buffers.
+    /// Sends these pieces and reads so many lines; returns those that came, and what went wrong. It
+    /// reads while it sends, so that neither side waits for the other with full buffers.
     pub async fn exchange(
         &self,
         pieces: &[&[u8]],
@@ -143,7 +144,7 @@ impl Link {
     }
 }
 
-/// Nothing, where it would wait.
+/// Zero where it would block.
 fn done(result: Result<usize, Error>) -> Result<usize, Error> {
     match result {
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
@@ -151,7 +152,7 @@ fn done(result: Result<usize, Error>) -> Result<usize, Error> {
     }
 }
 
-/// Lines as they come, in pieces.
+/// Collects lines from pieces of input.
 #[derive(Default)]
 struct Lines {
     lines: Vec<String>,
@@ -159,7 +160,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Adds bytes; false: a line has no end.
+    /// Adds bytes; false: a line is too long.
     fn add(&mut self, bytes: &[u8]) -> bool {
         let mut parts = bytes.split(|byte| *byte == b'\n');
         let last = parts.next_back().unwrap_or_default();

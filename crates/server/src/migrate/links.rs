@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use super::link::Link;
 use crate::shared::Shared;
 
-/// So many are kept.
+/// The most connections that are kept.
 const MOST_LINKS: usize = 64;
-/// One that nobody has used for so long is closed.
+/// A connection that was not used for this long is closed.
 const KEPT: Duration = Duration::from_secs(10);
-/// Somebody looks for those so often, while there are any.
+/// How often is checked for those, while there are any.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Idle connections to other servers, kept for the next MIGRATE: at most `MOST_LINKS`, each for
@@ -38,26 +38,26 @@ impl Links {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many are kept.
+    /// The number of kept connections.
     pub fn count(&self) -> usize {
         self.state().kept.len()
     }
 
-    /// One to this server.
+    /// Takes a connection to this server.
     pub fn take(&self, target: &[u8]) -> Option<Link> {
         let mut state = self.state();
         let at = state.kept.iter().rposition(|kept| kept.target == target)?;
         Some(state.kept.swap_remove(at).link)
     }
 
-    /// Closes those that nobody has used for long; whether none is left.
+    /// Closes connections that were not used for long; whether none is left.
     fn close_old(&self) -> bool {
         let mut state = self.state();
         state.kept.retain(|kept| kept.since.elapsed() < KEPT);
         state.kept.is_empty()
     }
 
-    /// Nobody looks after them any more, unless there are some again.
+    /// Ends the checking, unless there are connections again; whether it has ended.
     fn leave(&self) -> bool {
         let mut state = self.state();
         state.is_looked_after = !state.kept.is_empty();
@@ -66,7 +66,7 @@ impl Links {
 }
 
 impl Shared {
-    /// Keeps a connection to this server, where there is room. On the control plane.
+    /// Keeps a connection to this server, if there is room. On the control plane.
     pub(super) fn keep_link(self: &Arc<Self>, target: &[u8], link: Link) {
         let mut state = self.links.state();
         if state.kept.len() < MOST_LINKS {
@@ -81,7 +81,7 @@ impl Shared {
     }
 }
 
-/// Closes connections and ends pinning when nobody has used them for a while.
+/// Closes connections and ends pinning when they were not used for a while.
 async fn look_after(shared: Weak<Shared>) {
     loop {
         tokio::time::sleep(LOOK).await;

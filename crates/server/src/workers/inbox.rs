@@ -1,6 +1,6 @@
-//! What other threads tell a worker.
+//! The inbox of a worker: messages from other threads.
 //!
-//! A queue and a waker. The queue is lock-free for the many writers; the waker costs a system call
+//! A queue and a waker. The queue is lock-free for the many writers; waking costs a system call
 //! only while the worker sleeps (see `pantala_reactor::Waker`).
 
 use std::os::fd::OwnedFd;
@@ -19,74 +19,74 @@ use crate::worker::connection::Connection;
 
 /// One message.
 pub enum Message {
-    /// The engine's.
+    /// A message of the engine's.
     Engine(pantala_engine::Message),
-    /// A socket that was accepted and is this worker's now.
+    /// A newly accepted socket for this worker.
     Accepted {
         /// The socket.
         socket: OwnedFd,
-        /// What is known of it.
+        /// Its session.
         session: Box<Session>,
-        /// Where it was accepted.
+        /// The kind of listener that accepted it.
         kind: ListenerKind,
     },
-    /// A connection that another worker gave up.
+    /// A connection that another worker has handed over.
     Moved {
         /// The socket.
         socket: OwnedFd,
-        /// All that belongs to it.
+        /// Everything that belongs to it.
         connection: Box<Connection>,
     },
     /// The reason for parking may be gone.
     Unpark {
         /// The connection.
         connection: u64,
-        /// Which of its parkings.
+        /// The number of the parking.
         parking: u32,
     },
     /// Describe the connections that the filter accepts, as CLIENT LIST does.
     List {
-        /// Which.
+        /// The filter.
         filter: Arc<ClientFilter>,
-        /// Where the lines go, with the client's number.
+        /// Receives the lines with the clients' ids.
         answer: Sender<Vec<(u64, String)>>,
     },
-    /// Close the connections that the filter accepts; the asker's own is left to the asker.
+    /// Close the connections that the filter accepts; the asking client's own is left to itself.
     Kill {
-        /// Which.
+        /// The filter.
         filter: Arc<ClientFilter>,
-        /// Where the clients' numbers go.
+        /// Receives the clients' ids.
         answer: Sender<Vec<u64>>,
     },
-    /// End the parking of this client by CLIENT UNBLOCK.
+    /// Unblock this client, by CLIENT UNBLOCK.
     Unblock {
         /// The client's number.
         client: u64,
         /// With an error instead of a timeout.
         with_error: bool,
-        /// Whether it was parked.
+        /// Receives whether it was blocked.
         answer: Sender<bool>,
     },
-    /// CLIENT PAUSE has ended or changed: try the paused again.
+    /// CLIENT PAUSE has ended or changed: unpark the paused connections.
     PauseChanged,
     /// More of the journal is durable.
     JournalKept,
-    /// This server follows another one from now on: who waits for keys waits no longer.
+    /// This server has become a replica: clients blocked on keys are unblocked.
     RoleChanged,
-    /// There is more to be sent to replicas.
+    /// The stream has grown.
     StreamGrew,
-    /// Clients take too much memory together, and the largest may be one of this worker.
+    /// Clients take too much memory together, and the largest may be one of this worker's.
     EvictClients,
-    /// Take this, and drop it: whoever waits for all workers to have looked waits for that.
+    /// Drop this: a thread waits until all workers have done so.
     Look {
         /// Nothing is sent.
         _until_seen: Sender<()>,
     },
-    /// Accept connections at these sockets, too.
+    /// Accept connections on these sockets, too.
     Listen(Vec<(ListenerId, OwnedFd)>),
-    /// Close these.
+    /// Close these listeners.
     Unlisten(Vec<ListenerId>),
-    /// The settings have changed, or this worker is to give up its connections, or to stop.
+    /// Check the settings, and whether to give up connections or to stop.
     LookUp,
 }
 
@@ -94,7 +94,7 @@ pub enum Message {
 pub struct Inbox {
     queue: SegQueue<Message>,
     waker: Waker,
-    /// Clients of the worker that wait until replicas have what they have written.
+    /// Clients of the worker that wait until replicas have their writes.
     pub for_replicas: Waiters,
 }
 
@@ -110,7 +110,7 @@ impl Inbox {
         self.waker.wake();
     }
 
-    /// Puts a message in; the worker is to be woken later.
+    /// Puts a message in; the caller wakes the worker later.
     pub fn leave(&self, message: Message) {
         self.queue.push(message);
     }

@@ -1,4 +1,4 @@
-//! The workers as a whole: how many, who serves how many connections, who is to go.
+//! All workers: how many there are, how many connections each serves, which are to retire.
 
 pub mod inbox;
 pub mod room;
@@ -21,11 +21,11 @@ const VACANT: u32 = 0;
 const SERVING: u32 = 1;
 const RETIRING: u32 = 2;
 
-/// One worker's place.
+/// The place of one worker.
 struct Place {
     state: AtomicU32,
     connections: AtomicUsize,
-    /// What the worker says of its largest client, see `client_limits`.
+    /// An upper bound of the worker's largest client, see `clients/limits`.
     largest_bytes: AtomicU64,
     inbox: RwLock<Option<Arc<Inbox>>>,
     clock: Mutex<Option<AwakeClock>>,
@@ -35,12 +35,12 @@ struct Place {
 /// All workers of the server, by index: their inboxes, states and loads.
 pub struct Workers {
     places: Box<[Place]>,
-    /// How many connections there are, and may be.
+    /// The count of connections, and its limits.
     pub room: Arc<Room>,
     /// Moves between workers that have begun, and that have ended.
     departed: AtomicU64,
     arrived: AtomicU64,
-    /// The threads of those that were added since the start; held while the number changes.
+    /// The threads of workers that were added since the start; held while their number changes.
     pub added: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -65,14 +65,14 @@ impl Default for Workers {
 }
 
 impl Workers {
-    /// A worker begins at this place.
+    /// A worker begins to serve at this index.
     pub fn opened(&self, index: usize, inbox: Arc<Inbox>) {
         let mut place = self.places[index].inbox.write().unwrap_or_else(PoisonError::into_inner);
         *place = Some(inbox);
         self.places[index].state.store(SERVING, Ordering::Release);
     }
 
-    /// From now on others may ask how busy this worker is. To be called by its thread.
+    /// Lets others ask how busy this worker is. To be called by its thread.
     pub fn began(&self, index: usize, tally: Arc<ThreadTally>) {
         let mut place = self.places[index].tally.lock().unwrap_or_else(PoisonError::into_inner);
         *place = Some(tally);
@@ -80,31 +80,31 @@ impl Workers {
         *clock = AwakeClock::of_this_thread();
     }
 
-    /// For how long the worker at this place was awake since it began, in microseconds.
+    /// For how long the worker was awake since it began, in microseconds.
     pub fn awake_us(&self, index: usize) -> Option<u64> {
         let clock = self.places[index].clock.lock().unwrap_or_else(PoisonError::into_inner);
         clock.as_ref()?.awake_us()
     }
 
-    /// What the worker at this place has counted.
+    /// The tally of the worker.
     pub fn tally(&self, index: usize) -> Option<Arc<ThreadTally>> {
         self.places[index].tally.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many connections this worker serves.
+    /// How many connections the worker serves.
     pub fn connections_of(&self, index: usize) -> usize {
         self.places[index].connections.load(Ordering::Relaxed)
     }
 
-    /// A worker has left its place. A socket given to it in the last moment goes to another; what
-    /// the engine told it then is returned.
+    /// A worker has retired. Sockets given to it at the last moment go to others; the engine's
+    /// messages for it are returned.
     pub fn retired(&self, index: usize) -> Vec<pantala_engine::Message> {
         let mut place = self.places[index].inbox.write().unwrap_or_else(PoisonError::into_inner);
         let inbox = place.take();
         self.tell_largest(index, 0);
         self.places[index].state.store(VACANT, Ordering::Release);
         drop(place);
-        // Nobody posts any more: that takes the lock, and the inbox in it.
+        // No thread posts any more: that takes the lock, and finds no inbox.
         let mut told = Vec::new();
         while let Some(message) = inbox.as_ref().and_then(|inbox| inbox.take()) {
             match message {
@@ -139,7 +139,7 @@ impl Workers {
         }
     }
 
-    /// Gives a socket to this worker, or to another if that one leaves.
+    /// Gives a socket to this worker, or to another if that one retires.
     pub fn seat_at(&self, index: usize, message: Message) {
         if self.places[index].state.load(Ordering::Acquire) != SERVING {
             return self.seat(message);
@@ -151,68 +151,68 @@ impl Workers {
         }
     }
 
-    /// Asks a worker to give up its connections and go.
+    /// Asks a worker to give up its connections and end.
     pub fn ask_to_retire(&self, index: usize) {
         self.places[index].state.store(RETIRING, Ordering::Release);
-        // One that has left needs no telling.
+        // One that has left need not be told.
         let _left = self.post(index, Message::LookUp);
     }
 
-    /// Whether this worker was asked to go.
+    /// Whether this worker was asked to retire.
     #[inline]
     pub fn is_retiring(&self, index: usize) -> bool {
         self.places[index].state.load(Ordering::Relaxed) == RETIRING
     }
 
-    /// Whether nobody sits there.
+    /// Whether there is no worker at this index.
     pub fn is_vacant(&self, index: usize) -> bool {
         self.places[index].state.load(Ordering::Acquire) == VACANT
     }
 
-    /// The workers that serve and stay.
+    /// The workers that serve and are not to retire.
     pub fn serving(&self) -> Vec<usize> {
         let is_serving =
             |index: &usize| self.places[*index].state.load(Ordering::Acquire) == SERVING;
         (0..MAX_WORKERS).filter(is_serving).collect()
     }
 
-    /// A connection leaves one worker for another: until it has arrived nobody has it.
+    /// A connection leaves one worker for another: until it arrives no worker has it.
     pub fn departs(&self) {
         self.departed.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// One has arrived.
+    /// A connection has arrived.
     pub fn arrived(&self) {
         self.arrived.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How many moves have begun. Who asks all workers has missed nobody if as many had ended
-    /// before the start as have begun by the end.
+    /// The number of moves that have begun. A caller that asks all workers has missed no client if
+    /// as many moves had ended before it began as have begun by its end.
     pub fn departed_count(&self) -> u64 {
         self.departed.load(Ordering::SeqCst)
     }
 
-    /// How many have ended.
+    /// The number of moves that have ended.
     pub fn arrived_count(&self) -> u64 {
         self.arrived.load(Ordering::SeqCst)
     }
 
-    /// A worker has one connection more.
+    /// Counts one connection more of a worker.
     pub fn joined(&self, index: usize) {
         self.places[index].connections.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A worker has one connection less.
+    /// Counts one connection less of a worker.
     pub fn left(&self, index: usize) {
         self.places[index].connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Says how much the largest client of this worker takes at most, in bytes.
+    /// Publishes an upper bound of this worker's largest client, in bytes.
     pub fn tell_largest(&self, index: usize, bytes: u64) {
         self.places[index].largest_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Who but this worker has the largest client, and its bytes at most.
+    /// The other worker with the largest bound, and that bound in bytes.
     pub fn largest_but(&self, index: usize) -> Option<(usize, u64)> {
         let bytes_of = |one: usize| self.places[one].largest_bytes.load(Ordering::Relaxed);
         let others = self.serving().into_iter().filter(|one| *one != index);
@@ -230,7 +230,7 @@ impl Workers {
     /// Puts a message into a worker's inbox.
     ///
     /// # Errors
-    /// Nobody sits there: the message comes back.
+    /// There is no such worker: the message is returned.
     pub fn post(&self, index: usize, message: Message) -> Result<(), Message> {
         let place = self.places[index].inbox.read().unwrap_or_else(PoisonError::into_inner);
         match &*place {
@@ -242,7 +242,7 @@ impl Workers {
         }
     }
 
-    /// Tells the first worker, which accepts connections and stays.
+    /// Sends a message to the first worker, which accepts connections and never retires.
     pub fn tell_first(&self, message: Message) {
         if let Some(&first) = self.serving().first() {
             // At the very end it has left, too.
@@ -263,7 +263,7 @@ impl Workers {
         self.places[index].inbox.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts a message into a worker's inbox without waking it; whether somebody sits there.
+    /// Puts a message into a worker's inbox without waking it; whether there is such a worker.
     pub fn leave(&self, index: usize, message: Message) -> bool {
         let place = self.places[index].inbox.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(inbox) = &*place {
@@ -272,12 +272,12 @@ impl Workers {
         place.is_some()
     }
 
-    /// Puts a message into every worker's inbox; how many there are.
+    /// Puts a message into every worker's inbox; returns how many workers there are.
     pub fn post_all(&self, message: impl FnMut() -> Message) -> usize {
         self.post_where(|_| true, message)
     }
 
-    /// Puts one into the inboxes of which this is so; how many they are.
+    /// Puts a message into each inbox that `is_meant` accepts; returns how many these are.
     pub fn post_where(
         &self,
         is_meant: impl Fn(&Inbox) -> bool,

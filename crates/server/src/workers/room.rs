@@ -1,11 +1,11 @@
-//! How many connections there may be: by `maxclients`, and by the descriptors of the process, of
+//! The room for connections: limited by `maxclients`, and by the descriptors of the process, of
 //! which files, listeners and event loops keep theirs.
 //!
 //! Invariants
-//! 1. A connection is one descriptor, and one more where its other end is ours, too (a [`Link`],
-//!    which HTTP speaks by). What would be one too many is refused before it has any, or closed as
-//!    soon as it was accepted.
-//! 2. The reserve of the process (`process/system/limits.rs`) is no connection's.
+//! 1. A connection takes one descriptor, and one more if its other end is in this process, too (a
+//!    [`Link`], which HTTP uses). A connection beyond the limits is refused before it has any, or
+//!    closed as soon as it was accepted.
+//! 2. Connections never take the reserve of the process (`process/system/limits.rs`).
 //!
 //! Tests: at the foot; the bad days `sockets_leave_descriptors`, `few_descriptors`.
 
@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The count of connections and of the descriptors they take, with their limits.
 pub struct Room {
-    /// Connections, those on their way between two workers too.
+    /// Connections, including those in transit between two workers.
     clients: AtomicUsize,
-    /// Of these, whose other end is in this process.
+    /// Of these, those whose other end is in this process.
     links: AtomicUsize,
     /// How many descriptors connections may have.
     descriptors: AtomicUsize,
@@ -39,35 +39,35 @@ impl Drop for Link {
 }
 
 impl Room {
-    /// Connections may have so many descriptors from now on.
+    /// Sets how many descriptors connections may have.
     pub fn set_descriptors(&self, most: u64) {
         self.descriptors.store(usize::try_from(most).unwrap_or(usize::MAX), Ordering::Relaxed);
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     pub fn connection_count(&self) -> usize {
         self.clients.load(Ordering::Relaxed)
     }
 
-    /// Whether one more may come.
+    /// Whether there is room for one more connection.
     pub fn has_place(&self, maxclients: u32) -> bool {
         self.fits(1, maxclients)
     }
 
-    /// There is a connection more, wherever it will be served.
+    /// Counts a new connection, wherever it will be served.
     pub fn came(&self) {
         self.clients.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// There is one less.
+    /// Counts a connection that has ended.
     pub fn went(&self) {
         self.clients.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A connection of this process with itself is to come; `None`: there is no room for it. One of
-    /// its ends is counted by the [`Link`], the other as any connection until it `went`.
+    /// Takes room for a connection of this process with itself; `None`: there is none. One of its
+    /// ends is counted by the [`Link`], the other like any connection until `went`.
     pub fn take_link(self: &Arc<Room>, maxclients: u32) -> Option<Link> {
-        // Counted before it is looked: of two that come at once none is overlooked.
+        // Counted before the check, so that of two at the same time none is overlooked.
         self.links.fetch_add(1, Ordering::Relaxed);
         let link = Link(Arc::clone(self));
         self.came();
@@ -78,7 +78,7 @@ impl Room {
         None
     }
 
-    /// Whether there is room for those that are counted, and so many more.
+    /// Whether there is room for the counted connections, and `more`.
     fn fits(&self, more: usize, maxclients: u32) -> bool {
         let clients = self.clients.load(Ordering::Relaxed) + more;
         let ends = clients + self.links.load(Ordering::Relaxed);

@@ -20,13 +20,13 @@ const NO_FILE: ClientError = ClientError::text(
      file set) in order to store users in the configuration.",
 );
 
-/// The ACL file, if there is to be one.
+/// The path of the ACL file, if there is one.
 fn path(settings: &Settings) -> Option<PathBuf> {
     let file = Path::new(&settings.aclfile);
     (!settings.aclfile.is_empty()).then(|| place::beside_data(settings, file))
 }
 
-/// The users of the ACL file, instead of `users`.
+/// The users of the ACL file, in place of `users`.
 fn loaded(users: &Users, settings: &Settings) -> Result<Users, Vec<u8>> {
     let name = &settings.aclfile;
     let path = path(settings).unwrap_or_default();
@@ -37,7 +37,7 @@ fn loaded(users: &Users, settings: &Settings) -> Result<Users, Vec<u8>> {
     users.loaded(&text, name, default_channels(settings))
 }
 
-/// The text of a file. What is none, a pipe or a device, may never end.
+/// The text of a regular file; a pipe or a device might never end.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let kind = std::fs::metadata(path)?.file_type();
     match kind.is_file() || kind.is_dir() {
@@ -50,7 +50,7 @@ pub(super) fn load(call: &mut Call<'_, '_>) -> Done {
     let engine = Engine::of(call);
     let settings = engine.settings.current();
     path(&settings).ok_or(NO_FILE)?;
-    // Read before the users are held: a disk may take its time.
+    // Read before the users are locked: a disk may take its time.
     let fresh = loaded(&engine.acl.users(), &settings)
         .map_err(|errors| ClientError::bytes([b"ERR ", &errors[..]].concat()))?;
     let done: Result<(), Infallible> = engine.change_users(|users| Ok(fresh.in_place_of(users)));
@@ -75,7 +75,7 @@ pub(super) fn save(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The users that a server begins with.
+/// The users that a server starts with.
 ///
 /// # Errors
 /// A text for the operator.
@@ -92,8 +92,8 @@ pub(crate) fn at_start(users: &Users, settings: &Settings) -> Result<Users, Stri
     loaded(users, settings).map_err(|errors| String::from_utf8_lossy(&errors).into_owned())
 }
 
-/// With the users of the configuration file. Its line about the default user begins with what a
-/// new user may do: nothing.
+/// Adds the users of the configuration file. Its line about the default user starts from the rights
+/// of a new user: none.
 fn configured(users: &Users, settings: &Settings) -> Result<Users, String> {
     let channels = default_channels(settings);
     let (mut users, mut named) = (users.clone(), BTreeSet::new());
@@ -120,7 +120,7 @@ fn configured(users: &Users, settings: &Settings) -> Result<Users, String> {
     Ok(users)
 }
 
-/// The users that a rewritten configuration file is to hold: none where there is an ACL file.
+/// The users for a rewritten configuration file: none if there is an ACL file.
 pub(crate) fn lines_to_keep(users: &Users, settings: &Settings) -> Vec<KeptUser> {
     if !settings.aclfile.is_empty() {
         return Vec::new();

@@ -10,7 +10,7 @@ use pantala_protocol::Reply;
 
 use super::too_many;
 
-/// Entries that are told unless it is asked for more.
+/// How many entries are returned by default.
 const USUAL_COUNT: usize = 10;
 
 pub(super) fn show(call: &mut Call<'_, '_>) -> Done {

@@ -7,7 +7,7 @@
 //! | `log` | ACL LOG |
 //! | `file` | LOAD, SAVE; users at the start, and in a rewritten configuration file |
 //!
-//! What rules mean is `pantala_acl`'s. Whoever changes users only puts the next set in place:
+//! The meaning of rules is `pantala_acl`'s. A change of users only puts a new set in force:
 //! connections see it at their worker's next turn.
 //!
 //! Tests: compat/transcripts/acl, compat/clients/acl.py.
@@ -119,12 +119,12 @@ const SUBCOMMANDS: &[Command] = &[
         .summary("Tells what the subcommands do."),
 ];
 
-/// Names and rules are shown to nobody.
+/// Names and rules are secret.
 fn all_but_name(_: &[&[u8]], at: usize) -> bool {
     at >= 2
 }
 
-/// Channels of new users.
+/// The default channels of new users.
 fn default_channels(settings: &Settings) -> pantala_acl::DefaultChannels {
     match settings.acl_pubsub_default {
         ChannelDefault::All => pantala_acl::DefaultChannels::All,
@@ -132,7 +132,7 @@ fn default_channels(settings: &Settings) -> pantala_acl::DefaultChannels {
     }
 }
 
-/// One argument too many.
+/// The error for a surplus argument.
 fn too_many(call: &Call<'_, '_>) -> ClientError {
     error::subcommand_syntax("ACL", call.args[1])
 }
@@ -161,7 +161,7 @@ fn categories(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Bits of a password unless asked for otherwise.
+/// The bits of a generated password by default.
 const USUAL_BITS: i64 = 256;
 const MOST_BITS: i64 = 4096;
 

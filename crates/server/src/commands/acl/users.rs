@@ -1,4 +1,4 @@
-//! Users: made, changed, removed, shown.
+//! ACL commands that create, change, remove and show users.
 
 use pantala_acl::{Denied, Selector};
 use pantala_commands::permission::Asked;
@@ -27,7 +27,7 @@ pub(super) fn delete(call: &mut Call<'_, '_>) -> Done {
     let _nobody_is_gone = Engine::of(call).change_users(|users| {
         let (next, count) = users.without(names);
         gone = count;
-        // Who is not there is no reason to look at all connections.
+        // If no user was removed, connections need not be checked.
         if count == 0 { Err(()) } else { Ok(next) }
     });
     call.reply.int(gone.cast_signed() as i64);

@@ -1,4 +1,4 @@
-//! AUTH, HELLO and RESET: who a connection is, and how it wants to be spoken to.
+//! AUTH, HELLO and RESET: the user and the protocol of a connection.
 
 use pantala_acl::{Context, DEFAULT_NAME, Reason, Refusal};
 use pantala_base::number::parse_i64;
@@ -22,7 +22,7 @@ const GREETING: Flags = Flags::NOSCRIPT
     .and(Flags::ALLOW_BUSY)
     .and(Flags::REVERSIBLE);
 
-/// What clients are told they talk to: they look at it to know which commands there are.
+/// The server name for clients: some decide by it which commands there are.
 const SERVER: &str = "redis";
 
 const WRONG_PASSWORD: ClientError =
@@ -37,12 +37,12 @@ const HELLO_FIRST: ClientError = ClientError::text(
      protocol version at the same time",
 );
 
-/// AUTH: everything after the name is a secret.
+/// In AUTH everything after the name is a secret.
 pub(super) fn is_auth_secret(_args: &[&[u8]], position: usize) -> bool {
     position > 0
 }
 
-/// HELLO: the two arguments after AUTH are.
+/// In HELLO the two arguments after AUTH are secrets.
 pub(super) fn is_hello_secret(args: &[&[u8]], position: usize) -> bool {
     let is_auth = |back: usize| {
         let word = position.checked_sub(back).filter(|at| *at > 1).and_then(|at| args.get(at));
@@ -74,14 +74,14 @@ fn auth(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The connection acts as this user from now on, or is told why not, and goes on as it was.
+/// Logs the connection in as this user; on an error it goes on as it was.
 pub(in crate::commands) fn authenticate(
     call: &mut Call<'_, '_>,
     name: &[u8],
     password: &[u8],
 ) -> Result<(), ClientError> {
     let now = Engine::of(call).acl.in_force();
-    // Replies of a transaction are held back together: of many guesses the first is looked at.
+    // Replies of a transaction are held back together, so only its first guess is checked.
     let is_guessing = call.session.multi.is_some() && call.session.is_unpunished();
     let user = now.users.authenticate(name, password).filter(|_| !is_guessing);
     let Some(user) = user else {
@@ -93,7 +93,7 @@ pub(in crate::commands) fn authenticate(
     Ok(())
 }
 
-/// Logs a wrong password; in a transaction, which may begin again, later.
+/// Logs a wrong password; in a transaction, which may begin again, at its end.
 fn note_wrong_password(call: &mut Call<'_, '_>, name: &[u8]) {
     let is_in_multi = call.session.multi.is_some();
     let context = if is_in_multi { Context::Multi } else { Context::TopLevel };
@@ -144,7 +144,7 @@ fn parse_version(text: &[u8]) -> Result<Version, ClientError> {
     }
 }
 
-/// What HELLO is asked beside the version.
+/// The options of HELLO after the version.
 #[derive(Default)]
 struct Options<'a> {
     credentials: Option<(&'a [u8], &'a [u8])>,
@@ -209,7 +209,7 @@ pub(super) const RESET: Command = Command::new("RESET", reset, Group::Connection
     .since("6.2.0")
     .summary("Makes the connection as it was when it began.");
 
-/// Back to how the connection began; what it said of its library stays.
+/// Resets a connection to its initial state; the library's name stays.
 fn reset(call: &mut Call<'_, '_>) -> Done {
     if call.lane == Lane::Worker && pubsub::is_long(&call.session.subscriptions) {
         return Err(Stop::Lane);
@@ -235,7 +235,7 @@ fn reset(call: &mut Call<'_, '_>) -> Done {
     session.was_let_in = was_let_in;
     session.inner_commands = old.inner_commands;
     if old.reply_mode == ReplyMode::SkipNext {
-        // What is skipped is the reply to RESET itself.
+        // The reply that is skipped is that of RESET itself.
         session.reply_mode = ReplyMode::SkipNext;
     }
     call.reply.speak(session.version);

@@ -1,4 +1,4 @@
-//! CLIENT, and the commands that change who a connection is.
+//! CLIENT, and the commands that change the identity of a connection.
 //!
 //! | file | what |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `greeting` | AUTH, HELLO, RESET |
 //! | `others` | CLIENT LIST, INFO, KILL, UNBLOCK, PAUSE, UNPAUSE |
 //! | `tracking` | CLIENT TRACKING, CACHING, GETREDIR, TRACKINGINFO |
-//! | `words` | which clients LIST and KILL mean |
+//! | `words` | the filters of LIST and KILL |
 //!
 //! Tests: compat/transcripts/connection.
 
@@ -56,7 +56,8 @@ const fn sub(name: &'static str, handler: pantala_commands::Handler) -> Command 
         .flags(Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE))
 }
 
-/// Runs while a script runs too long: it touches nothing but its own connection.
+/// Flags of subcommands that may run while a script runs for too long: they touch only their own
+/// connection.
 const OWN: Flags = Flags::ALLOW_BUSY.and(Flags::REVERSIBLE);
 
 const TO_ALL: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
@@ -74,7 +75,8 @@ const CLIENT_HELP: Command = Command::new("HELP", help, Group::Connection)
     .since("5.0.0")
     .summary("Shows this text.");
 
-/// Names of clients and libraries are shown in a line of words: only what is visible may be there.
+/// Names of clients and libraries are shown in a line of words, so only visible characters are
+/// allowed.
 fn check_printable(text: &[u8], what: &str) -> Result<(), ClientError> {
     if text.iter().all(u8::is_ascii_graphic) {
         return Ok(());
@@ -186,7 +188,7 @@ const CLIENT_CAPA: Command = sub("CAPA", capa)
     .syntax("capability [capability ...]")
     .summary("Says what the client is able to do; REDIRECT: it follows redirections.");
 
-/// Unknown capabilities are passed over: a newer client may have more.
+/// Unknown capabilities are ignored: a newer client may have more.
 fn capa(call: &mut Call<'_, '_>) -> Done {
     if call.args[2..].iter().any(|word| is_word(word, "REDIRECT")) {
         call.session.set_can_redirect(true);
@@ -228,7 +230,7 @@ const CLIENT_IMPORT_SOURCE: Command = sub("IMPORT-SOURCE", import_source)
     .syntax("(enabled: ON | OFF)")
     .summary("Whether this connection brings data of another server.");
 
-/// Whoever is a source may say so no more at any time; the rest is for the import mode.
+/// OFF is always allowed; ON only in import mode.
 fn import_source(call: &mut Call<'_, '_>) -> Done {
     let word = call.args[2];
     if !is_word(word, "OFF") && !Engine::of(call).settings.current().import_mode {

@@ -1,8 +1,8 @@
 //! CLIENT commands about other connections.
 //!
 //! Only its worker can look at a connection, so these run on the slow lane, ask every worker
-//! through its inbox, and wait for the answers, but not for ever: a worker that is held up must not
-//! hold up an operator who wants to know why.
+//! through its inbox, and wait for the answers, but not for ever: a worker that hangs must not hold
+//! up an operator who wants to know why.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::workers::inbox::Message;
 use pantala_engine::Engine;
 use pantala_engine::condition::pause::Paused;
 
-/// Those of CLIENT KILL, and the address alone.
+/// The filters of CLIENT KILL, and its old form with an address.
 const KILL: &str = "(filter: old-format | (new-format: [ID client-id:int [client-id:int ...]] \
     | [TYPE (client-type: NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB)] \
     | [USER username] | [ADDR addr] | [LADDR laddr] | [SKIPME (skipme: YES | NO)] \
@@ -46,16 +46,16 @@ const LIST: &str = "[TYPE (client-type: NORMAL | MASTER | REPLICA | PUBSUB)] \
     [NOT-LIB-NAME not-lib-name] [NOT-LIB-VER not-lib-ver] [NOT-DB not-db:int] \
     [NOT-CAPA not-capa] [NOT-IP not-ip]";
 
-/// Asks all workers, and waits for them.
+/// Flags of commands that ask all workers, and wait for them.
 const ASKS: Flags = Flags::LANE.and(Flags::OUTSIDE).and(Flags::OPERATOR);
 
-/// How long the answers of all workers together may take.
+/// The longest wait for the answers of all workers.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// So often all are asked, while connections move.
+/// The most rounds of asking, while connections move.
 const MOST_ROUNDS: usize = 8;
 
-/// Asks every worker; the answers that came in time.
+/// Asks every worker; returns the answers that came in time.
 fn ask<T>(shared: &Shared, message: impl Fn(Sender<T>) -> Message) -> Vec<T> {
     let (sender, receiver) = channel();
     let count = shared.workers.post_all(|| message(sender.clone()));
@@ -91,7 +91,7 @@ fn ask_all<T>(
     }
 }
 
-/// The line of each client that fits, by its number.
+/// The lines of the clients that the filter selects, by their ids.
 fn lines_of(shared: &Shared, filter: ClientFilter) -> BTreeMap<u64, String> {
     let filter = Arc::new(filter);
     let message = |answer| Message::List { filter: Arc::clone(&filter), answer };
@@ -104,7 +104,7 @@ fn lines_of(shared: &Shared, filter: ClientFilter) -> BTreeMap<u64, String> {
     lines
 }
 
-/// The lines of all clients.
+/// The lines of all clients, by their ids.
 pub fn all_lines(shared: &Shared) -> BTreeMap<u64, String> {
     lines_of(shared, ClientFilter::default())
 }
@@ -141,7 +141,7 @@ pub(super) const CLIENT_LIST: Command = sub("LIST", list)
     .syntax(LIST)
     .summary("All connections, or those that fit, one a line; NOT- before a filter negates it.");
 
-/// What the arguments say of clients.
+/// Adds the filter words of the arguments to a filter.
 fn parse(call: &Call<'_, '_>, filter: ClientFilter) -> Result<ClientFilter, ClientError> {
     let users = Engine::of(call).acl.users();
     let known = Known { databases: call.space().database_count(), users: &users };
@@ -194,7 +194,7 @@ fn kill(call: &mut Call<'_, '_>) -> Done {
     } else {
         call.reply.int(killed.len() as i64);
     }
-    // The one who asks is told first.
+    // The asking client gets its reply first.
     call.session.closing |= killed.contains(&asker);
     Ok(())
 }

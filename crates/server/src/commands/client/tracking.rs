@@ -11,7 +11,7 @@ use pantala_commands::{Call, ClientError, Command, Done, Lane, Stop, Tracking, e
 use super::{OWN, sub, switch};
 use crate::shared::Shared;
 
-/// A client with more prefixes changes them on the slow lane: all are looked at.
+/// A client with more prefixes changes them on the slow lane, as all are compared.
 const WORKER_PREFIXES: usize = 1024;
 
 const ONE_REDIRECT: ClientError =
@@ -135,13 +135,14 @@ fn check_modes(options: &Tracking, before: Option<&Tracking>) -> Result<(), Clie
     Ok(())
 }
 
-/// About what prefixes take: the client's own list of them, and the server's.
+/// About the bytes that prefixes take: in the client's own list, and in the server's.
 fn prefix_bytes(prefixes: &[Vec<u8>]) -> usize {
     const BESIDE_THE_TEXT: usize = 64;
     prefixes.iter().map(|prefix| 2 * prefix.len() + BESIDE_THE_TEXT).sum()
 }
 
-/// The prefixes of before and these, none of which may begin another. Without any: all keys.
+/// The previous prefixes and these, none of which may be a prefix of another. If there is none: all
+/// keys.
 fn with_prefixes(before: &[Vec<u8>], new: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, ClientError> {
     if new.is_empty() {
         let mut all = before.to_vec();
@@ -152,7 +153,7 @@ fn with_prefixes(before: &[Vec<u8>], new: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Cl
     }
     let count_before = before.len();
     let all = [before, new].concat();
-    // Sorted, what a prefix begins follows it at once.
+    // In sorted order the extensions of a prefix directly follow it.
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by(|left, right| all[*left].cmp(&all[*right]));
     let old = |number: &usize| *number < count_before;

@@ -1,4 +1,4 @@
-//! The words of CLIENT LIST and CLIENT KILL that say which clients are meant.
+//! The filter words of CLIENT LIST and CLIENT KILL.
 
 use pantala_acl::Users;
 use pantala_base::number::parse_i64;
@@ -7,20 +7,20 @@ use pantala_commands::{ClientError, error};
 
 use crate::clients::filter::{ClientFilter, ClientKind, Traits};
 
-/// The letters CLIENT LIST shows as flags, here and in the reference.
+/// The letters that CLIENT LIST shows as flags, here and in the reference.
 const FLAGS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
-/// The letters it shows as capabilities.
+/// The letters that it shows as capabilities.
 const CAPABILITIES: &[u8] = b"r";
 
-/// What there is that words may name.
+/// Names that words may refer to.
 pub struct Known<'a> {
-    /// How many databases.
+    /// The number of databases.
     pub databases: u32,
-    /// Users.
+    /// The users.
     pub users: &'a Users,
 }
 
-/// Reads all words into a filter, which already says who asks.
+/// Parses all words into a filter, which already knows the asking client.
 pub fn parse(
     args: &[&[u8]],
     known: &Known<'_>,
@@ -50,7 +50,7 @@ pub fn parse(
     Ok(filter)
 }
 
-/// As many numbers as there are, and what follows them.
+/// Takes as many numbers as there are; returns the arguments after them.
 fn take_ids<'a, 'b>(args: &'b [&'a [u8]]) -> Result<(Vec<u64>, &'b [&'a [u8]]), ClientError> {
     let mut ids = Vec::new();
     let mut rest = args;
@@ -66,7 +66,7 @@ fn take_ids<'a, 'b>(args: &'b [&'a [u8]]) -> Result<(Vec<u64>, &'b [&'a [u8]]), 
     Ok((ids, rest))
 }
 
-/// Words whose value may be any text.
+/// Handles words whose value may be any text.
 fn take_text(traits: &mut Traits, name: &[u8], value: &[u8]) -> bool {
     let place = match name {
         _ if is_word(name, "ADDR") => &mut traits.address,
@@ -81,7 +81,7 @@ fn take_text(traits: &mut Traits, name: &[u8], value: &[u8]) -> bool {
     true
 }
 
-/// Words whose value must be known.
+/// Handles words whose value must be known.
 fn take_checked(
     traits: &mut Traits,
     name: &[u8],
@@ -133,7 +133,7 @@ fn take_letters(
     Err(ClientError::new(format!("ERR Unknown {what} found in the {filter} filter: {value}")))
 }
 
-/// Words that have no `NOT-` form.
+/// Handles words without a `NOT-` form.
 fn take_plain(filter: &mut ClientFilter, name: &[u8], value: &[u8]) -> Result<bool, ClientError> {
     if is_word(name, "SKIPME") {
         filter.skip_asker = match value {

@@ -1,4 +1,4 @@
-//! COMMAND: the command table, told to clients. Everything here is read from the rows.
+//! COMMAND: the command table, for clients. Everything here comes from the rows.
 //!
 //! Not here: COMMAND DOCS (`docs`).
 
@@ -127,7 +127,7 @@ fn reply_row(reply: &mut Reply<'_>, row: &Command) {
     row.subcommands.iter().for_each(|subcommand| reply_row(reply, subcommand));
 }
 
-/// Simple strings, as a set.
+/// Writes simple strings, as a set.
 fn reply_words<'w>(reply: &mut Reply<'_>, words: impl Iterator<Item = &'w str>) {
     let words: Vec<&str> = words.collect();
     reply.set(words.len());
@@ -204,7 +204,7 @@ fn reply_numbers(reply: &mut Reply<'_>, numbers: &[(&str, i64)]) {
     }
 }
 
-/// The keys of the command that the arguments from the third on are.
+/// The keys of the command in the arguments from the third on.
 fn keyed(call: &Call<'_, '_>) -> Result<KeyAccesses, ClientError> {
     let args = &call.args[2..];
     let found = call.server.registry().resolve(args);
@@ -245,7 +245,7 @@ fn keys_and_flags(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Which commands COMMAND LIST names.
+/// Which commands COMMAND LIST returns.
 enum Filter<'a> {
     All,
     None,

@@ -1,14 +1,14 @@
-//! DEBUG DIGEST and DIGEST-VALUE: what all data, or the value of a key, comes down to in twenty
-//! bytes. Valkey answers the same for the same data, in whatever order it lies.
+//! DEBUG DIGEST and DIGEST-VALUE: a digest of all data, or of one value, in twenty bytes. For equal
+//! data it equals Valkey's, whatever the order in memory.
 //!
 //! ```text
 //! digest XOR sha1(bytes)               where the order does not matter: members, fields, keys
 //! sha1(digest XOR sha1(bytes))         where it does: elements of a list, key before value
 //! ```
 //!
-//! Not here: a moment for all of it. Partitions are looked at one after the other, so a digest of
-//! data that changes meanwhile is that of no moment.
-//! Tests: compat/transcripts/server/digest.txt (against a real server).
+//! Not here: one moment for all of it. Partitions are read one after the other, so if data changes
+//! meanwhile the digest is that of no moment. Tests: compat/transcripts/server/digest.txt (against
+//! a real server).
 
 use pantala_base::UnixMs;
 use pantala_base::number::push_f64;
@@ -21,19 +21,19 @@ use pantala_values::{Object, Type};
 
 use super::with_key;
 
-/// A digest that grows.
+/// A digest being computed.
 #[derive(Clone, Copy, Default)]
 struct Digest([u8; DIGEST_BYTES]);
 
 impl Digest {
-    /// Adds what stands in no order.
+    /// Adds bytes whose order does not matter.
     fn add(&mut self, bytes: &[u8]) {
         for (mine, theirs) in self.0.iter_mut().zip(sha1::digest(bytes)) {
             *mine ^= theirs;
         }
     }
 
-    /// Adds what stands in this place.
+    /// Adds bytes whose order matters.
     fn append(&mut self, bytes: &[u8]) {
         self.add(bytes);
         self.0 = sha1::digest(&self.0);
@@ -70,7 +70,7 @@ impl Digest {
                 }
             }
             Object::SortedSet(set) => {
-                // In the fewest digits, as Valkey has it; Redis writes seventeen.
+                // In the fewest digits, as in Valkey; Redis writes seventeen.
                 let mut text = Vec::new();
                 for (member, score) in set.view().iter() {
                     text.clear();
@@ -93,7 +93,7 @@ impl Digest {
         }
     }
 
-    /// Adds two texts that belong together.
+    /// Adds a pair of texts.
     fn add_pair(&mut self, first: StrRef<'_>, second: StrRef<'_>) {
         let mut pair = Digest::default();
         pair.append_text(first);

@@ -1,6 +1,6 @@
-//! DEBUG JMAP: where the memory of the selected database is.
+//! DEBUG JMAP: where the memory of the selected database is used.
 //!
-//! A walk over all records, one partition at a time, waiting for each: clients of a partition wait
+//! Walks over all records, one partition at a time, waiting for each: clients of a partition wait
 //! while its records are read.
 
 use std::collections::BTreeMap;
@@ -12,12 +12,12 @@ use pantala_commands::{Call, Done, error};
 use pantala_table::{Encoding, Table, size_class};
 use pantala_values::{Object, Type};
 
-/// The largest keys that are shown unless more are asked for.
+/// How many of the largest keys are shown by default,
 const USUAL_LARGEST: usize = 10;
-/// And at most.
+/// and at most.
 const MOST_LARGEST: i64 = 1000;
 
-/// Records and their bytes.
+/// A number of records and their bytes.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     records: u64,

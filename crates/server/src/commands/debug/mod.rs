@@ -1,10 +1,10 @@
-//! DEBUG: for tests, measurements and looking inside.
+//! DEBUG: for tests, measurements and diagnosis.
 //!
-//! The row stands outside the gate: nothing here may hold up FLUSHALL or, later, the cut of a
-//! snapshot. Every part takes one partition at a time, for one key or a small batch.
+//! The row runs outside the gate: nothing here may hold up FLUSHALL or the cut of a snapshot. Every
+//! form takes one partition at a time, for one key or a small batch.
 //!
 //! Not here: POPULATE (`populate`), DIGEST (`digest`), RELOAD (`reload`), JMAP (`jmap`), tables
-//! (`tables`), what is turned off or on (`switches`).
+//! (`tables`), switches (`switches`).
 
 mod digest;
 mod jmap;
@@ -40,7 +40,7 @@ pub const ROWS: &[Command] = &[Command::new("DEBUG", debug, Group::Server)
 /// One form of DEBUG.
 struct Form {
     name: &'static str,
-    /// Arguments after the name: at least, at most.
+    /// The least and the most arguments after the name.
     arguments: (usize, usize),
     run: fn(&mut Call<'_, '_>) -> Done,
     syntax: &'static str,
@@ -186,14 +186,14 @@ fn unable(call: &mut Call<'_, '_>) -> Done {
     Err(ClientError::new(format!("ERR DEBUG {word} is not supported yet")).into())
 }
 
-/// The longest sleep; more is taken for a slip.
+/// The longest sleep; longer ones are taken for typing errors.
 const LONGEST_SLEEP_S: f64 = 86_400.0;
-/// The longest inside a transaction or script, which holds partitions meanwhile.
+/// The longest sleep in a transaction or script, which holds partitions meanwhile.
 const LONGEST_SLEEP_INSIDE_S: f64 = 1.0;
 
 fn sleep(call: &mut Call<'_, '_>) -> Done {
     let text = std::str::from_utf8(call.args[2]).unwrap_or_default();
-    // As in Redis, what is no number is no time.
+    // As in Redis, what is no number counts as zero.
     let seconds: f64 = text.parse().unwrap_or(0.0);
     let most = if call.may_wait { LONGEST_SLEEP_S } else { LONGEST_SLEEP_INSIDE_S };
     let sleeps = Duration::from_secs_f64(seconds.clamp(0.0, most));
@@ -233,7 +233,7 @@ fn string_match(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Runs something with a key's partition held; waits for it.
+/// Runs something with a key's partition held; waits for the partition.
 fn with_key<'k, T>(
     keys: &mut Locked<'k>,
     key: &[u8],
@@ -251,7 +251,7 @@ fn with_key<'k, T>(
 fn object(call: &mut Call<'_, '_>) -> Done {
     let line = with_key(call.keys, call.args[2], |locked, key| {
         let scope = *locked.scope();
-        // A key that has expired and is still there is shown too.
+        // An expired key that is still there is shown, too.
         locked.set_scope(Scope { sees_expired: true, ..scope });
         let line = object_line(locked, key);
         locked.set_scope(scope);
@@ -261,7 +261,7 @@ fn object(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// How a value is kept, in a line.
+/// A line about the representation of a value.
 fn object_line(locked: &mut Locked<'_>, key: pantala_keyspace::Key<'_>) -> Option<String> {
     let opened = locked.peek(key);
     let (table, place) = opened.record()?;
@@ -334,7 +334,7 @@ fn protocol(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Sets a string where there was nothing; whether it did.
+/// Sets a string if the key is absent; whether it did.
 fn set_if_absent(
     locked: &mut Locked<'_>,
     key: pantala_keyspace::Key<'_>,

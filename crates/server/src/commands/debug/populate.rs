@@ -5,15 +5,15 @@
 //!                [SLOTS from to | SLOT slot] [EXPIRE least most]
 //! ```
 //!
-//! Key `prefix:N` gets `value:N`, cut or filled up with zero bytes to `size`; with RAND random
-//! bytes instead. With TYPE it is a collection of that type, with as many elements as ELEMENTS
-//! says; element M is `value:M`, or random. With SLOTS only keys of these cluster slots are made,
-//! `count` in all; with EXPIRE each gets a time to live between the two, in seconds. Keys that are
-//! there stay as they are.
+//! Key `prefix:N` gets `value:N`, cut or padded with zero bytes to `size`; with RAND random bytes
+//! instead. With TYPE it is a collection of that type, with as many elements as ELEMENTS says;
+//! element M is `value:M`, or random. With SLOTS only keys of these cluster slots are made, `count`
+//! in all; with EXPIRE each gets a time to live between the two, in seconds. Present keys stay as
+//! they are.
 //!
-//! Threads of its own, one for each core, take the numbers in batches; what they make does not
-//! depend on how many they are. One partition is held for one key; between batches a thread gives
-//! way. They end before the command does: the gate knows of them by the thread that waits for them.
+//! Threads of its own, one for each core, take the numbers in batches; the result does not depend
+//! on how many they are. One partition is held for one key; between batches a thread yields. They
+//! end before the command does, and the thread that waits for them represents them at the gate.
 //!
 //! Tests: at the foot, compat/transcripts/server/debug.txt.
 
@@ -36,32 +36,32 @@ use pantala_values::Type;
 use super::set_if_absent;
 use pantala_engine::Engine;
 
-/// The arguments, for HELP.
+/// The syntax of the arguments, for HELP.
 pub(super) const SYNTAX: &str = "count:int [prefix] [size:int] [RAND] [TYPE type] \
      [ELEMENTS count:int] \
      [SLOTS from:int to:int | SLOT slot:int] [EXPIRE least-seconds:int most-seconds:int]";
 
 const UNKNOWN_TYPE: ClientError = ClientError::text("ERR unknown type name");
-/// Elements of one collection at most: they are written with its partition held.
+/// The most elements of one collection: they are written with its partition held.
 const MOST_ELEMENTS: u64 = 1 << 20;
 /// Elements written by one command.
 const ELEMENTS_AT_ONCE: u64 = 256;
 const NOT_POSITIVE: ClientError = ClientError::text("ERR value is out of range, must be positive");
 /// Cluster slots.
 const SLOTS: i64 = 16_384;
-/// Keys made before other threads are let in and memory is looked at: as many as have their buckets
-/// in the nearest cache together.
+/// How many keys are made before other threads are let in and memory is checked: as many as have
+/// their buckets in the first-level cache together.
 const BATCH: usize = 128;
-/// Numbers looked at for keys of the wanted slots, before other threads are let in.
+/// How many numbers are tried for keys of the wanted slots before other threads are let in.
 const MOST_LOOKED_AT: usize = 1 << 14;
-/// Keys that are worth a thread.
+/// How many keys are worth a thread.
 const KEYS_OF_A_THREAD: u64 = 1 << 10;
-/// Keys whose slots tell whether a prefix keeps all of them in one.
+/// How many keys are tried to see whether a prefix puts all of them into one slot.
 const TRIED_SLOTS: u64 = 64;
 const NO_SUCH_KEY: ClientError =
     ClientError::text("ERR no key with this prefix belongs to these slots");
 
-/// What is to be made.
+/// The options of POPULATE.
 struct Options<'a> {
     count: u64,
     prefix: &'a [u8],
@@ -111,7 +111,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Reads one option; how many words it took, `None` at the end.
+    /// Parses one option; returns how many words it took, `None` at the end.
     fn option(&mut self, rest: &[&'a [u8]]) -> Result<Option<usize>, ClientError> {
         match rest {
             [] => Ok(None),
@@ -239,10 +239,10 @@ impl<'a> Options<'a> {
     }
 }
 
-/// The numbers of the keys that are still to be made.
+/// The numbers of the keys still to be made.
 struct Numbers<'a> {
     options: &'a Options<'a>,
-    /// How many, and the first that nobody has looked at.
+    /// How many are left, and the first number that was not tried.
     left: Mutex<(u64, u64)>,
 }
 
@@ -251,7 +251,7 @@ impl<'a> Numbers<'a> {
         Numbers { options, left: Mutex::new((options.count, 0)) }
     }
 
-    /// Puts the next ones into `batch`, possibly none; whether there may be more.
+    /// Puts the next numbers into `batch`, possibly none; whether there may be more.
     fn take(&self, batch: &mut Vec<u64>) -> bool {
         batch.clear();
         let mut name = Vec::new();
@@ -267,13 +267,13 @@ impl<'a> Numbers<'a> {
         count > 0
     }
 
-    /// Gives out no more.
+    /// Ends giving out numbers.
     fn stop(&self) {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).0 = 0;
     }
 }
 
-/// What each thread needs to make keys.
+/// What a thread needs to make keys.
 #[derive(Clone, Copy)]
 struct Maker<'a> {
     options: &'a Options<'a>,
@@ -285,11 +285,11 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// The life of a thread: makes keys until there are no more numbers, or something is wrong.
+    /// The main loop of a thread: makes keys until there are no more numbers, or one fails.
     fn run(self, session: Session) -> (Done, Tally) {
         let tally = Tally::default();
         let Maker { engine, db, now, .. } = self;
-        // As in Valkey, what it makes is not recorded.
+        // As in Valkey, the keys are not recorded.
         let scope = Scope {
             space: &engine.space,
             db,
@@ -352,7 +352,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Makes a collection under a key that is free, by the commands that clients use.
+    /// Makes a collection under an absent key, by the commands that clients use.
     fn fill(
         &self,
         locked: &mut Locked<'_>,
@@ -419,7 +419,7 @@ pub(super) fn populate(call: &mut Call<'_, '_>) -> Done {
                 pantala_memory::release_seat();
                 result
             };
-            // Where the system has no more threads, fewer do.
+            // If the system has no more threads, there are fewer.
             Builder::new().name("populate".into()).spawn_scoped(threads_scope, life).ok()
         };
         let others: Vec<_> = (1..threads).filter_map(start).collect();
@@ -439,7 +439,7 @@ pub(super) fn populate(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Lets others in; ends early where there is no memory, or no server any more.
+/// Lets other threads in; fails if there is no memory, or the server stops.
 fn pause(engine: &Engine) -> Result<(), ClientError> {
     if engine.condition.shutdown.is_final() {
         return Err(ClientError::text("ERR the server stops"));

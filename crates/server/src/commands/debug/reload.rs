@@ -1,9 +1,9 @@
-//! DEBUG RELOAD and LOADAOF: through a file and back, for tests.
+//! DEBUG RELOAD and LOADAOF: data goes through a file and back, for tests.
 //!
 //! Invariants
-//! 1. One runs at a time, and waits until no snapshot and no rewrite is being written.
-//! 2. From before the save to the end changes of data wait, so that none is lost; other clients are
-//!    answered -LOADING while the data is not whole.
+//! 1. Only one runs at a time, and it waits until no snapshot and no rewrite is being written.
+//! 2. From before the save to the end writes wait, so that none is lost; clients are answered
+//!    -LOADING while the data is incomplete.
 //!
 //! Tests: compat/transcripts/server/save.txt; tests/append_only.rs.
 
@@ -47,10 +47,10 @@ fn parse(words: &[&[u8]]) -> Result<Options, ClientError> {
     Ok(options)
 }
 
-/// How often it is looked whether others have ended.
+/// How often is checked whether others have ended.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Why nothing was loaded.
+/// The error when nothing was loaded.
 fn failed(what: &str, why: &dyn std::fmt::Display) -> ClientError {
     tracing::warn!("{what}: {why}");
     ClientError::text("ERR Error trying to load the RDB dump, check server logs.")
@@ -77,19 +77,20 @@ pub(super) fn reload(call: &mut Call<'_, '_>) -> Done {
         forget_everything(call)?;
     }
     loading::load(shared, &path, options.merges).map_err(|why| failed(&why))?;
-    // Where the snapshot has other data than the append-only file, that begins anew.
+    // If the snapshot has other data than the append-only file, that begins anew.
     alone.rewrite();
     call.reply.ok();
     Ok(())
 }
 
-/// Data that comes from a primary beside what there is would meet what is loaded here.
+/// A full copy of a primary that is loaded beside the present data would be mixed with what is
+/// loaded here.
 fn refuse_beside_a_copy(shared: &Shared) -> Result<(), ClientError> {
     let is_loading = shared.engine.condition.lasting.now().has(States::LOADING_BESIDE);
     if is_loading { Err(error::LOADING) } else { Ok(()) }
 }
 
-/// Saves, after whoever else is writing a snapshot.
+/// Saves, after any other snapshot that is being written.
 fn save(shared: &Shared) -> Result<(), Unsaved> {
     loop {
         match saving::save(shared) {
@@ -99,7 +100,7 @@ fn save(shared: &Shared) -> Result<(), Unsaved> {
     }
 }
 
-/// The append-only file has the data already, or will: nothing of this is in it.
+/// Removes all data without recording it: the append-only file has it already, or will.
 fn forget_everything(call: &mut Call<'_, '_>) -> Done {
     let scope = *call.keys.scope();
     call.keys.set_scope(Scope { recorder: None, ..scope });
@@ -126,7 +127,7 @@ pub(super) fn load_steps(call: &mut Call<'_, '_>) -> Done {
     let open = || layout.open(&RealDisk).map_err(|why| failed(&why));
     open()?.ok_or_else(|| failed(&"there is no append-only file"))?;
     let _others_wait = AnswersLoading::begin(shared);
-    // No turn is under way from here on that has recorded something and not handed it over.
+    // From here on no turn is under way that has recorded something and not handed it over.
     forget_everything(call)?;
     shared.appending.flush(&shared.engine.journal);
     let manifest = open()?.unwrap_or_default();
@@ -136,8 +137,8 @@ pub(super) fn load_steps(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Changes of data wait while it lives, no rewrite of the append-only file begins, and no other one
-/// of these lives, nor does a SHUTDOWN save.
+/// While this lives, writes wait, no rewrite of the append-only file begins, no other reload runs,
+/// and no SHUTDOWN saves.
 struct Alone<'s> {
     shared: &'s Shared,
     has_rewrite: bool,

@@ -1,4 +1,4 @@
-//! What DEBUG turns off or on for the whole server, for tests.
+//! The forms of DEBUG that switch something for the whole server, for tests.
 
 use pantala_base::number::parse_i64;
 use pantala_commands::{Call, Done};
@@ -7,7 +7,7 @@ use pantala_engine::Engine;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
-/// The number after the name of the form; what is no number counts as 0.
+/// Whether the number after the form's name is not 0; what is no number counts as 0.
 fn is_on(call: &Call<'_, '_>) -> bool {
     parse_i64(call.args[2]).unwrap_or(0) != 0
 }
@@ -23,7 +23,7 @@ pub(super) fn pause_housekeeping(call: &mut Call<'_, '_>) -> Done {
     let is_paused = is_on(call);
     let shared = Shared::of(call);
     shared.engine.condition.switches.no_housekeeping.turn(is_paused);
-    // Whoever sleeps makes up for it.
+    // Sleeping workers make up for what was switched off.
     shared.workers.post_all(|| Message::LookUp);
     call.reply.ok();
     Ok(())

@@ -8,7 +8,7 @@ use pantala_table::ValueRef;
 
 use super::with_key;
 
-/// A database's tables: entries, and the bytes of the index.
+/// The tables of a database: entries, and the bytes of the index.
 pub(super) fn of_database(call: &mut Call<'_, '_>) -> Done {
     const OUT_OF_RANGE: ClientError = ClientError::text("ERR Out of range database");
     let number = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
@@ -24,7 +24,7 @@ pub(super) fn of_database(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// One table in Valkey's words; nothing where it is empty.
+/// One table in Valkey's words; empty if it has no entries.
 fn entries(count: u64, more: &str) -> String {
     match count {
         0 => String::new(),
@@ -45,7 +45,7 @@ pub(super) fn of_key(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Says in the log how many entries a packed value has.
+/// Logs how many entries a packed value has.
 pub(super) fn packed(call: &mut Call<'_, '_>) -> Done {
     let (encoding, count) = kept_as(call)?;
     if encoding != "listpack" {
@@ -56,7 +56,7 @@ pub(super) fn packed(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The encoding of a key's collection and the number of its elements; of a string, nothing.
+/// The encoding of a key's collection and the number of its elements; empty and 0 for a string.
 fn kept_as(call: &mut Call<'_, '_>) -> Result<(&'static str, u64), pantala_commands::Stop> {
     let found = with_key(call.keys, call.args[2], |locked, key| {
         let opened = locked.peek(key);

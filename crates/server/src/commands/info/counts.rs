@@ -1,4 +1,4 @@
-//! Sections of figures that count.
+//! The sections of INFO with counters.
 
 use pantala_acl::Reason;
 use pantala_base::clock::monotonic_us;
@@ -13,7 +13,7 @@ use crate::shared::Shared;
 use pantala_engine::pubsub::Kind;
 use pantala_engine::stats::tallies::ThreadTally;
 
-/// Ticks a second of the times in /proc; the kernel shows the same on every machine.
+/// Ticks a second of the times in /proc: the kernel uses the same value on every machine.
 const TICKS_PER_S: f64 = 100.0;
 
 pub(super) fn stats(shared: &Shared, page: &mut Page) {
@@ -105,7 +105,7 @@ fn connections(shared: &Shared, page: &mut Page, (turns_per_s, busy_per_s): (f64
     }
 }
 
-/// Commands that a thread has run.
+/// The commands that a thread has run.
 pub(crate) fn calls(tally: &ThreadTally) -> u64 {
     tally.commands.iter().map(|row| row.calls.get()).fold(0, u64::wrapping_add)
 }
@@ -114,7 +114,8 @@ fn nanoseconds(tally: &ThreadTally) -> u64 {
     tally.commands.iter().map(|row| row.nanoseconds.get()).fold(0, u64::wrapping_add)
 }
 
-/// What turns of the loops have cost. No worker writes files, and the sweep has its own thread.
+/// Figures about turns of the event loops. Workers write no files, and the sweep has its own
+/// thread.
 pub(super) fn debug(shared: &Shared, page: &mut Page) {
     let tallies = &shared.engine.stats.tallies;
     page.line("eventloop_duration_aof_sum", 0);
@@ -124,8 +125,8 @@ pub(super) fn debug(shared: &Shared, page: &mut Page) {
     page.each(&["io_threaded_reads_pending", "io_threaded_writes_pending"], 0);
 }
 
-/// Commands, bytes in, bytes out, turns of the loop and nanoseconds in commands, per second since
-/// the INFO before.
+/// Commands, bytes in, bytes out, turns, and nanoseconds in commands, per second since the previous
+/// INFO.
 fn rates(shared: &Shared) -> [f64; RATES] {
     let ever = |pick: fn(&ThreadTally) -> u64| shared.engine.stats.tallies.sum_ever(pick);
     let counts = [
@@ -139,7 +140,7 @@ fn rates(shared: &Shared) -> [f64; RATES] {
     shared.rates.lock().unwrap_or_else(PoisonError::into_inner).sample(up_us, counts)
 }
 
-/// What the process has used so far, in user mode and in the kernel.
+/// The CPU seconds of the process, in user mode and in the kernel.
 pub(crate) fn cpu_seconds() -> [f64; 2] {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let [user, system, ..] = times(&text);
@@ -163,7 +164,7 @@ pub(super) fn cpu(_: &Shared, page: &mut Page) {
 
 /// Seconds in user mode, in the kernel, and both of ended children.
 fn times(stat: &str) -> [f64; 4] {
-    // The name of the process, in parentheses, may hold anything: count from after it.
+    // The process name, in parentheses, may contain anything: fields are counted from after it.
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let mut fields = rest.split_ascii_whitespace().skip(11);
     std::array::from_fn(|_| {

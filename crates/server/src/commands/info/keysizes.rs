@@ -1,14 +1,14 @@
-//! INFO's section `keysizes`, as in Redis 8: how large values are, by type and by database.
+//! INFO's section `keysizes`, as in Redis 8: the distribution of value sizes, by type and database.
 //!
 //! ```text
 //! db0_distrib_strings_sizes:0=1,16=204,1K=3     bytes: 1 of none, 204 of 16 to 31, 3 of 1K to 2K-1
 //! db0_distrib_lists_items:4=9                   elements
 //! ```
 //!
-//! Redis counts at each change. Here nothing is counted: the section looks at keys when somebody
-//! asks. Up to [`MOST_LOOKED_AT`] keys of a database are all looked at; of more, as many, from a
-//! partition at random on, stand for the others: keys lie in partitions by chance. No partition is
-//! held for more than some hundred keys, and one that is busy is left out.
+//! Redis counts at each change. Here the section looks at keys when it is asked for. Up to
+//! [`MOST_LOOKED_AT`] keys of a database are all counted; of more, that many, beginning at a random
+//! partition, stand for the others, as keys are spread randomly. No partition is held for more than
+//! some hundred keys, and busy ones are left out.
 //!
 //! Tests: at the foot; the transcript `server/keysizes.txt`.
 
@@ -20,14 +20,14 @@ use pantala_values::Type;
 use super::Page;
 use crate::shared::Shared;
 
-/// Keys of a database that are looked at.
+/// The most keys of a database that are looked at.
 const MOST_LOOKED_AT: u64 = 1 << 16;
-/// Keys that are looked at with one partition held.
+/// The most keys that are looked at with one partition held.
 const AT_ONCE: usize = 256;
-/// With more keys than these it takes too long for a worker.
+/// With more keys than this it takes too long for a worker.
 const WORKER_KEYS: u64 = 1 << 10;
 
-/// Sizes by their highest bit: bin 0 is of none, bin `n` of 2^(n-1) to 2^n - 1.
+/// Sizes by their highest bit: bin 0 counts empty values, bin `n` those of 2^(n-1) to 2^n - 1.
 type Bins = [u64; 65];
 
 /// The lines of a database, in Redis's order, and streams.
@@ -63,7 +63,7 @@ pub(super) fn write(call: &mut Call<'_, '_>, page: &mut Page) {
     call.keys.set_scope(before);
 }
 
-/// What a look at a database has found.
+/// What was found in a database.
 struct Found {
     looked_at: u64,
     by_type: [Bins; LINES.len()],
@@ -102,7 +102,7 @@ fn bin_of(size: u64) -> usize {
 }
 
 impl Found {
-    /// What it says of so many keys: each line that is not empty.
+    /// The lines for a database with this many keys, without empty ones.
     fn lines(&self, keys: u64) -> impl Iterator<Item = (&'static str, String)> {
         let scale = keys.max(self.looked_at) as f64 / self.looked_at.max(1) as f64;
         let is_all = self.looked_at >= keys || keys <= MOST_LOOKED_AT;

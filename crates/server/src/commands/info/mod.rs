@@ -1,10 +1,10 @@
-//! INFO: what the server knows of itself, in sections of lines `name:value`.
+//! INFO: the state of the server, in sections of lines `name:value`.
 //!
-//! Names and order are Valkey's, so that clients and dashboards find what they look for. What this
-//! server has no counterpart of answers what is true of it: nothing, mostly zero.
+//! Names and order are Valkey's, so that clients and dashboards find them. A figure without a
+//! counterpart in this server has its true value, which is mostly zero.
 //!
-//! Not here: sections of figures that count (`counts`), those that describe (`state`,
-//! `replication`), the one that looks at keys (`keysizes`).
+//! Not here: sections with counters (`counts`), those that describe (`state`, `replication`), the
+//! one that looks at keys (`keysizes`).
 
 mod counts;
 mod keysizes;
@@ -34,7 +34,7 @@ pub const ROWS: &[Command] = &[Command::new("INFO", info, Group::Server)
 /// A text being written.
 pub(super) struct Page {
     text: String,
-    /// The moment it is of.
+    /// The time that the text is of.
     now: UnixMs,
 }
 
@@ -59,7 +59,7 @@ impl Page {
         let _ = write!(self.text, "{name}:{value}\r\n");
     }
 
-    /// Lines of one fixed value.
+    /// Lines with the same value.
     fn each(&mut self, names: &[&str], value: impl Display) {
         for name in names {
             self.line(name, &value);
@@ -67,10 +67,10 @@ impl Page {
     }
 }
 
-/// When a section is shown without being named.
+/// Where a section is shown.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Shown {
-    /// By INFO alone.
+    /// By plain INFO, too.
     Always,
     /// By `all` and `everything`.
     InAll,
@@ -88,11 +88,11 @@ struct Section {
     write: Write,
 }
 
-/// How a section is written.
+/// What a section is written from.
 enum Write {
-    /// From what is known.
+    /// From figures at hand.
     Figures(fn(&Shared, &mut Page)),
-    /// From a look at keys, which takes a while where there are many.
+    /// From a look at keys, which takes a while if there are many.
     Look(fn(&mut Call<'_, '_>, &mut Page)),
 }
 
@@ -159,7 +159,7 @@ fn info(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// All that can be told without a look at keys.
+/// All sections that need no look at keys.
 pub(crate) fn figures(shared: &Shared) -> String {
     let mut page = Page::new(unix_ms());
     for section in &SECTIONS {
@@ -171,7 +171,7 @@ pub(crate) fn figures(shared: &Shared) -> String {
     page.text
 }
 
-/// The lines of a section, as names and values.
+/// The lines of the section `persistence`, as names and values.
 pub(crate) fn persistence(shared: &Shared) -> Vec<(String, String)> {
     let mut page = Page::new(unix_ms());
     state::persistence(shared, &mut page);

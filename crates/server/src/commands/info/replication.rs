@@ -1,4 +1,4 @@
-//! The section about who follows whom.
+//! INFO's section about primaries and replicas.
 
 use pantala_base::clock::monotonic_us;
 use pantala_replication::{History, Kind, Phase, Replica};
@@ -8,7 +8,7 @@ use crate::replication::primary::{address, good_count};
 use crate::replication::replica::{self, LinkPhase, Told};
 use crate::shared::Shared;
 
-/// The id of a history that there is not.
+/// The id of a missing history.
 const ZEROS: &str = "0000000000000000000000000000000000000000";
 
 pub(super) fn replication(shared: &Shared, page: &mut Page) {
@@ -28,7 +28,7 @@ pub(super) fn replication(shared: &Shared, page: &mut Page) {
     history(shared, page);
 }
 
-/// Those who follow.
+/// The lines about the replicas of this server.
 fn followers(shared: &Shared, page: &mut Page) {
     let settings = shared.engine.settings.current();
     let replicas = shared.replication.replicas.all();
@@ -89,7 +89,7 @@ fn of_replica(told: &Told, page: &mut Page) {
         page.line("master_sync_total_bytes", total);
         page.line("master_sync_read_bytes", bytes);
         page.line("master_sync_left_bytes", total.saturating_sub(bytes));
-        // How long a copy is that comes straight from the primary's memory, nobody knows.
+        // The length of a copy that comes straight from the primary's memory is not known.
         let done = if total == 0 { 0.0 } else { bytes as f64 / total as f64 * 100.0 };
         page.line("master_sync_perc", format!("{done:.2}"));
         page.line("master_sync_last_io_seconds_ago", told.heard_s.max(0));

@@ -1,4 +1,4 @@
-//! Sections that describe: the server, its clients, its memory, its part in replication.
+//! The sections of INFO that describe the server, its clients, its memory and its replication.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::shared::Shared;
 use pantala_engine::condition::pause::Paused;
 use pantala_engine::condition::states::States;
 
-/// The version of Valkey whose answers are the measure.
+/// The version of Valkey that the compatibility tests compare with.
 const VALKEY_VERSION: &str = "9.1.2";
 
 pub(super) fn server(shared: &Shared, page: &mut Page) {
@@ -65,7 +65,7 @@ pub(super) fn server(shared: &Shared, page: &mut Page) {
     }
 }
 
-/// The value of a setting that has no field of its own.
+/// The value of a setting that is not a field of the settings.
 fn setting(shared: &Shared, name: &str) -> String {
     pantala_settings::find(name)
         .map(|row| shared.engine.settings.current().value(row))
@@ -125,7 +125,7 @@ pub(super) fn clients(shared: &Shared, page: &mut Page) {
 
 pub(super) fn memory(shared: &Shared, page: &mut Page) {
     let mut account = Account::take(shared);
-    // Room was made before this text began.
+    // Memory limits were applied before this text was begun, so its buffer is left out.
     account.used = account.used.saturating_sub(page.text.capacity() as u64);
     let Account { used, peak, overhead, startup, .. } = account;
     let dataset = account.dataset();
@@ -278,7 +278,7 @@ pub(super) fn engines(_: &Shared, page: &mut Page) {
     page.each(&["engines_count", "engines_total_used_memory", "engines_total_memory_overhead"], 0);
 }
 
-/// The journal and who reads it.
+/// The section about the journal and its readers.
 pub(super) fn journal(shared: &Shared, page: &mut Page) {
     let (journal, sizes) = (&shared.engine.journal, shared.appending.sizes());
     let buffers = journal.buffers();

@@ -74,17 +74,17 @@ const fn of_server(name: &'static str, handler: Handler) -> Command {
         .flags(Flags::LANE.and(Flags::OPERATOR).and(Flags::LOADING).and(Flags::STALE))
 }
 
-/// A page of figures, for those who may run this command.
+/// A row for a page of statistics, for users that may run the command `like`.
 const fn figures(name: &'static str, handler: Handler, like: &'static str) -> Command {
     of_server(name, handler).allowed_as(like).flags(Flags::OUTSIDE).syntax("what [header]")
 }
 
-/// The least that `cache_memlimit` takes, in megabytes.
+/// The least value of `cache_memlimit`, in megabytes.
 const LEAST_MEGABYTES: u64 = 8;
 const TOO_SMALL: &[u8] = b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n";
 const AUTH_FAILED: &[u8] = b"CLIENT_ERROR authentication failure\r\n";
 
-/// `flush_all delay`: database 0 becomes empty, at once or later.
+/// `flush_all delay`: empties database 0, at once or later.
 fn flush_all(call: &mut Call<'_, '_>) -> Done {
     let delay_s = number::signed(call.args[1]).unwrap_or_default();
     let text = if flush(call, delay_s)? { reply::OK } else { reply::OUT_OF_MEMORY };
@@ -92,8 +92,8 @@ fn flush_all(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Whether that can be done. The delay is read as the time to live of an item is: a large one is a
-/// moment, and one that has passed means now.
+/// Whether the flush is possible; if so, does or schedules it. The delay is read like an item's
+/// time to live: a large one is a point in time, and one that has passed means now.
 fn flush(call: &mut Call<'_, '_>, delay_s: i64) -> Result<bool, Stop> {
     let (shared, now) = (Shared::of(call), call.now());
     if let Expires::At(moment) = Expires::of(delay_s, now) {
@@ -143,7 +143,7 @@ fn binary_auth(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// STAT: the figures of `stats`, each in a reply of its own.
+/// STAT: the lines of `stats`, each in a reply of its own.
 fn binary_stats(call: &mut Call<'_, '_>) -> Done {
     let Some(asked) = Parts::asked(call.args[2]) else { return Ok(()) };
     let mut lines = Vec::new();
@@ -163,7 +163,7 @@ fn binary_stats(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// `cache_memlimit megabytes`: what `CONFIG SET maxmemory` does.
+/// `cache_memlimit megabytes`: does what `CONFIG SET maxmemory` does.
 fn cache_memlimit(call: &mut Call<'_, '_>) -> Done {
     let megabytes = number::unsigned(call.args[1]).unwrap_or_default();
     if megabytes < LEAST_MEGABYTES {
@@ -176,8 +176,8 @@ fn cache_memlimit(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// `set any 0 0 12` and `default password`: the name of the user and the password, as memcached's
-/// option `-Y` has it.
+/// `set any 0 0 12` with the data `default password`: user name and password, as memcached's option
+/// `-Y` expects them.
 fn auth(call: &mut Call<'_, '_>) -> Done {
     let data = call.args[2];
     let blank = data.iter().position(|byte| *byte == b' ').unwrap_or(data.len());

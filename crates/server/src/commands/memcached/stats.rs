@@ -1,9 +1,9 @@
 //! The pages of `stats`.
 //!
-//! A figure that Memcached has and this server cannot have (segments of its LRU, its crawler) is
-//! left out; of the classes of its slabs there is one, as `me` says, too. What is told is true,
-//! though of the whole server: `curr_items` are the keys of database 0 of any type, and memory is
-//! that of all databases.
+//! Statistics of Memcached that this server cannot have (segments of its LRU, its crawler) are left
+//! out; of the slab classes there is one, as `me` says, too. The values are true, but of the whole
+//! server: `curr_items` are the keys of database 0 of any type, and memory is that of all
+//! databases.
 //!
 //! Tests: the server's `tests/memcached.rs`.
 
@@ -21,7 +21,7 @@ use crate::commands::client::all_lines;
 use crate::commands::info;
 use crate::shared::Shared;
 
-/// Writes a page of figures with its end; false: there is no such page.
+/// Writes a page with its end; false: there is no such page.
 pub(super) fn write_stats(shared: &Shared, what: &[u8], out: &mut Vec<u8>) -> bool {
     let page = &mut Page(out);
     match what {
@@ -50,11 +50,11 @@ impl Page<'_> {
     }
 }
 
-/// What clients of these protocols have asked for.
+/// The counts of what clients of these protocols have asked for.
 struct Asked<'s>(&'s Shared);
 
 impl Asked<'_> {
-    /// How often one of these ran, but for those that met another type.
+    /// How often one of these operations ran, except those that met another type.
     fn ran(&self, wanted: &[Operation]) -> u64 {
         let rows = self.0.engine.registry.rows();
         let is_meant = |name: &str| operation_of(name).is_some_and(|one| wanted.contains(&one));
@@ -78,7 +78,7 @@ impl Asked<'_> {
     }
 }
 
-/// Requests that hit or miss.
+/// A kind of request that hits or misses.
 struct Kind {
     name: &'static str,
     operations: &'static [Operation],
@@ -144,7 +144,7 @@ fn operations(asked: &Asked<'_>, page: &mut Page<'_>) {
     page.line("cas_badval", asked.missed(|tally| tally.item_cas_badval.get()));
 }
 
-/// All items are of one class.
+/// The page `items`: all items are of one class.
 fn items(shared: &Shared, page: &mut Page<'_>) {
     let sum = |pick: fn(&ThreadTally) -> u64| shared.engine.stats.tallies.sum(pick);
     let count = item_count(shared);
@@ -170,7 +170,7 @@ fn slabs(shared: &Shared, page: &mut Page<'_>) {
     page.line("total_malloced", pantala_memory::allocated());
 }
 
-/// All connections, also of RESP, each under the number that CLIENT LIST gives it.
+/// All connections, also of RESP, each under its id in CLIENT LIST.
 fn connections(shared: &Shared, page: &mut Page<'_>) {
     for line in all_lines(shared).values() {
         let field = |name: &str| {

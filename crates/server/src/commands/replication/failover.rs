@@ -1,4 +1,4 @@
-//! FAILOVER: the roles of this primary and one of its replicas are swapped.
+//! FAILOVER: exchanges the roles of this primary and one of its replicas.
 
 use std::time::Duration;
 

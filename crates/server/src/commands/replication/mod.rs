@@ -1,4 +1,4 @@
-//! Commands of replication: what replicas say and ask, and what clients ask of replicas.
+//! Commands of replication: those that replicas send, and those that clients send about replicas.
 //!
 //! | file | commands |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! PSYNC and SYNC: a connection becomes a replica's.
 //!
-//! Where the stream still has what the replica lacks it goes on there; else it waits for a full
-//! copy (`replication/primary`). After this its worker sends it nothing else
+//! If the stream still has what the replica lacks, the replica goes on there; otherwise it waits
+//! for a full copy (`replication/primary`). Afterwards its worker sends it nothing else
 //! (`worker/replicas.rs`).
 
 use std::sync::Arc;
@@ -26,10 +26,10 @@ const IS_TOLD: ClientError = ClientError::text(
     "ERR SYNC and PSYNC are not allowed on a connection that has subscribed to something or \
      tracks keys",
 );
-/// A replica would take them for a part of its copy.
+/// A replica would take earlier replies for a part of its copy.
 const HAS_OUTPUT: ClientError =
     ClientError::text("ERR SYNC and PSYNC are invalid with pending output");
-/// Its worker makes a connection a replica's: not what a primary's stream, or HTTP, asks for.
+/// Only a worker's connection can become a replica's: not a primary's stream, and not HTTP.
 const NOT_FROM_HERE: ClientError =
     ClientError::text("ERR SYNC and PSYNC are for connections of replicas only");
 const NOT_CONNECTED: ClientError =
@@ -58,7 +58,7 @@ fn psync(call: &mut Call<'_, '_>) -> Done {
     if takes_over {
         takeover::take_over(call, call.args[1])?;
     }
-    // Who takes over has waited for that on the lane.
+    // A takeover has waited on the lane.
     let replica = begin(call, takes_over)?;
     tracing::info!(replica = primary::name(&replica), "Replica asks for synchronization");
     let Some(number) = parse_i64(call.args[2]) else {
@@ -95,7 +95,7 @@ fn sync(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// What both look at first.
+/// The checks of both commands.
 fn begin(call: &mut Call<'_, '_>, may_be_on_lane: bool) -> Result<Arc<Replica>, ClientError> {
     if call.lane != Lane::Worker && !may_be_on_lane {
         return Err(NOT_FROM_HERE);
@@ -106,7 +106,7 @@ fn begin(call: &mut Call<'_, '_>, may_be_on_lane: bool) -> Result<Arc<Replica>, 
     if !Shared::of(call).replication.may_be_followed() {
         return Err(NOT_CONNECTED);
     }
-    // Replies to what came before, with it.
+    // Replies to earlier commands count, too.
     if !call.reply.is_empty() {
         return Err(HAS_OUTPUT);
     }
@@ -122,7 +122,7 @@ fn begin(call: &mut Call<'_, '_>, may_be_on_lane: bool) -> Result<Arc<Replica>, 
     Ok(replica)
 }
 
-/// Lets a replica go on at the byte of this number, if it can; what it is told.
+/// Lets a replica go on at this byte of the stream, if it can; returns the reply.
 fn go_on(shared: &Shared, replica: &Arc<Replica>, id: &[u8], number: i64) -> Option<String> {
     let position = u64::try_from(number).ok()?.checked_sub(1)?;
     let id = ReplicationId::parse(id)?;

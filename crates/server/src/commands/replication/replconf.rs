@@ -1,7 +1,7 @@
-//! REPLCONF: what a replica says of itself before it asks for data.
+//! REPLCONF: what a replica announces of itself before it asks for data.
 //!
-//! What it says once it follows (ACK) its worker reads (`worker/replicas.rs`). Texts of errors are
-//! word for word the oracle's.
+//! Once it follows, its worker reads its acknowledgements (`worker/replicas.rs`). The error texts
+//! are word for word the reference's.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use pantala_replication::{Filter, Replica};
 use crate::replication::primary;
 use crate::shared::Shared;
 
-/// A host name is shorter.
+/// Host names are shorter.
 const HOST_BYTES: usize = 256;
 const NOT_PORT: ClientError = error::NOT_INTEGER;
-/// Whoever asks learns nothing of copies that there are.
+/// The error reveals nothing about copies that exist.
 const NO_COPY: ClientError = ClientError::text("ERR there is no full copy for this connection");
 const NO_FILTER: ClientError = ClientError::text("ERR Missing rdb-filter-only values");
 
@@ -39,8 +39,8 @@ fn replconf(call: &mut Call<'_, '_>) -> Done {
     for pair in call.args[1..].chunks_exact(2) {
         let (option, value) = (pair[0], pair[1]);
         if is_word(option, "ACK") || is_word(option, "GETACK") {
-            // Neither is ever answered: the worker takes a replica's own word; a primary's comes
-            // with its stream.
+            // Neither is ever answered: the worker reads a replica's, and a primary's comes with
+            // its stream.
             return Ok(());
         }
         if is_word(option, "COPY-PART") {
@@ -52,7 +52,7 @@ fn replconf(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// A connection becomes one of those over which a replica gets a full copy in parts.
+/// Adds a connection to those over which a replica gets a full copy in parts.
 fn join_copy(call: &mut Call<'_, '_>, token: &[u8]) -> Done {
     let session = &mut *call.session;
     let is_plain = !session.is_subscribed() && session.tracking.is_none();
@@ -69,7 +69,7 @@ fn join_copy(call: &mut Call<'_, '_>, token: &[u8]) -> Done {
     Ok(())
 }
 
-/// What is known of a client that says something of itself as a replica.
+/// The replica of a session, created if there is none.
 pub(super) fn replica_of(session: &mut Session) -> &Arc<Replica> {
     let Session { id, peer, replica, .. } = session;
     replica.get_or_insert_with(|| {
@@ -118,7 +118,8 @@ fn say(session: &mut Session, option: &[u8], value: &[u8]) -> Result<(), ClientE
             announced.only_copy = wanted == 1;
         }
         option if is_word(option, "RDB-FILTER-ONLY") => announced.filter = Some(filter(value)?),
-        // A slot's migration and a second channel are not done: who asks for them goes on without.
+        // Slot migration and a second channel do not exist here; a replica that asks for them goes
+        // on without.
         option if is_word(option, "SET-CLUSTER-NODE-ID") => {}
         unknown => {
             let mut text = b"ERR Unrecognized REPLCONF option: ".to_vec();
@@ -129,19 +130,19 @@ fn say(session: &mut Session, option: &[u8], value: &[u8]) -> Result<(), ClientE
     Ok(())
 }
 
-/// What a replica calls itself goes into lines that others read.
+/// A replica's name goes into lines of text, so only printable characters are kept.
 fn printable(text: &[u8]) -> String {
     let text = &text[..text.len().min(HOST_BYTES)];
     text.iter().filter(|byte| byte.is_ascii_graphic()).map(|byte| char::from(*byte)).collect()
 }
 
-/// Whether it is three numbers.
+/// Whether it consists of three numbers.
 fn is_version(text: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     text.split('.').count() == 3 && text.split('.').all(is_number)
 }
 
-/// Which parts of a snapshot are wanted. As in Redis the words stand until one is not known.
+/// Parses the wanted parts of a snapshot. As in Redis, words before an unknown one count.
 fn filter(value: &[u8]) -> Result<Filter, ClientError> {
     let words = std::str::from_utf8(value).map_err(|_| NO_FILTER)?;
     let mut filter = Filter::default();

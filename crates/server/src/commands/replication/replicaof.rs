@@ -1,7 +1,7 @@
-//! REPLICAOF: whom this server follows.
+//! REPLICAOF: makes this server a replica or a primary.
 //!
-//! In a transaction the role changes when that has ended, and before EXEC is answered: nobody may
-//! wait for others with partitions held.
+//! In a transaction the role changes after it has ended, and before EXEC is answered: nothing may
+//! be waited for with partitions held.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -66,7 +66,7 @@ fn carry_out(call: &mut Call<'_, '_>, primary: Option<Primary>, setting: &str) -
         .change(|now| now.clone().with("replicaof", setting))
         .map_err(|refused| ClientError::new(format!("ERR {refused}")))?;
     if call.session.multi.is_some() {
-        // Of several the last one holds.
+        // Of several the last one counts.
         let failure = OnceLock::new();
         call.session.epilogue = Some(Arc::new(ChangeOfRole { shared, primary, failure }));
     } else {
@@ -77,7 +77,7 @@ fn carry_out(call: &mut Call<'_, '_>, primary: Option<Primary>, setting: &str) -
     Ok(())
 }
 
-/// What a transaction leaves behind.
+/// The errand that a transaction leaves behind.
 struct ChangeOfRole {
     shared: Arc<Shared>,
     primary: Option<Primary>,

@@ -1,11 +1,11 @@
-//! PSYNC ... FAILOVER: a primary asks this replica to take its place.
+//! PSYNC ... FAILOVER: a primary asks this replica to take over its role.
 //!
-//! The role changes on a thread of its own, while the command waits for it on none: like MIGRATE it
-//! is on an errand, and goes on as any PSYNC when that is over.
+//! The role changes on a thread of its own, while the command waits without a thread: like MIGRATE
+//! it is on an errand, and goes on as any PSYNC when that has ended.
 //!
-//! One of ours says FORCE where the replica may lack something. Without that word one that does
-//! refuses: it may have been started anew, from an old file, since its primary has chosen it. What
-//! others ask for is not told apart, and is done.
+//! A Pantala adds FORCE if the replica may lack something. Without that word a replica that lacks
+//! something refuses: it may have been restarted, from an old file, since its primary has chosen
+//! it. Other primaries do not say which they mean, and are obeyed.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Errand for TakeOver {
     }
 }
 
-/// Returns once this server is a primary, as it was asked to be with the history `id`.
+/// Returns once this server is a primary, as requested by a primary with the history `id`.
 pub(super) fn take_over(call: &mut Call<'_, '_>, id: &[u8]) -> Result<(), Stop> {
     let shared = Shared::of(call);
     let has_tried = call.session.errand.take().is_some();

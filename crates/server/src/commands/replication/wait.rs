@@ -1,7 +1,7 @@
-//! WAIT and WAITAOF: until replicas, or files, have what was written.
+//! WAIT and WAITAOF: wait until replicas, or files, have a client's writes.
 //!
-//! Where that is not so yet the connection waits in the list of its worker that looks again when a
-//! replica has said something, or the journal is durable (`worker/waiting.rs`).
+//! If they do not yet, the connection is put into its worker's list of those to check again when a
+//! replica has acknowledged something, or the journal is durable (`worker/waiting.rs`).
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
@@ -70,7 +70,7 @@ fn wait_aof(call: &mut Call<'_, '_>) -> Done {
     wait_for(call, asked, timeout_ms)
 }
 
-/// Answers, if all have it or it may not wait, or waits.
+/// Replies, if enough servers have it or the command may not wait; otherwise waits.
 fn wait_for(call: &mut Call<'_, '_>, asked: Acknowledged, timeout_ms: i64) -> Done {
     let told = acknowledged(Shared::of(call), call.session.last_step, asked);
     let at_timeout = AtTimeout::Acknowledged(told);
@@ -82,7 +82,7 @@ fn wait_for(call: &mut Call<'_, '_>, asked: Acknowledged, timeout_ms: i64) -> Do
     call.wait(KeyWait { until, keys: WaitedKeys::All, at_timeout, args: None })
 }
 
-/// A timeout in milliseconds, 0 for none.
+/// Parses a timeout in milliseconds; 0: none.
 fn timeout(text: &[u8], now: UnixMs) -> Result<i64, ClientError> {
     let timeout_ms = parse_i64(text).ok_or(error::TIMEOUT_NOT_INTEGER)?;
     if timeout_ms < 0 {
