@@ -1,19 +1,19 @@
-//! A setting that is declared as acting is read somewhere: else it belongs among the inert ones.
+//! Checks that every active setting is read somewhere: otherwise it belongs among the inert ones.
 //!
-//! It is enough that `.field` stands outside `active.rs` and outside tests; whether what is
-//! done with it is right is for the transcripts to say. Tests: at the foot.
+//! It suffices that `.field` occurs outside `active.rs` and outside tests; whether its effect is
+//! right is for the transcripts to say. Tests: at the foot.
 
 use crate::rules::{File, Finding};
 use crate::source::words;
 
 /// The name of this rule in tidy.toml.
 pub const RULE: &str = "acting";
-/// What it asks for.
+/// The requirement, for messages.
 pub const SAYS: &str = "an active setting is read, or it is inert";
-/// Where acting settings are declared.
+/// The file that declares active settings.
 pub const TABLE: &str = "crates/settings/src/active.rs";
 
-/// The fields that nobody reads.
+/// The fields that nothing reads.
 pub fn check(files: &[File]) -> Vec<Finding> {
     let Some(table) = files.iter().find(|file| file.path == TABLE) else { return Vec::new() };
     let mut unread = fields(&table.text);
@@ -30,7 +30,7 @@ pub fn check(files: &[File]) -> Vec<Finding> {
     unread.into_iter().map(finding).collect()
 }
 
-/// Whether `.field` stands in the line.
+/// Whether the line contains `.field`.
 fn is_read(line: &str, field: &str) -> bool {
     line.split('.').skip(1).any(|rest| words(rest).next() == Some(field) && rest.starts_with(field))
 }

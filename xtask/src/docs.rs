@@ -1,5 +1,5 @@
-//! Files that derive from the code: of settings, which are known here, and of commands, which only
-//! the server knows: an example of its writes them.
+//! Generates files from the code: those of settings, which are known here, and of commands, which
+//! only the server knows: an example of the server writes them.
 
 use std::process::{Command, ExitCode};
 
@@ -22,14 +22,14 @@ pub fn write() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Has the pages of commands written. That builds the server, so it is asked for by itself; the
+/// Writes the pages of commands. That builds the server, so it is a command of its own; the
 /// server's `tests/pages.rs` keeps them current.
 pub fn commands() -> ExitCode {
     const EXAMPLE: [&str; 6] =
         ["run", "--quiet", "--package", "pantala-server", "--example", "command_pages"];
     let mut cargo = Command::new(env!("CARGO"));
-    // What `cargo xtask` has set for this program: build scripts that look at it (ring's) would run
-    // again, and all that is above them.
+    // Variables that `cargo xtask` has set for this program: build scripts that read them (ring's)
+    // would run again, and everything that depends on them.
     for (name, _) in std::env::vars_os() {
         let is_of_program = |text: &str| {
             ["CARGO_MANIFEST", "CARGO_PKG_"].iter().any(|begin| text.starts_with(begin))
@@ -42,7 +42,7 @@ pub fn commands() -> ExitCode {
     if run.is_ok_and(|status| status.success()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Compares every file with what would be written.
+/// Compares every file with its generated content.
 pub fn check() -> ExitCode {
     let is_stale = |path: &str, text: &str| {
         std::fs::read_to_string(crate::root().join(path)).ok().as_deref() != Some(text)

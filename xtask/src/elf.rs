@@ -2,18 +2,18 @@
 //! linked: type, segments, dynamic section, imported names.
 //!
 //! Invariants
-//! 1. Every read is checked against the file's length: a file that lies gives an error.
+//! 1. Every read is checked against the file's length: an inconsistent file gives an error.
 //!
-//! Not here: what is asked of them (`hardened`). Tests: there.
+//! Not here: the requirements (`hardened`). Tests: there.
 
-/// The file is read anywhere in memory.
+/// Type of a file: loadable at any address.
 pub const ET_DYN: u16 = 3;
-/// A segment that is mapped.
+/// Type of a segment: loaded into memory.
 pub const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
-/// Whether the stack may be executed.
+/// Type of a segment: whether the stack is executable.
 pub const PT_GNU_STACK: u32 = 0x6474_e551;
-/// What is read-only once the loader is done.
+/// Type of a segment: read-only after relocation.
 pub const PT_GNU_RELRO: u32 = 0x6474_e552;
 /// Flag of a segment: may be executed.
 pub const EXECUTABLE: u32 = 1;
@@ -21,16 +21,16 @@ pub const EXECUTABLE: u32 = 1;
 pub const WRITABLE: u32 = 2;
 const DT_STRTAB: u64 = 5;
 const DT_STRSZ: u64 = 10;
-/// Where libraries are looked for first,
+/// The first search path for libraries.
 pub const DT_RPATH: u64 = 15;
-/// and where second.
+/// The second search path for libraries.
 pub const DT_RUNPATH: u64 = 29;
-/// Flags of the loader,
+/// Flags of the loader.
 pub const DT_FLAGS: u64 = 30;
-/// and more of them.
+/// More flags of the loader.
 pub const DT_FLAGS_1: u64 = 0x6fff_fffb;
 
-/// A part of the file that is mapped.
+/// A segment of the file.
 pub struct Segment {
     pub kind: u32,
     pub flags: u32,
@@ -66,12 +66,12 @@ impl Elf {
         Ok(elf)
     }
 
-    /// An entry of the dynamic section.
+    /// An entry of the dynamic section with this tag.
     pub fn dynamic(&self, tag: u64) -> Option<u64> {
         self.dynamic.iter().find(|(found, _)| *found == tag).map(|(_, value)| *value)
     }
 
-    /// Whether a name is imported, or exported, by the loader's table of names.
+    /// Whether a name is imported or exported in the dynamic symbol names.
     pub fn names(&self, name: &str) -> bool {
         self.strings.split(|byte| *byte == 0).any(|found| found == name.as_bytes())
     }

@@ -1,12 +1,13 @@
-//! The floors of ARCHITECTURE.md: which crate may know which, and which may hold unsafe code.
+//! Checks the layers of ARCHITECTURE.md: which crate may depend on which, and which may hold unsafe
+//! code.
 //!
-//! A crate that is not in `FLOORS` is an error: its place is decided before it is written.
+//! A crate that is not in `FLOORS` is an error: its layer is decided before it is written.
 //!
 //! Tests: at the foot, and `tidy`, which runs this on the tree.
 
 use crate::rules::{File, Finding, UNSAFE_HOMES};
 
-/// A crate's directory, and the crates of ours that it may depend on.
+/// A crate's directory, and our crates that it may depend on.
 const FLOORS: [(&str, &[&str]); 32] = [
     ("crates/base", &[]),
     ("crates/acl", &["base"]),
@@ -149,15 +150,15 @@ const ANY: &[&str] = &[
     "server",
 ];
 
-/// Code of others, changed by us; built for a dependency, known to no crate.
+/// Third-party code with our changes, built for a dependency; no crate depends on it.
 const OTHERS: &str = "third_party/";
 
 /// The name of this rule in tidy.toml.
 pub const RULE: &str = "floors";
-/// What it asks for.
+/// The requirement, for messages.
 pub const SAYS: &str = "ARCHITECTURE.md, floors";
 
-/// What is wrong with the crates, by the path of the file at fault.
+/// The violations in the crates, by the path of the file at fault.
 pub fn check(files: &[File]) -> Vec<(String, Finding)> {
     let mut wrong = Vec::new();
     let manifests = files.iter().filter(|file| file.path.ends_with("/Cargo.toml"));
@@ -173,7 +174,7 @@ pub fn check(files: &[File]) -> Vec<(String, Finding)> {
     wrong
 }
 
-/// Dependencies of any kind, tests' included, on a crate that is not below.
+/// Dependencies of any kind, including tests', on a crate that is not below.
 fn reaches_up(manifest: &str, allowed: &[&str]) -> Vec<Finding> {
     let mut section = "";
     let mut wrong = Vec::new();
@@ -191,7 +192,7 @@ fn reaches_up(manifest: &str, allowed: &[&str]) -> Vec<Finding> {
     wrong
 }
 
-/// The root of a crate that has no home for unsafe code and does not forbid it.
+/// The root of a crate that may not hold unsafe code and does not forbid it.
 fn unforbidden(directory: &str, files: &[File]) -> Option<(String, Finding)> {
     if UNSAFE_HOMES.iter().any(|home| home.starts_with(&format!("{directory}/"))) {
         return None;
@@ -208,7 +209,7 @@ fn unforbidden(directory: &str, files: &[File]) -> Option<(String, Finding)> {
 mod tests {
     use super::*;
 
-    /// How much is wrong with a crate of this manifest and root.
+    /// How many violations a crate with this manifest and root has.
     fn wrong(path: &str, manifest: &str, root: &str) -> usize {
         let manifest = File::new(&format!("{path}/Cargo.toml"), manifest.into());
         check(&[manifest, File::new(&format!("{path}/src/lib.rs"), root.into())]).len()
@@ -233,7 +234,7 @@ mod tests {
 
     #[test]
     fn floors_are_a_staircase() {
-        // Whoever may be known must stand in the table himself.
+        // A crate that may be depended on must be in the table itself.
         for (directory, allowed) in FLOORS {
             for name in allowed {
                 let below = FLOORS.iter().find(|(d, _)| d.rsplit('/').next() == Some(name));

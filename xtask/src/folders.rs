@@ -1,8 +1,9 @@
-//! A folder of source holds at most a dozen modules beside its head; a larger one wants rooms.
+//! Checks that a source folder holds at most a dozen modules beside its head; a larger one should
+//! be divided.
 //!
-//! Counted are the files and folders directly in a folder below some `src`, of Rust; its head
-//! (`lib.rs`, `main.rs`, `mod.rs`) is not. Folders of tests and of fuzz targets are not looked at:
-//! there each file is a program. Tests: at the foot.
+//! Counts the files and folders directly in a Rust folder below some `src`; its head (`lib.rs`,
+//! `main.rs`, `mod.rs`) does not count. Folders of tests and fuzz targets are exempt: there each
+//! file is a program. Tests: at the foot.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +11,13 @@ use crate::rules::{File, Finding};
 
 /// The name of this rule in tidy.toml.
 pub const RULE: &str = "folders";
-/// What it asks for.
+/// The requirement, for messages.
 pub const SAYS: &str = "at most a dozen modules in a folder beside its head";
 
 const MOST: usize = 12;
 const HEADS: [&str; 3] = ["lib.rs", "main.rs", "mod.rs"];
 
-/// For each folder that holds too much one finding for each entry too many, so that the ratchet
-/// counts them down.
+/// One finding for each entry too many in a folder, so that the ratchet counts them down.
 pub fn check(files: &[File]) -> Vec<(String, Vec<Finding>)> {
     let mut folders: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for file in files.iter().filter(|file| file.source.is_some()) {
@@ -33,7 +33,7 @@ pub fn check(files: &[File]) -> Vec<(String, Vec<Finding>)> {
     crowded.map(|(folder, entries)| (folder.into(), findings(entries.len()))).collect()
 }
 
-/// The folders from `src` downwards in which a path lies, each with what is counted there.
+/// The folders from `src` downwards that contain a path, each with the entry that counts there.
 fn places(path: &str) -> impl Iterator<Item = (&str, &str)> {
     let from = match path.split_once("/src/") {
         Some((above, _)) if above != "fuzz" => above.len() + "/src".len(),
@@ -51,7 +51,7 @@ fn places(path: &str) -> impl Iterator<Item = (&str, &str)> {
 mod tests {
     use super::*;
 
-    /// What is found where a folder holds these files.
+    /// The findings for a folder with these files.
     fn found(paths: impl IntoIterator<Item = String>) -> Vec<(String, usize)> {
         let files: Vec<File> =
             paths.into_iter().map(|path| File::new(&path, String::new())).collect();

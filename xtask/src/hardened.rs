@@ -1,11 +1,11 @@
-//! What a binary was linked with, so that a hole in it is harder to use.
+//! Checks how a binary was linked, so that a hole in it is harder to exploit.
 //!
-//! | asked | why |
+//! | requirement | why |
 //! |---|---|
-//! | position independent | the kernel loads it somewhere else each time |
-//! | symbols bound at the start, their table read-only then | no pointer of the loader to change |
+//! | position independent | its address differs in each run |
+//! | symbols bound at the start, their table then read-only | no pointer of the loader to change |
 //! | no stack, and no segment, both writable and executable | no code among data |
-//! | no path of libraries in the file | no library of somebody else's |
+//! | no search path for libraries in the file | no foreign library |
 //! | `__stack_chk_fail` is called | the C code (Lua) notices an overwritten stack |
 //!
 //! Tests: at the foot.
@@ -19,11 +19,11 @@ use crate::elf::{
 
 /// In `DT_FLAGS`: all symbols are bound at the start.
 const BIND_NOW: u64 = 8;
-/// In `DT_FLAGS_1`: the same,
+/// In `DT_FLAGS_1`: all symbols are bound at the start.
 const NOW: u64 = 1;
-/// and a program, not a library.
+/// In `DT_FLAGS_1`: a program, not a library.
 const PIE: u64 = 0x0800_0000;
-/// What code that guards its stack calls.
+/// The function that code with stack protection calls.
 const GUARD: &str = "__stack_chk_fail";
 
 /// Checks a file; prints what it lacks.

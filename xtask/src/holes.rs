@@ -1,4 +1,4 @@
-//! A row of SECURITY.md's table of known holes names tests that are there.
+//! Checks that each row of SECURITY.md's table of known holes names existing tests.
 //!
 //! ```text
 //! | hole | what it was | here |
@@ -7,19 +7,19 @@
 //! ```
 //!
 //! In Rust and Python the name is a function's; in a transcript some words of a case's title, or,
-//! where none are given, the first cell. A row without a test begins its last cell with `none:`,
-//! and says why. Tests: at the foot.
+//! if none are given, the first cell. A row without a test begins its last cell with `none:`, and
+//! says why. Tests: at the foot.
 
 use crate::rules::{File, Finding};
 
 /// The name of this rule in tidy.toml.
 pub const RULE: &str = "holes";
-/// What it asks for.
+/// The requirement, for messages.
 pub const SAYS: &str = "a known hole is held by a test that is there, or it says why not";
-/// Where the table is.
+/// The file with the table.
 pub const TABLE: &str = "SECURITY.md";
 
-/// Rows whose tests are not there.
+/// Rows whose tests do not exist.
 pub fn check(files: &[File]) -> Vec<Finding> {
     let Some(table) = files.iter().find(|file| file.path == TABLE) else { return Vec::new() };
     let rows = table.text.lines().enumerate().filter_map(|(index, line)| Some((index, row(line)?)));
@@ -38,7 +38,7 @@ fn row(line: &str) -> Option<(&str, &str)> {
     is_hole.then_some((hole, held))
 }
 
-/// What is wrong with a row.
+/// The faults of a row.
 fn missing(files: &[File], hole: &str, held: &str) -> Vec<String> {
     if held.starts_with("none: ") {
         return Vec::new();

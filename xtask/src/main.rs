@@ -1,4 +1,5 @@
-//! The project's chores: `cargo xtask tidy`, `cargo xtask docs` and `cargo xtask hardened`.
+//! The project's maintenance commands: `cargo xtask tidy`, `cargo xtask docs` and `cargo xtask
+//! hardened`.
 //!
 //! Not here: running tests and servers; `./test` does that.
 

@@ -1,4 +1,4 @@
-//! `xtask/tidy.toml`: today's exceptions, each with its number. A number may only fall.
+//! `xtask/tidy.toml`: the tolerated exceptions, each with its number. A number may only fall.
 //!
 //! ```text
 //! [rule]
@@ -20,7 +20,7 @@ const HEAD: &str = "\
 ";
 
 impl Ratchet {
-    /// Reads the file's text.
+    /// Parses the file's text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut tolerated = BTreeMap::new();
         let mut rule = String::new();

@@ -1,5 +1,5 @@
-//! The tidy rules that look at one file. Each is a row of `RULES`: a name, what it says, a function
-//! from a file to its findings.
+//! The tidy rules that look at one file. Each is a row of `RULES`: a name, the requirement, a
+//! function from a file to its findings.
 //!
 //! Not here: rules about crates (`floors`), exceptions (`ratchet`). Tests: at the foot.
 
@@ -11,7 +11,7 @@ pub struct File {
     pub path: String,
     /// Its text.
     pub text: String,
-    /// The cut text, of a Rust file.
+    /// The analysed text of a Rust file.
     pub source: Option<Source>,
 }
 
@@ -22,7 +22,7 @@ impl File {
         Self { path: path.into(), text, source }
     }
 
-    /// Whether its text is meant to be read as lines of code.
+    /// Whether its text is lines of code.
     fn is_code(&self) -> bool {
         let ending = self.path.rsplit('/').next().unwrap_or("").rsplit_once('.');
         match ending {
@@ -37,7 +37,7 @@ impl File {
 pub struct Finding {
     /// The line, counted from 1.
     pub line: usize,
-    /// What stands there.
+    /// The offending text.
     pub what: String,
 }
 
@@ -45,9 +45,9 @@ pub struct Finding {
 pub struct Rule {
     /// Its name in tidy.toml.
     pub name: &'static str,
-    /// What it asks for.
+    /// The requirement, for messages.
     pub says: &'static str,
-    /// The places in a file that break it.
+    /// Finds the violations in a file.
     pub check: fn(&File) -> Vec<Finding>,
 }
 
@@ -56,7 +56,7 @@ const MAX_FUNCTION_LINES: usize = 70;
 /// Columns of a line.
 pub const MAX_COLUMNS: usize = 100;
 
-/// Beginnings of paths that may hold unsafe code; `floors` lets their crates off `forbid`.
+/// Path prefixes that may hold unsafe code; `floors` exempts their crates from `forbid`.
 pub const UNSAFE_HOMES: [&str; 8] = [
     "crates/memory/",
     "crates/sync/",
@@ -68,7 +68,7 @@ pub const UNSAFE_HOMES: [&str; 8] = [
     "crates/scripting/src/raw.rs",
 ];
 
-/// Every rule about files.
+/// All rules about files.
 pub const RULES: [Rule; 11] = [
     Rule { name: "story", says: "a module opens with //! and says what it is", check: story },
     Rule { name: "file-lines", says: "at most 1,000 lines outside tests", check: file_lines },
@@ -127,7 +127,7 @@ fn columns(file: &File) -> Vec<Finding> {
         .collect()
 }
 
-/// Findings of the lines that a closure objects to.
+/// Findings for the lines that a closure rejects.
 fn where_lines<'a>(
     lines: impl Iterator<Item = (usize, &'a str)>,
     objects: impl Fn(&str) -> Option<String>,
@@ -152,7 +152,7 @@ fn unwrap(file: &File) -> Vec<Finding> {
     })
 }
 
-/// Parts of a name that say nothing, or another thing than the house means.
+/// Parts of a name that say nothing, or have another meaning in this project.
 const EMPTY_PARTS: [&str; 8] =
     ["manager", "util", "utils", "helper", "helpers", "shard", "shards", "sharded"];
 
@@ -211,11 +211,11 @@ fn test_ignore(file: &File) -> Vec<Finding> {
     })
 }
 
-/// Beginnings of paths that exist on one machine only. Written in pieces, so that this file passes.
+/// Path prefixes that exist on one machine only. Written in pieces, so that this file passes.
 const MACHINE_PATHS: [&str; 3] =
     [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 
-/// Words in the host of a URL by which mirrors and registries are known.
+/// Words in a URL's host by which mirrors and registries are recognised.
 const HOST_WORDS: [&str; 6] = ["registry", "mirror", "proxy", "artifact", "nexus", "pypi"];
 
 fn machine(file: &File) -> Vec<Finding> {
@@ -250,7 +250,7 @@ fn unfinished(file: &File) -> Vec<Finding> {
 mod tests {
     use super::*;
 
-    /// The lines that a rule finds in a text.
+    /// Checks which lines of a text a rule finds.
     fn check(rule: &str, path: &str, text: &str, want: &[usize]) {
         let rule = RULES.iter().find(|r| r.name == rule).expect("a rule of that name");
         let lines: Vec<usize> =

@@ -1,16 +1,16 @@
-//! Rust text as the tidy rules see it: comments and literals blanked, test code marked, functions
-//! found.
+//! Rust text for the tidy rules: comments and literals blanked, test code marked, functions found.
 //!
 //! Invariants
-//! 1. Blanking keeps every newline and each line's length in characters, so that line numbers hold.
-//! 2. Broken or odd text yields a poor answer, never a panic: the compiler judges it anyway.
+//! 1. Blanking keeps every newline and each line's length in characters, so line numbers stay
+//!    right.
+//! 2. Broken or odd text yields a poor result, never a panic: the compiler judges it anyway.
 //!
-//! Not here: the rules (`rules`). A macro that builds functions is seen as it is written. Tests: at
-//! the foot.
+//! Not here: the rules (`rules`). A macro that defines functions is seen as written. Tests: at the
+//! foot.
 
-/// A Rust file, cut for the rules.
+/// An analysed Rust file.
 pub struct Source {
-    /// Lines with the insides of comments and literals turned into blanks.
+    /// Lines with the insides of comments and literals blanked.
     pub code: Vec<String>,
     /// Whether each line belongs to tests.
     pub is_test: Vec<bool>,
@@ -30,7 +30,7 @@ pub struct Function {
 }
 
 impl Source {
-    /// Cuts the text of the file at `path`.
+    /// Analyses the text of the file at `path`.
     pub fn new(path: &str, text: &str) -> Self {
         let blanked: Vec<char> = blank(text);
         let lines: Vec<String> =
@@ -85,7 +85,7 @@ fn blank(text: &str) -> Vec<char> {
     out
 }
 
-/// Where the comment or literal that begins at `at` ends; `at` itself when none does.
+/// The end of the comment or literal that begins at `at`; `at` itself if none does.
 fn literal_end(text: &[char], at: usize) -> usize {
     let next = |n: usize| text.get(at + n).copied().unwrap_or('\0');
     let starts_word = at == 0 || !(text[at - 1].is_alphanumeric() || text[at - 1] == '_');
@@ -137,7 +137,7 @@ fn string_end(text: &[char], inside: usize) -> usize {
     i
 }
 
-/// `r"..."`, `r#"..."#`; a raw identifier such as `r#fn` is no string.
+/// The end of `r"..."`, `r#"..."#`; a raw identifier such as `r#fn` is not a string.
 fn raw_string_end(text: &[char], at: usize, hashes_at: usize) -> usize {
     let hashes = text[hashes_at..].iter().take_while(|&&c| c == '#').count();
     let quote = hashes_at + hashes;
@@ -177,7 +177,7 @@ fn asks_for_test(attribute: &[char]) -> bool {
     text == "#[test]" || (positive.contains("cfg(") && (names("test") || names("loom")))
 }
 
-/// The end of the item that follows: its `;` or the brace that closes its body.
+/// The end of the next item: its `;` or the brace that closes its body.
 fn item_end(code: &[char], from: usize) -> usize {
     let mut depth = 0i32;
     for i in from..code.len() {

@@ -11,12 +11,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const EXCEPTIONS: &str = "xtask/tidy.toml";
-/// Names of directories that hold no source of ours; those that begin with `target` neither.
+/// Directories without our source; those that begin with `target` are skipped, too.
 const PASSED_OVER: [&str; 5] = [".git", ".venv", "__pycache__", "node_modules", ".pytest_cache"];
-/// Bigger files are data.
+/// Larger files are data.
 const MAX_TEXT_BYTES: u64 = 4 << 20;
 
-/// Prints what breaks a rule.
+/// Prints all violations.
 pub fn run() -> ExitCode {
     let report = Report::of(&root());
     for line in report.wrong.iter().chain(&report.loose) {
@@ -62,14 +62,14 @@ pub fn wrap() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What the rules say of a tree.
+/// The findings in a tree.
 #[derive(Default)]
 struct Report {
     ratchet: Ratchet,
     /// Findings by rule and path.
     counts: BTreeMap<(String, String), usize>,
     wrong: Vec<String>,
-    /// Exceptions that could be smaller: no fault, but to be written down.
+    /// Exceptions that could be smaller: not a violation, but to be lowered.
     loose: Vec<String>,
 }
 
@@ -119,7 +119,7 @@ impl Report {
         }
     }
 
-    /// Exceptions that are larger than what is found.
+    /// Collects exceptions that are larger than what is found.
     fn loose_ends(&mut self) {
         for ((rule, path), tolerated) in &self.ratchet.0 {
             let found = self.counts.get(&(rule.clone(), path.clone())).copied().unwrap_or(0);

@@ -1,8 +1,8 @@
 //! `cargo xtask tidy --wrap`: comment lines beyond 100 columns, broken at a space.
 //!
-//! What is too much moves to the front of the next line of the same paragraph, or becomes a line of
-//! its own. Code, tables and fenced blocks are left alone, and so are comments after code: rustfmt
-//! and people see to those. Tests: at the foot.
+//! The excess moves to the front of the next line of the same paragraph, or becomes a line of its
+//! own. Code, tables and fenced blocks are left alone, and so are comments after code: rustfmt and
+//! people handle those. Tests: at the foot.
 
 use crate::rules::MAX_COLUMNS;
 
@@ -33,11 +33,11 @@ pub fn wrapped(text: &str) -> String {
     lines.join("\n") + end
 }
 
-/// A line that is a comment and nothing else.
+/// A line that is only a comment.
 struct Comment<'l> {
     /// Blanks and slashes.
     prefix: &'l str,
-    /// All after them.
+    /// Everything after them.
     body: &'l str,
 }
 
@@ -49,14 +49,14 @@ impl<'l> Comment<'l> {
         Some(Self { prefix, body })
     }
 
-    /// Text of paragraphs and lists, as against tables, headings and drawings.
+    /// Whether it is text of a paragraph or list, not a table, heading or drawing.
     fn flows(&self) -> bool {
         let text = self.body.trim_start();
         let indent = self.body.len() - text.len();
         !text.starts_with(['|', '#', '+']) && !text.starts_with("```") && indent < 8
     }
 
-    /// Columns before the text of a paragraph's further lines.
+    /// The indentation of a paragraph's further lines.
     fn hang(&self) -> usize {
         let text = self.body.trim_start();
         let indent = self.body.len() - text.len();
@@ -73,7 +73,7 @@ impl<'l> Comment<'l> {
         format!("{}{}", self.prefix, " ".repeat(self.hang()))
     }
 
-    /// The line up to the last space that lets it fit, and what is after that space.
+    /// The line up to the last space that lets it fit, and the text after that space.
     fn cut(&self) -> Option<(String, String)> {
         let line = format!("{}{}", self.prefix, self.body);
         if line.chars().count() <= MAX_COLUMNS {
@@ -85,7 +85,7 @@ impl<'l> Comment<'l> {
         Some((line[..at].trim_end().into(), line[at..].trim().into()))
     }
 
-    /// The next line with `rest` at its front, if it goes on with the same paragraph.
+    /// The next line with `rest` at its front, if it continues the same paragraph.
     fn joined(&self, rest: &str, next: &str) -> Option<String> {
         let next = Comment::of(next).filter(|next| next.prefix == self.prefix)?;
         let text = next.body.trim_start();

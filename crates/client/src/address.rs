@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// The lines of a tool's help about these flags.
+/// The help text for these flags.
 pub const ADDRESS_HELP: &str = "\
   URL                    redis://[user:password@]host[:port], rediss:// for TLS, unix:///path
   /path                  its Unix socket
@@ -25,19 +25,19 @@ pub struct Address {
     pub port: u16,
     /// Path of a Unix socket, used instead of host and port.
     pub socket: Option<PathBuf>,
-    /// The user; `None`: the default one.
+    /// The user name; `None`: the default user.
     pub user: Option<String>,
     /// The password.
     pub password: Option<String>,
-    /// TLS.
+    /// Whether TLS is used.
     pub tls: bool,
     /// File of certificates to trust.
     pub cacert: Option<PathBuf>,
-    /// The name that the certificate is to have.
+    /// The name that the certificate must have, if not the host's.
     pub name: Option<String>,
 }
 
-/// Where the system keeps whom to trust.
+/// Where systems keep their trusted certificates.
 const SYSTEM_CERTIFICATES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
@@ -57,8 +57,8 @@ impl Default for Address {
 }
 
 impl Address {
-    /// Takes a word of the command line, with what follows it (`value`); whether it was one of
-    /// these.
+    /// Takes a word of the command line, and the next one by `value`; returns whether the word is
+    /// one of these flags.
     ///
     /// # Errors
     /// A text for the operator.
@@ -93,7 +93,7 @@ impl Address {
         };
         let rest = rest.split(['/', '?']).next().unwrap_or_default();
         let place = self.read_login(rest)?;
-        // An address of IPv6 stands in brackets.
+        // An IPv6 address is in brackets.
         let (host, port_text) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']'))
         {
             Some((host, after)) => (host, after.strip_prefix(':')),
@@ -108,7 +108,7 @@ impl Address {
         Ok(())
     }
 
-    /// What follows `unix://`.
+    /// Parses the rest after `unix://`.
     fn read_path(&mut self, rest: &str) -> Result<(), String> {
         let rest = rest.split('?').next().unwrap_or_default();
         let begin = rest.find('/').ok_or("unix://: a path is missing")?;
@@ -118,7 +118,7 @@ impl Address {
         Ok(())
     }
 
-    /// `user:password@`, if it is there; what follows it.
+    /// Parses `user:password@`, if present; returns the rest.
     fn read_login<'t>(&mut self, text: &'t str) -> Result<&'t str, String> {
         let (login, place) = text.rsplit_once('@').unwrap_or(("", text));
         if let Some((user, password)) = login.split_once(':') {
@@ -130,13 +130,13 @@ impl Address {
         Ok(place)
     }
 
-    /// The file of certificates to trust.
+    /// The file of trusted certificates.
     pub fn certificates(&self) -> Option<PathBuf> {
         let of_system = || SYSTEM_CERTIFICATES.iter().map(PathBuf::from).find(|path| path.exists());
         self.cacert.clone().or_else(of_system)
     }
 
-    /// Where the server is, for people.
+    /// The address in readable form.
     pub fn place(&self) -> String {
         match &self.socket {
             Some(path) => path.display().to_string(),
@@ -150,7 +150,7 @@ fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| format!("{text}: no port"))
 }
 
-/// What stands for itself, and `%41` for `A`.
+/// Decodes percent-encoding: `%41` is `A`.
 fn decoded(text: &str) -> Result<String, String> {
     let wrong = || "what follows % in a URL are two hexadecimal digits".to_owned();
     let mut bytes = Vec::with_capacity(text.len());

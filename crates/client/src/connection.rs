@@ -17,16 +17,16 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::address::Address;
 
-/// How long the other side may be silent.
+/// How long the server may be silent.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a reply may take from its first byte to its last.
 const REPLY_TIME: Duration = Duration::from_secs(30);
-/// So long may a reply be: that of CLIENT LIST with 50,000 clients.
+/// The longest reply: that of CLIENT LIST with 50,000 clients.
 const REPLY_BYTES: usize = 32 << 20;
 /// How much is read at a time.
 const PART_BYTES: usize = 64 << 10;
 
-/// Bytes there and back.
+/// A stream in both directions.
 trait Stream: Read + Write {}
 impl<S: Read + Write> Stream for S {}
 
@@ -56,10 +56,10 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Sends a command; its reply.
+    /// Sends a command; returns its reply.
     ///
     /// # Errors
-    /// The connection is of no use any more: a text for the operator.
+    /// The connection is unusable: a text for the operator.
     pub fn ask(&mut self, words: &[&str]) -> Result<Value, String> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         self.ask_bytes(&words)
@@ -91,7 +91,7 @@ impl Connection {
         let mut looked_at = 0;
         loop {
             let count = match self.stream.read(&mut part) {
-                // A signal that was for somebody else.
+                // A signal for another purpose.
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 read => read?,
             };
@@ -99,7 +99,7 @@ impl Connection {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
             self.received.extend_from_slice(&part[..count]);
-            // A long reply is looked at each time it has doubled, and where it may end.
+            // A long reply is parsed each time it has doubled, and where it may end.
             if count == part.len() && self.received.len() < 2 * looked_at {
                 continue;
             }
@@ -119,7 +119,7 @@ impl Connection {
     }
 }
 
-/// An error, for people.
+/// An error in readable form.
 fn said(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {

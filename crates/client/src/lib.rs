@@ -1,5 +1,5 @@
-//! A server asked from outside: where it is, and a connection to it. For tools such as `pantala
-//! top` and `pantala doctor`; any server of this protocol.
+//! A client for tools such as `pantala top` and `pantala doctor`: addresses and connections of any
+//! server of this protocol.
 //!
 //! ```text
 //! words of a tool --> Told --> Address --> Connection::open --> ask(words) --> Value
@@ -9,14 +9,13 @@
 //! |---|---|
 //! | `address` | URL and flags |
 //! | `connection` | commands out, replies in, with TLS |
-//! | `text` | replies, for people |
-//! | `words` | what a tool is told, beside words of its own |
+//! | `text` | replies in readable form |
+//! | `words` | command lines: common words, and those of each tool |
 //!
 //! Invariants
-//! 1. Every wait has an end, and what is kept of a reply has a bound: the other side may be
-//!    anybody.
+//! 1. Every wait has a limit, and so has the stored part of a reply: the server may be anyone's.
 //!
-//! Not here: what the server itself sends to others (`server/migrate`), which never waits.
+//! Not here: what the server itself sends to others (`server/migrate`), which never blocks.
 //! Tests: at the foot of each file, the server's `tests/top.rs`, the doctor's `tests/scripted.rs`.
 
 #![forbid(unsafe_code)]

@@ -1,11 +1,11 @@
-//! Replies as text and pairs, for people.
+//! Replies as text and pairs, in readable form.
 
 use std::collections::BTreeMap;
 
 use pantala_protocol::value::Value;
 
-/// A text that moves no terminal: control characters but ends of lines become `?`. What is no text
-/// is empty.
+/// A text that cannot control a terminal: control characters except line ends become `?`. Empty for
+/// a reply that is not text.
 pub fn text_of(value: &Value) -> String {
     let bytes = match value {
         Value::Simple(bytes) | Value::Error(bytes) | Value::Bulk(bytes) => bytes,
@@ -25,7 +25,7 @@ pub fn pairs_of(value: &Value) -> Vec<(&Value, &Value)> {
     }
 }
 
-/// A line of CLIENT LIST: `a=1 b=2`.
+/// Parses a line of CLIENT LIST: `a=1 b=2`.
 pub fn fields_of(line: &str) -> BTreeMap<String, String> {
     let fields = line.split(' ').filter_map(|field| field.split_once('='));
     fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()

@@ -1,31 +1,31 @@
-//! The words of a tool: those of the server's address, which every tool has, and its own.
+//! The command line of a tool: the words of the server's address, common to all tools, and its own.
 //!
 //! ```text
 //! pantala top redis://example:7000 --once --help
 //!             \__ address _______/ \own_/ \every tool
 //! ```
 //!
-//! Tests: at the foot, and of the tools' own words with them.
+//! Tests: at the foot, and in the tools, with their own words.
 
 use crate::Address;
 
-/// Gives what follows a word, or an error where nothing does.
+/// Returns the value that follows a word, or an error if nothing follows.
 pub type Value<'v> = &'v mut dyn FnMut() -> Result<String, String>;
 
-/// What every tool is told.
+/// The parsed words that all tools share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told {
     /// The server.
     pub address: Address,
-    /// A word has said which one; else it is the one that everybody means.
+    /// Whether the address was given; otherwise it is the default.
     pub is_named: bool,
     /// Prints the help.
     pub is_help: bool,
 }
 
 impl Told {
-    /// Reads the words behind the name of `tool`; `password` is that of the environment. `own`
-    /// takes a word of its own, with what follows it, or says that it is none.
+    /// Parses the words after the name of `tool`; `password` is from the environment. `own` takes a
+    /// word of the tool's own and its value, or returns that it is unknown.
     ///
     /// # Errors
     /// A text for the operator.
@@ -56,7 +56,7 @@ impl Told {
 mod tests {
     use super::*;
 
-    /// What was read, and the words of its own.
+    /// The result, and the tool's own words.
     fn read(words: &[&str]) -> Result<(Told, Vec<String>), String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let mut own = Vec::new();

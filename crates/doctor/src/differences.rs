@@ -1,5 +1,5 @@
-//! The lines of docs/differences.md, and which commands each is about: for the page of commands,
-//! and for what a server is used for.
+//! The lines of docs/differences.md, and the commands that each is about: for the pages of
+//! commands, and for the doctor.
 
 use std::collections::BTreeSet;
 
@@ -12,15 +12,15 @@ const PAGE: &str = include_str!("../../../docs/differences.md");
 pub struct Difference {
     /// What differs.
     pub what: &'static str,
-    /// Whose behaviour is held against ours: the heading of the second column.
+    /// The server that is compared: the heading of the second column.
     pub whose: &'static str,
-    /// What the other server does.
+    /// The other server's behaviour.
     pub theirs: &'static str,
-    /// What is done here.
+    /// The behaviour here.
     pub ours: &'static str,
 }
 
-/// Every line, in the order of the page.
+/// All lines, in the order of the page.
 pub fn all() -> Vec<Difference> {
     let mut whose = "";
     let mut lines = Vec::new();
@@ -36,8 +36,7 @@ pub fn all() -> Vec<Difference> {
     lines
 }
 
-/// The cells of a line of a table, none if it is another line. A stroke after a backslash divides
-/// nothing.
+/// The cells of a table's line; empty for another line. An escaped pipe divides nothing.
 fn cells(line: &str) -> Vec<&str> {
     let Some(inside) = line.strip_prefix('|').and_then(|line| line.strip_suffix('|')) else {
         return Vec::new();
@@ -56,8 +55,8 @@ fn cells(line: &str) -> Vec<&str> {
 }
 
 impl Difference {
-    /// The commands that it is about: words in capitals that are names of commands, alone or with
-    /// a subcommand (`config|get`).
+    /// The commands that it is about: words in capitals that are names of commands, alone or with a
+    /// subcommand (`config|get`).
     pub fn commands(&self, has: Has<'_>) -> BTreeSet<String> {
         let mut commands = BTreeSet::new();
         // A line of HTTP begins with GET, too.

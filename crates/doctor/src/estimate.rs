@@ -1,15 +1,15 @@
-//! How many bytes keys take here.
+//! Estimates how many bytes keys take here.
 //!
-//! A string's record is worked out exactly, as the table does it. Its place in the table takes
-//! [`SLOT_BYTES`]. A collection is counted as large as it is there, which is at least as large as
-//! here (bench/reports/2026-11-21-collections: 0.5 to 1.02 of the others).
+//! A string's record is computed exactly, as the table does it. Its slot takes [`SLOT_BYTES`]. A
+//! collection counts as large as it is there, which is at least as large as here
+//! (bench/reports/2026-11-21-collections: 0.5 to 1.02 of the others).
 
 use crate::facts::Facts;
 
-/// A key's place in the index, at the index's mean utilisation: 44.2 bytes of
-/// bench/reports/2026-11-21-baseline, less the record of 32.
+/// The share of the index per key, at its mean utilisation: 44.2 bytes of
+/// bench/reports/2026-11-21-baseline, minus the record of 32.
 pub const SLOT_BYTES: usize = 12;
-/// A deadline's bytes.
+/// Bytes of a deadline.
 const DEADLINE_BYTES: u64 = 8;
 
 /// Bytes of a key with a string.
@@ -17,19 +17,19 @@ pub fn string_key_bytes(key_bytes: usize, value_bytes: usize, has_deadline: bool
     pantala_table::string_bytes(key_bytes, value_bytes, has_deadline) + SLOT_BYTES
 }
 
-/// What the keys of another server would take.
+/// The estimated size of another server's keys here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
-    /// The keys that were looked at.
+    /// How many keys were sampled.
     pub sampled: usize,
     /// Bytes of all keys here.
     pub here_bytes: u64,
-    /// Whether some of it is only known to be no more: collections, counted as they are there.
+    /// Whether it is partly an upper bound: collections count as large as they are there.
     pub is_bound: bool,
 }
 
 impl Estimate {
-    /// From the sample; `None` if it tells nothing.
+    /// An estimate from the sample; `None` if the sample is not sufficient.
     pub fn of(facts: &Facts) -> Option<Estimate> {
         let (mut sampled, mut bytes, mut is_bound) = (0_usize, 0_u128, false);
         for key in facts.keys.as_ref().ok()? {

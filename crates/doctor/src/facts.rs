@@ -11,20 +11,20 @@ use pantala_client::{Connection, Value, fields_of, pairs_of, text_of};
 use crate::keys::{self, Key};
 use crate::options::Options;
 
-/// Clients that are looked at.
+/// The most clients that are looked at.
 const CLIENTS_MOST: usize = 10_000;
-/// Names and values of others are cut here: nobody reads more.
+/// The length at which foreign names and values are cut.
 pub const TEXT_BYTES: usize = 200;
 
-/// What was told; or why it was not.
+/// A reply, or why there is none.
 pub type Told<T> = Result<T, String>;
 
-/// How often a command was called.
+/// Call counts of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// All calls that ran.
+    /// Calls that ran.
     pub all: u64,
-    /// Of these ended with an error.
+    /// Calls of these that ended with an error.
     pub failed: u64,
 }
 
@@ -47,14 +47,14 @@ pub struct Facts {
     pub modules: Told<BTreeSet<String>>,
     /// Its clients, without this one.
     pub clients: Told<Vec<BTreeMap<String, String>>>,
-    /// Some of its keys.
+    /// A sample of its keys.
     pub keys: Told<Vec<Key>>,
 }
 
-/// Asks.
+/// Asks the server.
 ///
 /// # Errors
-/// A text for the operator: the connection is lost, or this is no server that can be examined.
+/// A text for the operator: the connection is lost, or the server cannot be examined.
 pub fn gather(connection: &mut Connection, options: &Options) -> Result<Facts, String> {
     let (info, calls) = info(connection)?;
     let facts = Facts {
@@ -72,23 +72,23 @@ pub fn gather(connection: &mut Connection, options: &Options) -> Result<Facts, S
 }
 
 impl Facts {
-    /// A line of INFO; empty if there is none.
+    /// A field of INFO; empty if it is missing.
     pub fn text(&self, name: &str) -> &str {
         self.info.get(name).map_or("", String::as_str)
     }
 
-    /// A number of INFO; 0 if there is none.
+    /// A number of INFO; 0 if it is missing.
     pub fn number(&self, name: &str) -> u64 {
         self.text(name).parse().unwrap_or(0)
     }
 
-    /// The value of a setting; empty if it is not known.
+    /// The value of a setting; empty if it is unknown.
     pub fn setting(&self, name: &str) -> &str {
         let found = self.settings.as_ref().ok().and_then(|settings| settings.get(name));
         found.map_or("", String::as_str)
     }
 
-    /// Keys, and those that have a deadline, in all databases.
+    /// The number of keys, and of keys with a deadline, in all databases.
     pub fn key_counts(&self) -> (u64, u64) {
         let counts = databases(&self.info);
         counts.iter().fold((0, 0), |(keys, expires), database| {
@@ -104,7 +104,7 @@ pub struct Database {
     pub index: u32,
     /// Its keys.
     pub keys: u64,
-    /// Of them with a deadline.
+    /// Keys with a deadline.
     pub expires: u64,
 }
 
@@ -172,7 +172,7 @@ fn calls_of(value: &str) -> Calls {
     Calls { all: number("calls"), failed: number("failed_calls") }
 }
 
-/// What a command is answered, or why nothing.
+/// The reply to a command, or why there is none.
 fn told<T>(
     connection: &mut Connection,
     words: &[&str],
@@ -192,7 +192,7 @@ fn settings_of(reply: &Value) -> Option<BTreeMap<String, String>> {
     (!settings.is_empty()).then_some(settings)
 }
 
-/// COMMAND LIST, or where that is not known COMMAND.
+/// COMMAND LIST, or if that is unknown COMMAND.
 fn commands(connection: &mut Connection) -> Result<Told<BTreeSet<String>>, String> {
     match told(connection, &["COMMAND", "LIST"], names_of)? {
         Ok(names) => Ok(Ok(names)),
@@ -200,7 +200,7 @@ fn commands(connection: &mut Connection) -> Result<Told<BTreeSet<String>>, Strin
     }
 }
 
-/// Names that stand alone, or as the first of more.
+/// Names that are elements, or the first part of an element.
 fn names_of(reply: &Value) -> Option<BTreeSet<String>> {
     let (Value::Array(entries) | Value::Set(entries)) = reply else { return None };
     let name = |entry: &Value| match entry {
@@ -232,7 +232,7 @@ fn clients_of(reply: &Value) -> Option<Vec<BTreeMap<String, String>>> {
     matches!(reply, Value::Bulk(_) | Value::Verbatim(..)).then(|| lines.filter(is_other).collect())
 }
 
-/// The text, cut after so much that a person reads of it, on one line.
+/// The text, cut to a readable length, on one line.
 pub fn short(text: &str) -> String {
     let text = text.trim();
     let mut end = text.len().min(TEXT_BYTES);

@@ -1,21 +1,21 @@
 //! A finding of the doctor, and its severity.
 
-/// How much something matters to whom wants to move.
+/// How much a finding matters for a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// What works there does not work here.
+    /// Something that works there does not work here.
     Stops,
-    /// It works, but otherwise, or something has to be done first.
+    /// It works differently, or something must be done first.
     Differs,
     /// Good to know.
     Note,
 }
 
 impl Severity {
-    /// From the worst.
+    /// All severities, worst first.
     pub const ALL: [Severity; 3] = [Severity::Stops, Severity::Differs, Severity::Note];
 
-    /// Its name in JSON.
+    /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Stops => "stops",
@@ -34,24 +34,24 @@ pub struct Finding {
     pub about: &'static str,
     /// What was found.
     pub says: String,
-    /// One line for each thing that was found.
+    /// One line for each item found.
     pub items: Vec<String>,
     /// What to do about it; may be empty.
     pub advice: String,
 }
 
 impl Finding {
-    /// Something that stops the move.
+    /// A finding that prevents the move.
     pub fn stops(about: &'static str, says: impl Into<String>) -> Finding {
         Finding::new(Severity::Stops, about, says)
     }
 
-    /// Something that differs.
+    /// A finding about a difference.
     pub fn differs(about: &'static str, says: impl Into<String>) -> Finding {
         Finding::new(Severity::Differs, about, says)
     }
 
-    /// Something that is good to know.
+    /// A finding that is good to know.
     pub fn note(about: &'static str, says: impl Into<String>) -> Finding {
         Finding::new(Severity::Note, about, says)
     }
@@ -61,13 +61,13 @@ impl Finding {
         Finding { severity, about, says: says.into(), items, advice }
     }
 
-    /// With these items.
+    /// Sets the items.
     pub fn items(mut self, items: Vec<String>) -> Finding {
         self.items = items;
         self
     }
 
-    /// With this advice.
+    /// Sets the advice.
     pub fn advice(mut self, advice: impl Into<String>) -> Finding {
         self.advice = advice.into();
         self

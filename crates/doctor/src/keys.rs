@@ -1,7 +1,7 @@
-//! Some keys of the other server: their types and sizes.
+//! Samples keys of the other server: types and sizes.
 //!
-//! SCAN gives them by the order of a hash table, which is as good as by chance. They are read with
-//! CLIENT NO-TOUCH where that is known, so that no key seems used.
+//! SCAN returns them in the order of a hash table, which is as good as random. They are read with
+//! CLIENT NO-TOUCH if the server knows it, so that no key seems used.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use pantala_client::{Connection, Value, text_of};
 
 use crate::facts::{Database, Told, databases, short};
 
-/// The sample ends after this time.
+/// The time limit of the sample.
 const TIME_MOST: Duration = Duration::from_secs(10);
-/// SCAN is called so often in a database at most: it may have hardly a key in many buckets.
+/// The most calls of SCAN per database: many buckets may be nearly empty.
 const SCANS_MOST: usize = 200;
-/// Databases that are looked at, those with most keys first.
+/// The most databases that are sampled, those with most keys first.
 const DATABASES_MOST: usize = 16;
-/// Longer keys are left out.
+/// Longer keys are skipped.
 const KEY_BYTES_MOST: usize = 64 << 10;
 
-/// A key.
+/// A sampled key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     /// Its length.
@@ -28,11 +28,11 @@ pub struct Key {
     pub kind: String,
     /// The length of a string.
     pub value_bytes: Option<usize>,
-    /// What MEMORY USAGE says there.
+    /// The reply of MEMORY USAGE.
     pub used_bytes: Option<u64>,
 }
 
-/// At most so many keys of all databases, of each as many as is its share.
+/// Samples at most this many keys of all databases, in proportion to their sizes.
 ///
 /// # Errors
 /// The connection is lost.
@@ -70,7 +70,7 @@ struct Sampler<'c> {
 }
 
 impl Sampler<'_> {
-    /// Adds so many keys of a database; or why not.
+    /// Samples `count` keys of a database; or why that failed.
     fn database(&mut self, database: &Database, count: usize) -> Result<Told<()>, String> {
         let selected = self.connection.ask(&["SELECT", &database.index.to_string()])?;
         if let Value::Error(_) = selected {
@@ -122,7 +122,7 @@ impl Sampler<'_> {
 
 type Page = (Vec<u8>, Vec<Vec<u8>>);
 
-/// The cursor and the names of a reply to SCAN.
+/// The cursor and the names in a reply to SCAN.
 fn scanned(reply: Value) -> Told<Page> {
     let strange = || "SCAN is answered by what is not understood".to_owned();
     let parts = match reply {

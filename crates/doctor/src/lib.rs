@@ -1,5 +1,5 @@
-//! `pantala doctor`: what will differ for whom moves here from the server that runs now; and
-//! `pantala sizing`: how much a server needs.
+//! `pantala doctor`: what will differ after a move from another server; and `pantala sizing`: how
+//! much a server needs.
 //!
 //! ```text
 //! options --> connection --> facts --> checks --> findings --> print
@@ -9,24 +9,24 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `options` | what it is told |
-//! | `facts`, `keys` | what the other server says of itself, and some of its keys |
-//! | `product` | which server it is |
-//! | `checks` | what follows from that |
+//! | `options` | the command line |
+//! | `facts`, `keys` | what the other server reports, and a sample of its keys |
+//! | `product` | the kind of server |
+//! | `checks` | what follows from the facts |
 //! | `differences` | the lines of docs/differences.md, by command |
-//! | `estimate` | how many bytes keys take here |
+//! | `estimate` | the size of keys here |
 //! | `print` | text and JSON |
 //! | `sizing` | the calculator |
 //!
 //! Invariants
 //! 1. The other server is only read: no command is sent that changes data or settings.
-//! 2. What it answers is a stranger's: it is bounded (`pantala_client`), nothing of it moves the
-//!    terminal, and what cannot be understood is told, not guessed.
-//! 3. What is here and what is not comes from the tables of commands and settings, so that nothing
-//!    is to be edited here when something new lands.
+//! 2. Its replies are untrusted: they are bounded (`pantala_client`), cannot control the terminal,
+//!    and what cannot be parsed is reported, not guessed.
+//! 3. What exists here comes from the tables of commands and settings, so that nothing needs
+//!    editing here when something new is added.
 //!
-//! Not here: which commands there are (whoever calls says so, by [`Has`]). Tests: at the foot of
-//! each file, `tests/scripted.rs`, and compat/clients/doctor.py with real servers.
+//! Not here: which commands exist (the caller says so, by [`Has`]). Tests: at the foot of each
+//! file, `tests/scripted.rs`, and compat/clients/doctor.py with real servers.
 
 #![forbid(unsafe_code)]
 
@@ -48,14 +48,14 @@ use pantala_client::Connection;
 pub use finding::{Finding, Severity};
 use options::Options;
 
-/// Whether a command is here: `get`, or `config|get`.
+/// Whether a command exists here: `get`, or `config|get`.
 pub type Has<'h> = &'h dyn Fn(&str) -> bool;
 
-/// Runs with these words after `doctor`, and the password of the environment; whether something
-/// stops the move.
+/// Runs with the words after `doctor` and the password of the environment; returns whether
+/// something prevents the move.
 ///
 /// # Errors
-/// A text for the operator: the words are wrong, or the server could not be asked.
+/// A text for the operator: invalid words, or the server could not be asked.
 pub fn run(
     words: &[String],
     password: Option<String>,
@@ -72,7 +72,7 @@ pub fn run(
         let print = if options.is_json { print::json } else { print::text };
         (print(&facts, &report), report.stops())
     };
-    // Nobody is left to tell when the reader has gone (`pantala doctor | head`).
+    // Nobody is left to tell when the reader is gone (`pantala doctor | head`).
     let _reader_has_gone = output.write_all(text.as_bytes());
     Ok(stops)
 }

@@ -15,9 +15,9 @@ const HELP_END: &str = "\
 Exit status: 0 if nothing stops the move, 1 if something does, 2 if the server could not be asked.
 ";
 
-/// So many keys are looked at.
+/// The default number of sampled keys.
 const SAMPLE: usize = 200;
-/// More keys would take the other server's time, and tell no more.
+/// The limit: more keys would take the other server's time, and tell no more.
 const SAMPLE_MOST: usize = 10_000;
 
 /// The help text.
@@ -39,7 +39,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What the words after `doctor` say; `password` is that of the environment.
+    /// Parses the words after `doctor`; `password` is from the environment.
     ///
     /// # Errors
     /// A text for the operator.

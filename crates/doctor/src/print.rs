@@ -9,10 +9,10 @@ use crate::checks::Report;
 use crate::facts::Facts;
 use crate::finding::{Finding, Severity};
 
-/// Items of a finding that the text shows; JSON has all.
+/// The most items of a finding in the text; JSON has all.
 const ITEMS_MOST: usize = 20;
 
-/// For people.
+/// The report as text.
 pub fn text(facts: &Facts, report: &Report) -> String {
     let (keys, _) = facts.key_counts();
     let mut text = format!(
@@ -55,7 +55,7 @@ fn add(text: &mut String, finding: &Finding) {
     }
 }
 
-/// For programs.
+/// The report as JSON.
 pub fn json(facts: &Facts, report: &Report) -> String {
     let (keys, expires) = facts.key_counts();
     let findings: Vec<Value> = report
@@ -94,7 +94,7 @@ pub fn json(facts: &Facts, report: &Report) -> String {
     format!("{report:#}\n")
 }
 
-/// A number that people can read: 1,234,567.
+/// A number with separators: 1,234,567.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -107,7 +107,7 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// So many of something.
+/// A count with its noun.
 pub fn counted(number: u64, what: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{} {what}{ending}", grouped(number))

@@ -1,11 +1,11 @@
-//! Which server it is.
+//! Detects the kind of server.
 
 use crate::facts::Facts;
 
 /// The servers that are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Product {
-    /// Redis, or what says no more than its version.
+    /// Redis, or a server that reports no more than its version.
     Redis,
     /// Valkey.
     Valkey,
@@ -20,7 +20,7 @@ pub enum Product {
 }
 
 impl Product {
-    /// That of these facts.
+    /// The kind of server with these facts.
     pub fn of(facts: &Facts) -> Product {
         let says = |name: &str| facts.info.contains_key(name);
         let has =
@@ -52,7 +52,7 @@ impl Product {
         }
     }
 
-    /// Its version, as it says it.
+    /// Its version, as it reports it.
     pub fn version(self, facts: &Facts) -> &str {
         let field = match self {
             Product::Redis | Product::KeyDb => "redis_version",

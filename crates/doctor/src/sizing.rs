@@ -1,6 +1,6 @@
-//! `pantala sizing`: how much memory and how many cores so many keys and requests need.
+//! `pantala sizing`: how much memory and how many cores a number of keys and requests need.
 //!
-//! Its figures are those of bench/reports; docs/sizing.md tells which.
+//! Its figures are from bench/reports; docs/sizing.md tells which.
 
 use pantala_base::size::{human, parse_bytes};
 
@@ -19,21 +19,21 @@ pantala sizing --keys N [FLAGS]: how much memory and how many cores are needed
   --help             prints this
 ";
 
-/// An empty server's, as `used_memory` tells it (bench/reports/2026-11-21-baseline, rounded up).
+/// The memory of an empty server, by `used_memory` (bench/reports/2026-11-21-baseline, rounded up).
 const EMPTY_BYTES: u128 = 8 << 20;
-/// Microseconds of a core that a request takes: alone, and in a pipeline
+/// Core time of a request in microseconds: alone, and in a pipeline
 /// (bench/reports/2026-11-21-baseline, rounded up).
 const REQUEST_US: f64 = 9.0;
 const PIPELINED_US: f64 = 0.75;
-/// A core that is busier answers late.
+/// The highest load of a core that still answers in time.
 const BUSY: f64 = 0.7;
-/// Beside the data: what docs/memory.md says of the resident memory.
+/// Resident memory in relation to the data, as in docs/memory.md.
 const RESIDENT_FACTOR: (u128, u128) = (6, 5);
 const RESIDENT_BYTES: u128 = 48 << 20;
-/// What `maxmemory` is to leave free above the data of today.
+/// The room that `maxmemory` should leave above today's data.
 const ROOM_FACTOR: (u128, u128) = (11, 10);
 
-/// What the calculator is told.
+/// The inputs of the calculator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Plan {
     keys: u64,
@@ -44,10 +44,10 @@ struct Plan {
     is_pipelined: bool,
 }
 
-/// What is printed for these words after `sizing`.
+/// The output for the words after `sizing`.
 ///
 /// # Errors
-/// A text for the operator: the words are wrong.
+/// A text for the operator: invalid words.
 pub fn run(words: &[String]) -> Result<String, String> {
     if words.iter().any(|word| word == "--help") {
         return Ok(HELP.into());

@@ -1,4 +1,4 @@
-//! The doctor and a server that answers what a script says: other products, and hostile ones.
+//! The doctor and a server that answers by a script: other products, and hostile ones.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use pantala_client::Value;
 use pantala_protocol::value::parse;
 
-/// Sound answers of a small Redis; a script changes some.
+/// Valid replies of a small Redis; a script changes some.
 const INFO: &str = "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n\
     uptime_in_seconds:864000\r\nused_memory:1048576\r\nmaxmemory:0\r\nrole:master\r\n\
     connected_slaves:0\r\ncluster_enabled:0\r\n\
@@ -15,10 +15,10 @@ const INFO: &str = "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\
     cmdstat_cluster|slots:calls=5,usec=9,failed_calls=5\r\n\
     db0:keys=1000,expires=10,avg_ttl=0\r\n";
 
-/// What a command is answered, if not as usual.
+/// The reply to a command, if not the usual one.
 type Script = Box<dyn Fn(&str) -> Option<Vec<u8>> + Send>;
 
-/// What a command is answered without a script.
+/// The reply to a command without a script.
 fn usual(command: &str) -> Vec<u8> {
     match command.split(' ').next().unwrap_or_default() {
         "INFO" => bulk(INFO),
@@ -38,7 +38,7 @@ fn bulk(text: &str) -> Vec<u8> {
     format!("${}\r\n{text}\r\n", text.len()).into_bytes()
 }
 
-/// A server for one client; what it was asked, when that has gone.
+/// A server for one client; returns the received commands when the client is gone.
 struct Fake {
     url: String,
     served: JoinHandle<Vec<String>>,
@@ -65,7 +65,7 @@ fn serve(mut stream: TcpStream, script: Script) -> Vec<String> {
             let command = words.join(" ");
             let answer = script(&command).unwrap_or_else(|| usual(&command));
             asked.push(command);
-            // An empty answer ends the connection.
+            // An empty reply ends the connection.
             if answer.is_empty() || stream.write_all(&answer).is_err() {
                 return asked;
             }
@@ -77,7 +77,7 @@ fn serve(mut stream: TcpStream, script: Script) -> Vec<String> {
     }
 }
 
-/// The report, or why there is none; and what was asked.
+/// The report, or why there is none; and the received commands.
 type Examined = (Result<(bool, String), String>, Vec<String>);
 
 fn examine(script: impl Fn(&str) -> Option<Vec<u8>> + Send + 'static, words: &[&str]) -> Examined {
@@ -91,7 +91,7 @@ fn examine(script: impl Fn(&str) -> Option<Vec<u8>> + Send + 'static, words: &[&
     (outcome, fake.served.join().expect("it ends"))
 }
 
-/// Whether it stops, and the text.
+/// Whether something prevents the move, and the text.
 fn report(script: impl Fn(&str) -> Option<Vec<u8>> + Send + 'static) -> (bool, String) {
     examine(script, &[]).0.expect("it can be examined")
 }
@@ -254,7 +254,7 @@ fn hostile_answers_do_no_harm() {
         _ => None,
     });
     assert!(!text.contains('\x1b') && !text.contains('\x07'), "{text}");
-    // A cursor that never ends, and keys that are none.
+    // A cursor that never ends, and keys that are not keys.
     let (_, text) = report(|command| match command.split(' ').next().unwrap_or_default() {
         "SCAN" => Some(b"*2\r\n$1\r\n7\r\n*0\r\n".to_vec()),
         _ => None,

@@ -20,29 +20,29 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use crate::fault::{Fault, Kind};
 use crate::route::{Route, SecureRoute, usual_proxies};
 
-/// Connections to one machine that are kept for the next request.
+/// The most idle connections to one host.
 const IDLE_CONNECTIONS: usize = 8;
-/// For so long.
+/// How long an idle connection is kept.
 const IDLE_TIME: Duration = Duration::from_secs(30);
-/// Who we are.
+/// The `User-Agent`.
 const AGENT: &str = concat!("pantala/", env!("CARGO_PKG_VERSION"));
 
-/// What a client allows.
+/// The limits of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Addresses without TLS are taken, too.
+    /// Whether addresses without TLS are allowed.
     pub may_be_plain: bool,
-    /// Until there is a connection.
+    /// The time limit for connecting.
     pub connect: Duration,
-    /// Until an answer's head is there, with what has to be sent before; and until each next part
-    /// of its body.
+    /// The time limit for sending a request and receiving the head of its answer, and for each
+    /// further part of the body.
     pub stall: Duration,
 }
 
-/// What is sent: boxed, so that there is one kind of client.
+/// The body of a request: boxed, so that there is one type of client.
 type Sent = BoxBody<Bytes, Fault>;
 
-/// An answer, whose body comes in parts.
+/// An answer whose body comes in parts.
 pub type Answer = Response<Parts>;
 
 /// An HTTP client with a connection pool; to be used within a Tokio runtime. Clones share the pool.
@@ -59,7 +59,7 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// One with connections of its own; none is made yet.
+    /// A client with its own pool; opens no connection yet.
     ///
     /// # Errors
     /// TLS cannot be set up.
@@ -80,7 +80,7 @@ impl Client {
     /// Sends a request and waits for the head of its answer.
     ///
     /// # Errors
-    /// There is none.
+    /// No answer came.
     pub async fn send<B>(&self, request: Request<B>) -> Result<Answer, Fault>
     where
         B: Body<Data = Bytes> + Send + Sync + 'static,
@@ -111,7 +111,7 @@ impl Client {
     }
 }
 
-/// The body of an answer: each part has to come within the time that the client allows.
+/// The body of an answer: each part must come within the client's time limit.
 pub struct Parts {
     body: Incoming,
     stall: Duration,
@@ -168,7 +168,7 @@ mod tests {
         Request::get(address).body(Full::default()).expect("it is a request")
     }
 
-    /// Somebody who takes one connection, reads a request's head, and goes on with `then`.
+    /// A server that accepts one connection, reads a request's head, and continues with `then`.
     fn serving(then: fn(TcpStream)) -> (String, JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
         let address = listener.local_addr().expect("it has an address").to_string();
@@ -261,7 +261,7 @@ mod tests {
     fn nobody_there_and_no_tls_are_told_apart() {
         let gone = TcpListener::bind("127.0.0.1:0").expect("there is a port");
         let address = gone.local_addr().expect("it has an address");
-        // Nobody takes a connection to it: the kernel answers for the port.
+        // Nobody accepts a connection to it: the kernel answers for the port.
         let never = Limits { may_be_plain: false, ..limits(LONG) };
         let fault = fault_of(never, &format!("http://{address}/"));
         assert!(fault.kind == Kind::Connect && fault.to_string().contains("http"), "{fault}");

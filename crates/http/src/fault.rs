@@ -1,26 +1,26 @@
-//! What can go wrong with a request; statuses such as 404 are answers.
+//! Errors of a request; statuses such as 404 are answers, not errors.
 
 use std::error::Error;
 use std::fmt;
 use std::io::ErrorKind;
 
-/// What sort of trouble: it decides whether the request may be tried again.
+/// The kind of error, which decides whether the request may be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// There was no connection: the request has not been sent.
+    /// No connection: the request was not sent.
     Connect,
     /// It took too long.
     Timeout,
     /// The connection ended before the answer did.
     Interrupted,
-    /// Anything else.
+    /// Another error.
     Other,
 }
 
-/// What went wrong, with a text for the operator.
+/// An error, with a text for the operator.
 #[derive(Debug)]
 pub struct Fault {
-    /// Of what sort it is.
+    /// Its kind.
     pub kind: Kind,
     text: String,
 }
@@ -30,7 +30,7 @@ impl Fault {
         Fault { kind, text: text.into() }
     }
 
-    /// An error of a library, with what is behind it: its own text often says nothing.
+    /// An error of a library, with its causes: its own text often says nothing.
     pub(crate) fn of(kind: Kind, error: &(dyn Error + 'static)) -> Fault {
         let mut text = error.to_string();
         let mut kind = kind;

@@ -1,4 +1,4 @@
-//! The way to another machine: direct, or through a proxy; with TLS or without.
+//! Connecting to another host: directly or through a proxy, with TLS or without.
 
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -31,7 +31,7 @@ pub(crate) struct Route {
 pub(crate) type SecureRoute = HttpsConnector<Route>;
 
 impl Route {
-    /// `may_be_plain`: addresses without TLS are taken, too.
+    /// `may_be_plain`: addresses without TLS are allowed.
     ///
     /// # Errors
     /// TLS cannot be set up.
@@ -77,13 +77,13 @@ impl Service<Uri> for Route {
     }
 }
 
-/// Those that the environment names.
+/// The proxies that the environment names.
 pub(crate) fn usual_proxies() -> Arc<Matcher> {
     static USUAL: LazyLock<Arc<Matcher>> = LazyLock::new(|| Arc::new(Matcher::from_env()));
     Arc::clone(&USUAL)
 }
 
-/// Trusts whom this machine trusts, or `SSL_CERT_FILE`; read once, as the files are large.
+/// Trusts the system's authorities, or those in `SSL_CERT_FILE`; read once, as the files are large.
 fn client_config() -> Result<ClientConfig, Fault> {
     static CONFIG: OnceLock<ClientConfig> = OnceLock::new();
     if let Some(config) = CONFIG.get() {

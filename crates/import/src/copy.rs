@@ -1,18 +1,18 @@
-//! Until the new server has the old one's data, and follows.
+//! Copies the data: until the new server has it and follows the old one.
 
 use std::time::Duration;
 
 use crate::options::Options;
 use crate::server::{Ask, Move};
 
-/// How often it is looked.
+/// The interval of checks.
 const LOOK: Duration = Duration::from_millis(200);
-/// How often the progress is told.
+/// The interval of progress reports.
 const TELL: Duration = Duration::from_secs(2);
-/// So long the new server may be without a link, before the copy and after it.
+/// How long the new server may be without a link, before the copy and after it.
 const MOST_UNLINKED: Duration = Duration::from_secs(60);
 
-/// Lets the new server follow the old one; returns when it does.
+/// Makes the new server follow the old one; returns when it does.
 ///
 /// # Errors
 /// A text for the operator.
@@ -56,7 +56,7 @@ pub fn follow(Move { old, new, options, clock, say }: &mut Move<'_>) -> Result<(
     Ok(())
 }
 
-/// How much of the copy has come: a part of it, if it is known how long it is.
+/// The progress of the copy: a fraction, if its length is known.
 fn read_so_far<'f>(field: &dyn Fn(&str) -> &'f str) -> String {
     match field("master_sync_total_bytes") {
         "" | "0" => format!("{} bytes", field("master_sync_read_bytes")),
@@ -64,7 +64,7 @@ fn read_so_far<'f>(field: &dyn Fn(&str) -> &'f str) -> String {
     }
 }
 
-/// Whether it does already.
+/// Whether it follows already.
 fn follows(new: &mut dyn Ask, host: &str, port: u16) -> Result<bool, String> {
     let fields = new.info("replication")?;
     let is = |name: &str, wanted: &str| fields.get(name).is_some_and(|value| value == wanted);
@@ -75,7 +75,7 @@ fn follows(new: &mut dyn Ask, host: &str, port: u16) -> Result<bool, String> {
     }
 }
 
-/// A server that has data keeps it, unless that is said.
+/// Refuses to replace data of the new server, unless that is permitted.
 fn refuse_data(new: &mut dyn Ask, options: &Options) -> Result<(), String> {
     let databases = new.info("keyspace")?;
     if databases.keys().any(|name| name.starts_with("db")) && !options.replaces {
@@ -84,7 +84,7 @@ fn refuse_data(new: &mut dyn Ask, options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// What the new server needs to be let in.
+/// Sets the credentials that the new server needs.
 fn set_login(new: &mut dyn Ask, options: &Options) -> Result<(), String> {
     let old = &options.old;
     if let Some(password) = &old.password {

@@ -9,18 +9,18 @@
 //!           OLD: REPLICAOF NEW, CLIENT UNPAUSE: who still writes there is refused, not lost
 //! ```
 //!
-//! Both are servers that run; the tool only tells them what to do, over connections of its own.
+//! Both servers are running; the tool only sends them commands, over its own connections.
 //!
 //! Invariants
-//! 1. Before the switch nothing has changed at OLD.
-//! 2. Whatever fails during the switch, OLD is written to again, or NEW is: never both, never none.
-//!    Where a lost answer leaves that open, or it takes too long, the operator is told.
+//! 1. Before the switch nothing changes at OLD.
+//! 2. Whatever fails during the switch, either OLD or NEW takes writes: never both, never none. If
+//!    a lost reply leaves that open, or it takes too long, the operator is told.
 //!
 //! | file | what |
 //! |---|---|
-//! | `options` | what the command line says |
+//! | `options` | the command line |
 //! | `server` | the two servers, as the tool sees them |
-//! | `copy` | until NEW follows |
+//! | `copy` | until NEW follows OLD |
 //! | `switch` | the change of roles |
 //!
 //! Tests: at the foot of `switch`, and compat/replication (import).
@@ -39,14 +39,14 @@ use self::server::{Move, Server, Steady};
 
 pub use self::options::help;
 
-/// Runs the tool. `words` is what follows `import`; `password` that of the environment, for OLD.
+/// Runs the tool. `words` are those after `import`; `password` is from the environment, for OLD.
 ///
 /// # Errors
 /// A text for the operator.
 pub fn run(words: &[String], password: Option<String>, out: &mut dyn Write) -> Result<(), String> {
     let options = Options::parse(words, password)?;
     let mut say = |line: String| {
-        // Nobody reads any more: the work goes on.
+        // Nobody reads any more: the work continues.
         let _unread = writeln!(out, "{line}").and_then(|()| out.flush());
     };
     if options.is_help {

@@ -24,7 +24,7 @@ The new server's primaryauth, primaryuser and tls-replication are set if the old
 Exit status: 0 if it was done, 2 if not; then the old server is as it was, unless it says else.
 ";
 
-/// Writes at the old server wait so long at most.
+/// The default limit for the pause of writes at the old server.
 const PAUSE: Duration = Duration::from_millis(5_000);
 
 /// The help text.
@@ -43,11 +43,11 @@ pub struct Options {
     pub from: Option<(String, u16)>,
     /// Host and port at which the old server reaches the new one.
     pub back: Option<(String, u16)>,
-    /// Changes over.
+    /// Whether to switch over.
     pub switches: bool,
-    /// Writes at the old server wait so long at most.
+    /// The limit for the pause of writes at the old server.
     pub pause: Duration,
-    /// What the new server has may go.
+    /// Whether the new server's data may be replaced.
     pub replaces: bool,
     /// Prints the help.
     pub is_help: bool,
@@ -69,7 +69,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What the words after `import` say; `password` is that of the environment.
+    /// Parses the words after `import`; `password` is from the environment.
     ///
     /// # Errors
     /// A text for the operator.

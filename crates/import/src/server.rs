@@ -1,4 +1,4 @@
-//! The two servers, as the tool sees them, and who else takes part.
+//! The two servers as the tool sees them, and the clock and operator of a move.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use crate::options::Options;
 
 /// A server that takes commands.
 pub trait Ask {
-    /// Sends a command; its reply, which is no error.
+    /// Sends a command; returns its reply, which is not an error.
     ///
     /// # Errors
-    /// A text for the operator: what the server said, or that it is lost.
+    /// A text for the operator: the server's error, or that the connection is lost.
     fn ask(&mut self, words: &[&str]) -> Result<Value, String>;
 
-    /// Whether the last answer did not come: what was asked may have been done all the same.
+    /// Whether the last reply did not come: the command may have run all the same.
     fn is_lost(&self) -> bool;
 
-    /// Connects anew.
+    /// Reconnects.
     ///
     /// # Errors
     /// As for [`Ask::ask`].
@@ -35,10 +35,10 @@ pub trait Ask {
         Ok(fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
     }
 
-    /// A field of INFO's section about replication, as a number.
+    /// A number of INFO's replication section.
     ///
     /// # Errors
-    /// As for [`Ask::ask`], or it is not there.
+    /// As for [`Ask::ask`], or it is missing.
     fn offset(&mut self, name: &str) -> Result<u64, String> {
         let fields = self.info("replication")?;
         let value = fields.get(name).and_then(|value| value.parse().ok());
@@ -46,26 +46,26 @@ pub trait Ask {
     }
 }
 
-/// Time, and what passes it.
+/// Time and waiting.
 pub trait Clock {
-    /// Since any moment.
+    /// The time since an arbitrary moment.
     fn now(&mut self) -> Duration;
 
     /// Waits.
     fn pause(&mut self, pause: Duration);
 }
 
-/// Whom a step of the move speaks to.
+/// The participants of a move.
 pub struct Move<'m> {
     /// The server that has the data.
     pub old: &'m mut dyn Ask,
-    /// The one that is to have it.
+    /// The server that will have the data.
     pub new: &'m mut dyn Ask,
-    /// What is wanted.
+    /// The command line.
     pub options: &'m Options,
     /// The time.
     pub clock: &'m mut dyn Clock,
-    /// The operator.
+    /// Shows a line to the operator.
     pub say: &'m mut dyn FnMut(String),
 }
 
@@ -109,7 +109,7 @@ impl Ask for Server {
     }
 }
 
-/// The system's clock.
+/// The system's monotonic clock.
 pub struct Steady;
 
 impl Clock for Steady {

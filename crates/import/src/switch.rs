@@ -1,5 +1,5 @@
-//! The change of roles: from the moment on at which writes wait at the old server, until they are
-//! taken at the new one.
+//! The switch: from the moment at which writes are paused at the old server, until the new one
+//! takes them.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use pantala_client::Value;
 
 use crate::server::{Ask, Move};
 
-/// How often it is looked whether the new server has all.
+/// How often to check whether the new server has everything.
 const LOOK: Duration = Duration::from_millis(2);
-/// So much of the pause is left for making it longer after that look.
+/// The time that must remain of the pause to extend it after that check.
 const RESERVE: Duration = Duration::from_millis(200);
-/// So long writes wait at most from then on. What was written at the old server after the promotion
-/// would be lost, and each of the steps that come may take as long as a server may be silent: the
-/// promotion, to connect again, to look, to ask again, the old server's answer.
+/// The length of the extended pause. Writes at the old server after the promotion would be lost,
+/// and each of the following steps may take as long as a server may be silent: the promotion,
+/// reconnecting, checking, asking again, the old server's reply.
 const LAST_PAUSE: Duration = Duration::from_secs(30);
-/// What makes a primary. To say it twice does no harm.
+/// The command that promotes. Repeating it is harmless.
 const PROMOTION: [&str; 3] = ["REPLICAOF", "NO", "ONE"];
-/// What lets a server refuse writes that cannot follow, or must not.
+/// The command that makes a server refuse writes which must not be taken.
 const REFUSAL: [&str; 4] = ["CONFIG", "SET", "min-replicas-to-write", "1000000"];
 
-/// Writes wait at the old server: from `began` on or a little later, for `length`.
+/// A pause of writes at the old server: from `began` on or a little later, for `length`.
 struct Pause {
     began: Duration,
     length: Duration,
@@ -36,21 +36,21 @@ impl Pause {
     }
 }
 
-/// Why the new server was not promoted, as far as anybody knows.
+/// Why the new server was not promoted, as far as known.
 enum Failed {
-    /// It was not.
+    /// It surely was not promoted.
     Surely(String),
-    /// It may be a primary, or become one yet.
+    /// It may be a primary, or become one later.
     Perhaps(String, Pause),
 }
 
-/// Looks whether the roles can be changed, before there is anything to be changed.
+/// Checks whether a switch is possible, before anything changes.
 ///
 /// # Errors
 /// A text for the operator.
 pub fn check(Move { old, options, .. }: &mut Move<'_>) -> Result<(), String> {
     options.way_to_new()?;
-    // A pause of no length. What knows none of writes alone would hold this tool, too.
+    // A pause of length zero. A server that cannot pause writes alone would pause this tool, too.
     let knows = old.ask(&["CLIENT", "PAUSE", "0", "WRITE"]).map(drop);
     knows.map_err(|why| {
         format!(
@@ -61,11 +61,11 @@ pub fn check(Move { old, options, .. }: &mut Move<'_>) -> Result<(), String> {
     })
 }
 
-/// Changes over.
+/// Switches over.
 ///
 /// # Errors
-/// A text for the operator: the old server is written to, and the new one follows it; or the change
-/// is done, and something after it failed; or that is not known. The text says which.
+/// A text for the operator: the old server takes writes and the new one follows it; or the switch
+/// is done, and something after it failed; or that is unknown. The text says which.
 pub fn switch(of_all: &mut Move<'_>) -> Result<(), String> {
     let (host, port) = of_all.options.way_to_new()?;
     let first = hold_writes(of_all, of_all.options.pause)?;
@@ -74,7 +74,7 @@ pub fn switch(of_all: &mut Move<'_>) -> Result<(), String> {
     let pause = match promoted {
         Ok(pause) => pause,
         Err(Failed::Surely(why)) => {
-            // Those who wait write to the old server again, at the latest when the pause is over.
+            // Paused clients write to the old server again, at the latest when the pause is over.
             let _at_the_latest_then = old.ask(&["CLIENT", "UNPAUSE"]);
             return Err(format!("not changed over, the old server goes on: {why}"));
         }
@@ -93,7 +93,7 @@ pub fn switch(of_all: &mut Move<'_>) -> Result<(), String> {
     }
     let held_ms = (now - first.began).as_millis();
     say(format!("{} takes writes; they were held for {held_ms} ms", options.new.place()));
-    // Before its clients go on: else what they write there would be lost.
+    // Before its clients continue: otherwise their writes there would be lost.
     let follows = ask_twice(*old, &["REPLICAOF", &host, &port.to_string()]);
     let refuses = if follows.is_ok() { Ok(()) } else { ask_twice(*old, &REFUSAL) };
     if let Err(why) = refuses {
@@ -117,14 +117,14 @@ pub fn switch(of_all: &mut Move<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes wait at the old server from now on.
+/// Pauses writes at the old server.
 fn hold_writes(Move { old, clock, .. }: &mut Move<'_>, length: Duration) -> Result<Pause, String> {
     let pause = Pause { began: clock.now(), length };
     old.ask(&["CLIENT", "PAUSE", &length.as_millis().to_string(), "WRITE"])?;
     Ok(pause)
 }
 
-/// Promotes the new server once it has all; the pause that is in force then.
+/// Promotes the new server once it has everything; returns the pause in force then.
 fn take_over(of_all: &mut Move<'_>, first: &Pause) -> Result<Pause, Failed> {
     catch_up(of_all, first).map_err(Failed::Surely)?;
     let length = of_all.options.pause.max(LAST_PAUSE);
@@ -136,7 +136,7 @@ fn take_over(of_all: &mut Move<'_>, first: &Pause) -> Result<Pause, Failed> {
     promote(of_all.new, pause)
 }
 
-/// Waits until the new server has all that the old one has said.
+/// Waits until the new server has everything that the old one has sent.
 fn catch_up(Move { old, new, clock, .. }: &mut Move<'_>, pause: &Pause) -> Result<(), String> {
     let end = old.offset("master_repl_offset")?;
     loop {
@@ -152,8 +152,8 @@ fn catch_up(Move { old, new, clock, .. }: &mut Move<'_>, pause: &Pause) -> Resul
     }
 }
 
-/// Makes the new server a primary. Where the answer is lost it may be one, or become one later when
-/// it comes to what it was told: then it is looked, and told again.
+/// Promotes the new server. After a lost reply it may be a primary, or become one when it processes
+/// the command: then its role is checked, and the command repeated.
 fn promote(new: &mut dyn Ask, pause: Pause) -> Result<Pause, Failed> {
     let Err(why) = new.ask(&PROMOTION) else { return Ok(pause) };
     if !new.is_lost() {
@@ -176,7 +176,7 @@ fn is_primary(server: &mut dyn Ask) -> Result<bool, String> {
     }
 }
 
-/// Asks for what may be asked for twice: again, if the answer is lost.
+/// Sends an idempotent command, again if the reply is lost.
 fn ask_twice(server: &mut dyn Ask, words: &[&str]) -> Result<(), String> {
     match server.ask(words) {
         Err(_) if server.is_lost() => {
@@ -188,7 +188,7 @@ fn ask_twice(server: &mut dyn Ask, words: &[&str]) -> Result<(), String> {
 }
 
 /// The new server takes writes, and the old one may have taken some since: it must not follow, or
-/// they would be gone. What the operator is told.
+/// those would be lost. Returns the text for the operator.
 fn keep_apart(old: &mut dyn Ask) -> String {
     let refuses = match ask_twice(old, &REFUSAL) {
         Ok(()) => "it refuses writes now (min-replicas-to-write), and keeps what it has".into(),
@@ -208,27 +208,27 @@ mod tests {
     use std::cell::{Cell, RefCell};
     use std::rc::Rc;
 
-    /// What a server does with what begins so.
+    /// The behaviour of a fake server for commands with a prefix.
     #[derive(Clone, Copy)]
     enum Does {
-        /// It says no.
+        /// It answers with an error.
         Refuses(&'static str),
-        /// It does it, and the answer is lost; it can be reached again, or not.
+        /// It runs the command, and the reply is lost; it can be reached again, or not.
         Loses(&'static str, bool),
-        /// It takes so long.
+        /// It takes this long.
         Takes(&'static str, Duration),
     }
 
-    /// What was said to whom; what is answered.
+    /// The received commands, and the replies.
     struct Fake {
         name: &'static str,
         said: Rc<RefCell<Vec<String>>>,
         now: Rc<Cell<Duration>>,
         does: Vec<Does>,
-        /// As ROLE says it.
+        /// As ROLE reports it.
         role: &'static str,
         offset: u64,
-        /// The offset grows by so much with each look.
+        /// By how much the offset grows with each check.
         step: u64,
         is_lost: bool,
         can_be_reached: bool,
@@ -296,7 +296,7 @@ mod tests {
         }
     }
 
-    /// A change of roles, and what is said in it.
+    /// A switch, and the commands of it.
     struct Scene {
         old: Vec<Does>,
         new: Vec<Does>,
@@ -342,7 +342,7 @@ mod tests {
             (done, said)
         }
 
-        /// Whether the end is one of which the text says this, and what was said before it.
+        /// Checks that the switch fails with this text, after these commands.
         fn fails(self, text: &str, expected: &[&str]) {
             let (done, said) = self.play(switch);
             let why = done.expect_err("it fails");
@@ -440,7 +440,7 @@ mod tests {
         let (looks, ends) =
             (["new again", "new ROLE"], ["old REPLICAOF b 2", "old CLIENT UNPAUSE"]);
         scene.ends(&after_held(&[&looks[..], &ends[..]].concat()));
-        // It may come to it yet: so it is to.
+        // It may still become one: so it is told again.
         let scene = Scene { new: new(), ..Scene::default() };
         scene.ends(&after_held(&[&looks[..], &HELD[2..], &ends[..]].concat()));
     }

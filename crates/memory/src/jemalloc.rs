@@ -1,4 +1,4 @@
-//! jemalloc: where the memory comes from, its settings, and what it says of itself.
+//! jemalloc: the source of the memory, its settings and its statistics.
 //!
 //! Invariants: 4 and 5 of the crate. Tests: at the foot.
 
@@ -8,16 +8,17 @@ use tikv_jemalloc_sys as jemalloc;
 
 use crate::Report;
 
-/// jemalloc's settings. Memory is given back a second after it became idle, by a thread of its own
-/// (it sleeps while there is nothing to give back); few arenas, so that they stay dense.
+/// jemalloc's settings. A background thread gives memory back a second after it became idle (and
+/// sleeps while there is none); few arenas, so that they stay dense.
 macro_rules! settings {
     () => {
         "background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0,narenas:4"
     };
 }
 
-/// Slabs are larger than usual: each costs jemalloc 128 bytes of book-keeping, which at its one
-/// page for 1,024 bytes would be 32 bytes a record (measured: 1,107 against 1,079 bytes a key).
+/// Slabs are larger than usual: each costs jemalloc 128 bytes of metadata, which with one page per
+/// slab for 1,024-byte blocks would be 32 bytes a record (measured: 1,107 against 1,079 bytes a
+/// key).
 #[cfg(not(target_arch = "aarch64"))]
 const SETTINGS: &str = concat!(
     settings!(),
@@ -31,7 +32,7 @@ const SETTINGS: &str = concat!(
 #[cfg(target_arch = "aarch64")]
 const SETTINGS: &str = concat!(settings!(), "\0");
 
-/// Where jemalloc looks for its settings.
+/// The symbol under which jemalloc looks for its settings.
 #[unsafe(export_name = "_rjem_malloc_conf")]
 pub static MALLOC_CONF: Settings = Settings(SETTINGS.as_ptr().cast());
 
@@ -42,7 +43,7 @@ pub struct Settings(*const std::ffi::c_char);
 // SAFETY: it points to a constant (5).
 unsafe impl Sync for Settings {}
 
-/// See [`std::alloc::GlobalAlloc`], as for all here.
+/// As [`std::alloc::GlobalAlloc`]; so are all functions here.
 ///
 /// # Safety
 /// The layout's size is above zero.
@@ -73,8 +74,8 @@ pub unsafe fn dealloc(pointer: *mut u8, layout: Layout) {
 /// The block came from here with this layout; that it is to have is valid and not empty.
 #[inline]
 pub unsafe fn realloc(pointer: *mut u8, _layout: Layout, after: Layout) -> *mut u8 {
-    // Those of the new size: by them it will be freed, and 8 bytes aligned to 16 are another
-    // class than 8 bytes.
+    // The flags of the new size, by which it will be freed: 8 bytes aligned to 16 are another class
+    // than 8 bytes.
     let flags = alignment_flags(after);
     // SAFETY: the caller promises the pointer, the layout and a size above zero (4).
     unsafe { jemalloc::rallocx(pointer.cast(), after.size(), flags).cast() }
@@ -90,7 +91,7 @@ fn alignment_flags(layout: Layout) -> std::ffi::c_int {
     }
 }
 
-/// Asks jemalloc; costs some microseconds (it merges the statistics of all threads).
+/// Queries jemalloc's statistics; costs some microseconds (it merges those of all threads).
 pub fn report() -> Option<Report> {
     use tikv_jemalloc_ctl::{epoch, stats};
     epoch::advance().ok()?;

@@ -1,23 +1,22 @@
-//! The global allocator, and the exact count of what it has given out.
+//! The global allocator, and the exact count of allocated bytes.
 //!
-//! jemalloc serves the memory (why jemalloc: ARCHITECTURE.md, "Memory"). Around it stands one
-//! wrapper that adds the size class of each allocation to a counter of the thread that asks and
-//! subtracts it from the counter of the thread that frees. A single counter may go below zero; the
-//! sum of all is exact, and no two threads write the same cache line.
+//! jemalloc serves the memory (why jemalloc: ARCHITECTURE.md, "Memory"). A wrapper around it adds
+//! the size class of each allocation to a counter of the allocating thread and subtracts it from
+//! the counter of the freeing thread. A single counter may become negative; the sum of all is
+//! exact, and no two threads write the same cache line.
 //!
 //! Invariants
 //! 1. Each thread that allocates owns one of [`OWNED_SEATS`] counters, or shares the last one.
 //!    Owners write with a plain load and store; sharers with an atomic add.
-//! 2. A thread that ends gives its counter back with [`release_seat`], value and all: the sum
-//!    stays.
+//! 2. A thread that ends releases its counter with [`release_seat`]; the value stays, and so does
+//!    the sum.
 //! 3. `size_class` equals what jemalloc rounds a request to (a test asks jemalloc).
-//! 4. A request reaches its source as it came, with the size and alignment that `GlobalAlloc`
-//!    promises to be valid, and a block goes back with those it has; counting allocates nothing.
-//! 5. jemalloc's controls are given names that end with a zero byte, and the settings are a
-//!    constant.
+//! 4. A request reaches its source unchanged, with the size and alignment that `GlobalAlloc`
+//!    promises to be valid, and a block is freed with its own; counting allocates nothing.
+//! 5. Names of jemalloc's controls end with a zero byte, and the settings are a constant.
 //!
 //! With `--cfg system_allocator` the memory comes from the system, and the count is the same: for
-//! sanitizers, which put theirs in its place (`./test asan`).
+//! sanitizers, which replace the system's allocator (`./test asan`).
 //!
 //! Not here: limits (the server compares [`allocated`] with `maxmemory` once a turn).
 
@@ -47,10 +46,10 @@ pub use system::SparseSlabs;
 
 /// jemalloc's page: the unit of its slabs and of large blocks. The kernel's may be smaller but not
 /// larger, or jemalloc refuses to start. Kernels for aarch64 have pages of 4, 16 or 64 KiB, and one
-/// program is to run on all of them; `.cargo/config.toml` builds jemalloc so.
+/// binary must run on all of them; `.cargo/config.toml` builds jemalloc accordingly.
 pub const PAGE_BYTES: usize = if cfg!(target_arch = "aarch64") { 64 << 10 } else { 4 << 10 };
 
-/// Counters with an owner; the threads beyond share one more.
+/// Counters with an owner; further threads share one more.
 const OWNED_SEATS: usize = 256;
 const SHARED_SEAT: usize = OWNED_SEATS;
 const NO_SEAT: usize = usize::MAX;
@@ -61,7 +60,7 @@ struct Counter(AtomicI64);
 static COUNTERS: [Counter; OWNED_SEATS + 1] =
     [const { Counter(AtomicI64::new(0)) }; OWNED_SEATS + 1];
 static TAKEN: [AtomicU64; OWNED_SEATS / 64] = [const { AtomicU64::new(0) }; OWNED_SEATS / 64];
-/// So many of the counters have ever had an owner, from the first on: the others are zero.
+/// How many counters have ever had an owner, from the first on: the others are zero.
 static USED_SEATS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -71,8 +70,8 @@ thread_local! {
 /// The allocator; install it with `#[global_allocator]`.
 pub struct Counting;
 
-/// What jemalloc rounds a request of `bytes` to: steps of 16 up to 128, then four steps a doubling
-/// up to eight pages, then whole pages.
+/// The size to which jemalloc rounds a request of `bytes`: steps of 16 up to 128, then four steps a
+/// doubling up to eight pages, then whole pages.
 #[inline]
 pub const fn size_class(bytes: usize) -> usize {
     if bytes <= 8 {
@@ -121,7 +120,8 @@ fn take_seat() -> usize {
             match word.compare_exchange_weak(seen, wanted, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => {
                     let seat = word_index * 64 + bit as usize;
-                    // Before it counts anything: who hears of what it has taken, sees this, too.
+                    // Before it counts anything: a thread that learns of its allocations sees this,
+                    // too.
                     USED_SEATS.fetch_max(seat + 1, Ordering::Relaxed);
                     SEAT.set(seat);
                     return seat;
@@ -134,8 +134,8 @@ fn take_seat() -> usize {
     SHARED_SEAT
 }
 
-/// Gives this thread's counter back; to be called as the last act of a thread. What it allocates or
-/// frees afterwards is counted in the shared counter.
+/// Releases this thread's counter; to be called as the last act of a thread. Later allocations and
+/// frees count in the shared counter.
 pub fn release_seat() {
     let seat = SEAT.replace(SHARED_SEAT);
     if seat < SHARED_SEAT {
@@ -143,8 +143,8 @@ pub fn release_seat() {
     }
 }
 
-/// Bytes given out and not yet returned, by size class: exact once all threads are between two
-/// allocations. It reads a cache line for each thread that there has been at one time.
+/// Bytes allocated and not yet freed, by size class: exact when all threads are between two
+/// allocations. It reads a cache line for each counter that was ever used.
 pub fn allocated() -> u64 {
     let used = USED_SEATS.load(Ordering::Relaxed);
     let counters = COUNTERS[..used].iter().chain([&COUNTERS[SHARED_SEAT]]);
@@ -152,7 +152,7 @@ pub fn allocated() -> u64 {
     u64::try_from(sum).unwrap_or(0)
 }
 
-/// What this thread alone has taken minus what it has given back, in bytes.
+/// Bytes that this thread has allocated minus those that it has freed.
 #[inline]
 pub fn allocated_by_this_thread() -> i64 {
     let seat = SEAT.get();
@@ -195,18 +195,18 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// What jemalloc says of itself, in bytes; `None` if it does not answer.
+/// jemalloc's statistics, in bytes; `None` if it does not answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Asked for by the program and not yet returned.
+    /// Allocated by the program and not yet freed.
     pub allocated: u64,
     /// Pages with at least one allocation in them.
     pub active: u64,
-    /// Pages the system has given us.
+    /// Pages that the system has mapped.
     pub resident: u64,
     /// Address space kept for later.
     pub retained: u64,
-    /// jemalloc's own book-keeping.
+    /// jemalloc's own metadata.
     pub metadata: u64,
 }
 
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn counts_across_threads() {
         const BYTES: u64 = 64 << 20;
-        // What the tests beside this one and the harness take and give back meanwhile.
+        // Allocations of other tests and the harness meanwhile.
         const OTHERS: u64 = 16 << 20;
         let before = allocated();
         let block = std::thread::spawn(|| {

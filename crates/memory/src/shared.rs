@@ -3,9 +3,9 @@
 //!
 //! Invariants
 //! 1. The bytes are reserved in the file before they are mapped, so that a store finds its page
-//!    also where the file system is full. Nobody may make the file shorter.
-//! 2. `pointer` and `count` are a mapping of this value alone, aligned to a page, until it is
-//!    dropped. All access is by atomics, so others may map the same bytes.
+//!    even if the file system is full. Nobody may truncate the file.
+//! 2. `pointer` and `count` are a mapping owned by this value, page-aligned, until it is dropped.
+//!    All access is atomic, so others may map the same bytes.
 
 use std::fs::File;
 use std::io;
@@ -27,10 +27,10 @@ unsafe impl Send for SharedWords {}
 unsafe impl Sync for SharedWords {}
 
 impl SharedWords {
-    /// Maps so many words of a file that begin at this byte, both of them whole pages.
+    /// Maps `count` words of a file from byte `offset` on, both multiples of a page.
     ///
     /// # Errors
-    /// The file system has no room for them, or can not reserve or map them.
+    /// The file system has no room for them, or cannot reserve or map them.
     pub fn map(file: &File, offset: u64, count: usize) -> io::Result<SharedWords> {
         let (fd, bytes) = (file.as_raw_fd(), count * size_of::<u64>());
         let wrong = |_| io::Error::from(io::ErrorKind::InvalidInput);

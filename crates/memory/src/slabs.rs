@@ -1,14 +1,15 @@
 //! Finds sparse jemalloc slabs, so that their blocks can be allocated anew.
 //!
-//! A slab is some pages that hold blocks of one size class, and goes back to the system only when
-//! all of them are free. After many removals at random nearly all slabs hold something. Whoever
-//! allocates the few blocks of a sparse slab again gets them from the slab that jemalloc fills just
-//! then, and after that from the oldest one that has room: so some slabs become full and the others
-//! empty, and no new one is needed meanwhile.
+//! A slab is a run of pages that holds blocks of one size class, and goes back to the system only
+//! when all of them are free. After many random removals nearly all slabs hold something. When the
+//! few blocks of a sparse slab are allocated again, they come from jemalloc's current slab, and
+//! then from the oldest slab with room: so some slabs become full and others empty, and no new slab
+//! is needed meanwhile.
 //!
 //! Invariants: 4 and 5 of the crate, and
-//! - a. What jemalloc says of a slab that others use is of some moment; it is advice, no promise.
-//! - b. A control that is found by its name takes and gives what jemalloc documents for that name.
+//! - a. jemalloc's answer about a slab that others use is of one moment; it is advice, not a
+//!   promise.
+//! - b. A control found by its name takes and gives what jemalloc documents for that name.
 //!
 //! Tests: at the foot.
 
@@ -18,10 +19,11 @@ use std::ptr;
 
 use tikv_jemalloc_sys as jemalloc;
 
-/// A slab is sparse if this part of it is free: denser ones would be moved for little.
+/// A slab is sparse if at least one in this many of its blocks is free: moving denser ones gains
+/// little.
 const FREE_PART: usize = 8;
 
-/// A control of jemalloc, found by its name once.
+/// A control of jemalloc, resolved by name once.
 struct Control<const PARTS: usize>([usize; PARTS]);
 
 impl<const PARTS: usize> Control<PARTS> {
@@ -34,7 +36,7 @@ impl<const PARTS: usize> Control<PARTS> {
         (answer == 0 && count == PARTS).then_some(Control(parts))
     }
 
-    /// Whether it was done.
+    /// Reads a control; returns whether it succeeded.
     ///
     /// # Safety
     /// The control gives an `Out` for an `In` (b); `In` is not changed.
@@ -55,7 +57,7 @@ impl<const PARTS: usize> Control<PARTS> {
         failed == 0
     }
 
-    /// Whether it was done.
+    /// Writes a control; returns whether it succeeded.
     ///
     /// # Safety
     /// The control takes an `In` (b).
@@ -75,7 +77,7 @@ impl<const PARTS: usize> Control<PARTS> {
     }
 }
 
-/// What jemalloc says of the slab of a block, in this order.
+/// jemalloc's answer about the slab of a block, in this order.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct Utilisation {
@@ -96,7 +98,7 @@ pub struct SparseSlabs {
 }
 
 impl SparseSlabs {
-    /// For the calling thread; `None`: this jemalloc does not tell.
+    /// For the calling thread; `None`: this jemalloc lacks the controls.
     pub fn for_this_thread() -> Option<Self> {
         let caches = Control::<3>::find(c"thread.tcache.enabled")?;
         // SAFETY: it takes a bool (b).
@@ -112,8 +114,8 @@ impl SparseSlabs {
         })
     }
 
-    /// Whether this block lies in a sparse slab. If so this thread allocates from the arena of that
-    /// slab until the next call: a block of the same size lies in a denser one.
+    /// Whether this block lies in a sparse slab. If so, this thread allocates from that slab's
+    /// arena until the next call: a new block of the same size lies in a denser slab.
     pub fn has(&mut self, block: *const u8) -> bool {
         let (mut arena, mut slab): (c_uint, _) = (0, Utilisation::default());
         // SAFETY: the first takes an address, any, and gives the number of its arena, or fails (b).

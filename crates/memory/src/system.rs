@@ -1,12 +1,12 @@
-//! The system's allocator, for sanitizers: they have their own in its place, which sees what is
-//! used after it was freed.
+//! The system's allocator, for sanitizers: they replace it by their own, which detects uses after
+//! free.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
 use crate::Report;
 
 /// # Safety
-/// As [`GlobalAlloc::alloc`], and so for all here.
+/// As [`GlobalAlloc::alloc`]; so are all functions here.
 pub unsafe fn alloc(layout: Layout) -> *mut u8 {
     // SAFETY: the caller's promise is the one asked for (4).
     unsafe { System.alloc(layout) }
@@ -33,26 +33,26 @@ pub unsafe fn realloc(pointer: *mut u8, layout: Layout, after: Layout) -> *mut u
     unsafe { System.realloc(pointer, layout, after.size()) }
 }
 
-/// It says nothing of itself.
+/// It has no statistics.
 pub fn report() -> Option<Report> {
     None
 }
 
-/// It gives back what it likes.
+/// It cannot be asked to give memory back.
 pub fn purge() -> bool {
     true
 }
 
-/// It does not tell how it keeps blocks.
+/// It does not reveal how it keeps blocks.
 pub struct SparseSlabs(());
 
 impl SparseSlabs {
-    /// Never.
+    /// Always `None`.
     pub fn for_this_thread() -> Option<Self> {
         None
     }
 
-    /// Never.
+    /// Always false.
     pub fn has(&mut self, _block: *const u8) -> bool {
         false
     }

@@ -11,7 +11,7 @@ static ALLOCATOR: Counting = Counting;
 
 const THREADS: usize = 300;
 const BYTES: usize = 1 << 20;
-/// What threads and the harness take besides.
+/// Allocations of threads and the harness besides.
 const OTHERS: u64 = 40 << 20;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Files in object storage by hand: `objects PLACE list|put NAME|get NAME|remove NAME`, with bytes
-//! on stdin and stdout. For trying an endpoint, and for compat's test against emulators.
+//! Object storage by hand: `objects PLACE list|put NAME|get NAME|remove NAME`, with bytes on stdin
+//! and stdout. For trying an endpoint, and for compat's test against emulators.
 
 use std::io;
 use std::process::ExitCode;

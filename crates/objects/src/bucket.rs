@@ -19,18 +19,18 @@ use crate::unfinished::{Note, Owner, file_of};
 use crate::upload::Upload;
 use crate::{Fault, RETRIES, RETRY_TIME, STALL_TIME};
 
-/// A file that lies there.
+/// A stored file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Its name, without the place's prefix.
+    /// Its name, without the location's prefix.
     pub name: String,
     /// Its size.
     pub bytes: u64,
-    /// When it was last written, in milliseconds of Unix time.
+    /// When it was last written (Unix, milliseconds).
     pub modified_unix_ms: i64,
 }
 
-/// One store, as files and as parts of them.
+/// One store, for files and for parts of files.
 #[derive(Clone)]
 pub(crate) struct Stores {
     pub whole: Arc<dyn ObjectStore>,
@@ -66,15 +66,15 @@ impl Bucket {
         Ok(Bucket { stores, place: place.clone(), runtime })
     }
 
-    /// Where it is.
+    /// The location.
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// The files that lie there, not those in places below it, the newest last.
+    /// The files at the location, not those in locations below it, newest last.
     ///
     /// # Errors
-    /// The storage's.
+    /// Those of the storage.
     pub fn list(&self) -> Result<Vec<Stored>, Fault> {
         let (store, prefix) = (Arc::clone(&self.stores.whole), self.path_of(""));
         let listed = self.wait(async move {
@@ -91,15 +91,15 @@ impl Bucket {
         Ok(found)
     }
 
-    /// Begins to write a file; one of that name is replaced when it is finished.
+    /// Starts to write a file; a file with that name is replaced when it is finished.
     pub fn upload(&self, name: &str) -> Upload {
         Upload::begin(self.stores.clone(), self.path_of(name), &self.runtime)
     }
 
-    /// Begins to read a file.
+    /// Starts to read a file.
     ///
     /// # Errors
-    /// The storage's; there is none of this name.
+    /// Those of the storage; the file does not exist.
     pub fn download(&self, name: &str) -> Result<Download, Fault> {
         let (store, path) = (Arc::clone(&self.stores.whole), self.path_of(name));
         let size = self.wait({
@@ -112,17 +112,17 @@ impl Bucket {
     /// Removes a file.
     ///
     /// # Errors
-    /// The storage's.
+    /// Those of the storage.
     pub fn remove(&self, name: &str) -> Result<(), Fault> {
         let (store, path) = (Arc::clone(&self.stores.whole), self.path_of(name));
         self.wait(async move { store.delete(&path).await })
     }
 
-    /// Gives up uploads into this place whose server was killed; `may_live` tells which processes
-    /// of this host may still write. The names of their files.
+    /// Aborts uploads to this location whose server was killed; `may_live` tells which processes of
+    /// this host may still write. Returns the names of their files.
     ///
     /// # Errors
-    /// The storage's.
+    /// Those of the storage.
     pub fn give_up_unfinished(
         &self,
         now_unix_ms: i64,
@@ -141,7 +141,7 @@ impl Bucket {
             let (parts, path) = (Arc::clone(&self.stores.parts), self.path_of(file));
             let ended =
                 self.wait(async move { Ok(parts.abort_multipart(&path, &note.id).await) })?;
-            // One that has ended is as good.
+            // An upload that has ended is as good.
             if let Err(error) = ended.or_else(is_gone) {
                 return Err(error.into());
             }
@@ -156,14 +156,14 @@ impl Bucket {
         Path::from_iter(parts.filter(|part| !part.is_empty()))
     }
 
-    /// Does something on the runtime and waits for it.
+    /// Runs a future on the runtime and waits for it.
     fn wait<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, object_store::Error>> + Send + 'static,
     ) -> Result<T, Fault> {
         let (done, until_done) = sync_channel(1);
         self.runtime.spawn(async move {
-            // Nobody waits any more: so be it.
+            // Nobody waits any more.
             let _gone = done.send(work.await);
         });
         until_done
@@ -217,8 +217,8 @@ fn gcs(bucket: &str) -> Result<Stores, Fault> {
     Ok(Stores::of(builder.build()?))
 }
 
-/// Whether the environment names an endpoint other than Google's: by itself, or inside the key of a
-/// service account, where emulators have it.
+/// Whether the environment names an endpoint other than Google's: directly, or inside a service
+/// account's key, where emulators have it.
 fn names_gcs_endpoint() -> bool {
     let key = std::env::var("GOOGLE_SERVICE_ACCOUNT_KEY").unwrap_or_default();
     is_set("GOOGLE_BASE_URL") || key.contains("gcs_base_url")

@@ -1,7 +1,6 @@
-//! How storage is spoken to over HTTP: the crate `object_store` says what, `pantala_http` carries
-//! it.
+//! The HTTP connector for the crate `object_store`: requests go through `pantala_http`.
 //!
-//! Without this the crate brings a client of its own, with HTTP/2 and a megabyte of code.
+//! Without this the crate brings its own client, with HTTP/2 and a megabyte of code.
 
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use pantala_http::{Client, Fault, Kind, Limits};
 
 use crate::STALL_TIME;
 
-/// Makes clients.
+/// Makes clients for the crate.
 #[derive(Debug)]
 pub(crate) struct Connector;
 
@@ -30,8 +29,8 @@ impl HttpConnector for Connector {
     }
 }
 
-/// What the options say: those of whoever opens a place, or shorter ones, where the crate asks the
-/// machine itself for credentials.
+/// The limits in the options: those of the code that opens a location, or shorter ones, where the
+/// crate asks the machine itself for credentials.
 fn limits(options: &ClientOptions) -> Limits {
     use object_store::ClientConfigKey::{AllowHttp, ConnectTimeout};
     let connect = options.get_config_value(&ConnectTimeout).and_then(|text| seconds(&text));
@@ -42,12 +41,12 @@ fn limits(options: &ClientOptions) -> Limits {
     }
 }
 
-/// The crate tells times as texts: `30s`.
+/// Parses a duration as the crate writes it: `30s`.
 fn seconds(text: &str) -> Option<Duration> {
     text.strip_suffix('s')?.parse().ok().map(Duration::from_secs)
 }
 
-/// One client, as the crate wants it.
+/// One client, in the crate's form.
 #[derive(Debug)]
 struct Service(Client);
 
@@ -59,7 +58,7 @@ impl HttpService for Service {
     }
 }
 
-/// As the crate has it, which decides by the kind whether to try again.
+/// The error in the crate's form; its kind decides whether to retry.
 fn error(fault: Fault) -> HttpError {
     let kind = match fault.kind {
         Kind::Connect => HttpErrorKind::Connect,

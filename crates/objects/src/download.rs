@@ -1,4 +1,4 @@
-//! Reading one file, from its beginning.
+//! Reads one file from its start.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::{Fault, QUEUED_PIECES};
 
-/// What is asked for at a time. Each range is tried again by itself.
+/// The size of a range. Each range is retried by itself.
 const RANGE_BYTES: u64 = 8 << 20;
 
-/// A file that is being read.
+/// A file being read.
 pub struct Download {
     ranges: Receiver<Result<Bytes, object_store::Error>>,
     at_hand: Bytes,
@@ -45,7 +45,7 @@ impl Download {
         Download { ranges, at_hand: Bytes::new(), size, left: size }
     }
 
-    /// How long the file is, in bytes.
+    /// The length of the file in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }

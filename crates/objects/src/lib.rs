@@ -8,27 +8,28 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `place` | `s3://bucket/prefix` and its kin, read |
-//! | `bucket` | a place that is open: what lies there, what is removed |
-//! | `connector` | how storage is spoken to over HTTP |
-//! | `upload`, `download` | one file, both ways, for threads that may block |
+//! | `place` | parsing `s3://bucket/prefix` and its kin |
+//! | `bucket` | an open location: listing, removing |
+//! | `connector` | HTTP for the crate `object_store` |
+//! | `upload`, `download` | writing and reading one file, for threads that may block |
 //! | `unfinished` | uploads whose server was killed |
 //!
 //! Invariants
-//! 1. A file is there whole or not at all: an upload that is not finished leaves nothing behind
-//!    under its name, and is aborted when it is dropped.
-//! 2. A part or range that fails is tried again by itself (`RETRIES`, `RETRY_TIME`), so that a
-//!    transfer goes on where it was; only then does the transfer fail.
-//! 3. What is on its way is bounded: `QUEUED_PIECES` pieces of the caller, `PARTS_AT_ONCE` parts.
-//! 4. No thread is started here. What is called blocks, so never on a worker, nor on the runtime's
-//!    own thread.
+//! 1. A file is whole or absent: an unfinished upload leaves nothing under its name, and is aborted
+//!    when dropped.
+//! 2. A part or range that fails is retried by itself (`RETRIES`, `RETRY_TIME`), so a transfer
+//!    continues where it was; only after that does the transfer fail.
+//! 3. The amount in transit is bounded: `QUEUED_PIECES` pieces of the caller, `PARTS_AT_ONCE`
+//!    parts.
+//! 4. No thread is started here. Calls block, so they must not come from a worker, or from the
+//!    runtime's own threads.
 //!
-//! Credentials come from the usual variables of the environment (`AWS_ACCESS_KEY_ID`,
-//! `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_STORAGE_ACCOUNT_NAME` ...) or from what the machine
-//! itself is allowed, as the crate `object_store` has it.
+//! Credentials come from the usual environment variables (`AWS_ACCESS_KEY_ID`,
+//! `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_STORAGE_ACCOUNT_NAME` ...) or from the machine's
+//! identity, as in the crate `object_store`.
 //!
-//! Not here: what the files hold, when they are written. Tests: at the foot of `place`; against
-//! emulators, `compat/clients/objects.py`.
+//! Not here: the content of files, and when they are written. Tests: at the foot of `place`;
+//! against emulators, `compat/clients/objects.py`.
 
 #![forbid(unsafe_code)]
 
@@ -51,16 +52,16 @@ pub use place::{Place, Scheme};
 pub use unfinished::Owner;
 pub use upload::Upload;
 
-/// Pieces of a caller, or ranges for one, that wait.
+/// The most queued pieces of a caller, or ranges for one.
 const QUEUED_PIECES: usize = 4;
-/// One request is tried so often again.
+/// How often one request is retried.
 const RETRIES: usize = 8;
-/// A request that has failed for so long has failed.
+/// The time after which a failing request is not retried any more.
 const RETRY_TIME: Duration = Duration::from_secs(120);
-/// Nothing has come of a request for so long: it is tried again.
+/// The time without progress after which a request is retried.
 const STALL_TIME: Duration = Duration::from_secs(30);
 
-/// What the storage refused or could not do; a text for the operator.
+/// An error of the storage; a text for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault(pub String);
 

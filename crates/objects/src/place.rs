@@ -1,4 +1,4 @@
-//! Where files lie: `s3://bucket/prefix`, read from the setting `dir`.
+//! A location of files: `s3://bucket/prefix`, parsed from the setting `dir`.
 //!
 //! Tests: at the foot.
 
@@ -6,10 +6,10 @@ use std::fmt;
 
 use crate::Fault;
 
-/// Whose storage it is.
+/// The kind of storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// Amazon S3 and what speaks like it: `s3://`.
+    /// Amazon S3 and compatible storage: `s3://`.
     S3,
     /// Google Cloud Storage: `gs://`.
     Gcs,
@@ -20,10 +20,10 @@ pub enum Scheme {
 const SCHEMES: [(&str, Scheme); 3] =
     [("s3://", Scheme::S3), ("gs://", Scheme::Gcs), ("az://", Scheme::Azure)];
 
-/// A bucket (container) and what the names of our files in it begin with.
+/// A bucket (container) and the prefix of our files in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Whose it is.
+    /// The kind of storage.
     pub scheme: Scheme,
     /// The bucket's name.
     pub bucket: String,
@@ -37,10 +37,10 @@ impl Place {
         SCHEMES.iter().any(|(word, _)| dir.starts_with(word))
     }
 
-    /// Reads `s3://bucket/prefix`.
+    /// Parses `s3://bucket/prefix`.
     ///
     /// # Errors
-    /// Another scheme, no bucket, or names that no bucket has.
+    /// Another scheme, no bucket, or an invalid name of a bucket.
     pub fn parse(dir: &str) -> Result<Place, Fault> {
         let found =
             SCHEMES.iter().find_map(|(word, scheme)| Some((dir.strip_prefix(word)?, scheme)));

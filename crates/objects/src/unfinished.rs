@@ -1,26 +1,26 @@
-//! Uploads whose server was killed: their parts stay, and are paid for, until somebody gives them
-//! up. Storage lists them nowhere where files are, so each has a note beside them.
+//! Uploads whose server was killed: their parts stay, and are paid for, until they are aborted.
+//! Storage does not list them among files, so each has a note beside its file.
 //!
 //! ```text
-//! temp-upload.NAME      "HOST PROCESS ID": who writes the file NAME, in an upload of this number
+//! temp-upload.NAME      "HOST PROCESS ID": the writer of the file NAME, and the upload's id
 //! ```
 //!
 //! Invariants
-//! 1. A note is there from the moment on at which parts may be, and goes with them.
-//! 2. What somebody may still be writing is left alone: a process that lives on this host, or for
-//!    `LONGEST` whoever writes on another one.
+//! 1. A note exists from before the first part until after the last.
+//! 2. Uploads that may still be written are left alone: those of a live process on this host, and
+//!    of another host for `LONGEST`.
 //!
-//! A server that is killed just between the beginning of an upload and its note leaves one that
-//! nobody finds. Tests: compat/clients/objects.py.
+//! A server killed between the start of an upload and its note leaves an upload that nobody finds.
+//! Tests: compat/clients/objects.py.
 
 use std::fmt;
 use std::time::Duration;
 
 use object_store::path::Path;
 
-/// What the name of a note begins with.
+/// The prefix of a note's name.
 const PREFIX: &str = "temp-upload.";
-/// An upload of another host takes no longer.
+/// The longest time that an upload of another host is left alone.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// A process that writes files.
@@ -28,11 +28,11 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 pub struct Owner {
     /// Its host.
     pub host: String,
-    /// Its number there.
+    /// Its process id there.
     pub process: u32,
 }
 
-/// What a note says.
+/// The content of a note.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Note {
     pub owner: Owner,
@@ -57,7 +57,7 @@ impl fmt::Display for Note {
 }
 
 impl Note {
-    /// Whether nobody writes any more, so long after it was begun.
+    /// Whether it is abandoned, this long after its start.
     pub fn is_left(&self, here: &Owner, age: Duration, may_live: &dyn Fn(u32) -> bool) -> bool {
         match self.owner.host == here.host {
             true => !may_live(self.owner.process),
@@ -72,7 +72,7 @@ impl Note {
     }
 }
 
-/// The note of a file that is written.
+/// The path of the note for a file being written.
 pub(crate) fn note_path(file: &Path) -> Path {
     let name = format!("{PREFIX}{}", file.filename().unwrap_or_default());
     let mut parts: Vec<_> = file.parts().map(|part| part.as_ref().to_owned()).collect();
@@ -81,7 +81,7 @@ pub(crate) fn note_path(file: &Path) -> Path {
     Path::from_iter(parts)
 }
 
-/// The file of whose upload this is the note.
+/// The file to whose upload this note belongs.
 pub(crate) fn file_of(name: &str) -> Option<&str> {
     name.strip_prefix(PREFIX)
 }

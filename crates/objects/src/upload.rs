@@ -1,7 +1,7 @@
-//! Writing one file, as it comes.
+//! Writes one file.
 //!
-//! Its first part is kept until the end, because a file may have its head written anew then; the
-//! others are sent as they are full. What is no longer than one part is sent in one request.
+//! Its first part is kept until the end, because the head of a file may be overwritten then; the
+//! others are sent when they are full. A file of at most one part is sent in one request.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::bucket::Stores;
 use crate::unfinished::{Note, Owner, note_path};
 use crate::{Fault, QUEUED_PIECES};
 
-/// S3 takes 10,000 parts: so a file may have 160 GB.
+/// The size of a part. S3 takes 10,000 parts, so a file may have 160 GB.
 const PART_BYTES: usize = 16 << 20;
-/// Parts that are on their way at a time.
+/// The most parts in transit.
 const PARTS_AT_ONCE: usize = 4;
 
 type Outcome<T> = Result<T, object_store::Error>;
@@ -32,8 +32,8 @@ enum Piece {
     End,
 }
 
-/// A file that is being written; nothing is there under its name before [`Upload::finish`]. When it
-/// is dropped before, what was sent is given up.
+/// A file being written; nothing exists under its name before [`Upload::finish`]. If it is dropped
+/// before, the sent parts are aborted.
 pub struct Upload {
     pieces: Sender<Piece>,
     ended: Ended<Outcome<()>>,
@@ -44,31 +44,31 @@ impl Upload {
         let (pieces, taken) = channel(QUEUED_PIECES);
         let (done, ended) = sync_channel(1);
         runtime.spawn(async move {
-            // Nobody waits any more: so be it.
+            // Nobody waits any more.
             let _gone = done.send(send(&stores, &path, taken).await);
         });
         Upload { pieces, ended }
     }
 
-    /// Writes over the first bytes, which have been written; at most a part's length.
+    /// Overwrites the first bytes, which have been written; at most a part's length.
     ///
     /// # Errors
-    /// The storage's.
+    /// Those of the storage.
     pub fn write_over_start(&self, bytes: &[u8]) -> Result<(), Fault> {
         self.put(Piece::Head(Bytes::copy_from_slice(bytes)))
     }
 
-    /// Everything was written; waits until it is there.
+    /// Finishes the file; waits until it is stored.
     ///
     /// # Errors
-    /// The storage's: nothing is there, or what was there before.
+    /// Those of the storage: the old file is still there, or none.
     pub fn finish(self) -> Result<(), Fault> {
         self.put(Piece::End)?;
         self.outcome()
     }
 
     fn put(&self, piece: Piece) -> Result<(), Fault> {
-        // Nothing is taken any more after a failure.
+        // Nothing is accepted any more after a failure.
         self.pieces.blocking_send(piece).map_err(|_| self.fault())
     }
 
@@ -96,7 +96,7 @@ impl Write for Upload {
     }
 }
 
-/// What has come of a file.
+/// The state of sending a file.
 struct Sending<'s> {
     stores: &'s Stores,
     path: &'s Path,
@@ -161,7 +161,7 @@ impl Sending<'_> {
     }
 }
 
-/// There are no parts any more.
+/// Removes the note: there are no parts any more.
 async fn forget_note(stores: &Stores, path: &Path) {
     let note = note_path(path);
     if let Err(error) = stores.whole.delete(&note).await {
@@ -215,7 +215,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Waits for a part to be there; whether there was one to wait for.
+    /// Waits until a part is stored; returns whether there was one to wait for.
     async fn take_sent(&mut self) -> Outcome<bool> {
         let Some(joined) = self.under_way.join_next().await else { return Ok(false) };
         let (number, sent) = joined.map_err(|source| object_store::Error::JoinError { source })?;

@@ -22,31 +22,31 @@ use rustls_pki_types::CertificateDer;
 use crate::certificate::{Brief, unix_s};
 use crate::{files, names};
 
-/// Whether clients show a certificate.
+/// Whether clients must show a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// They are not asked.
+    /// They are not asked for one.
     No,
-    /// They may; one that is not believed ends the connection.
+    /// They may; an untrusted one ends the connection.
     Optional,
     /// They must.
     Required,
 }
 
-/// What an acceptor is made of: names of files, and words of the settings.
+/// The inputs of an acceptor: file names, and words of the settings.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
-    /// File of the certificate, and of those up to the root.
+    /// File of the certificate and its chain, up to the root.
     pub certificate_file: &'a str,
     /// File of its key.
     pub key_file: &'a str,
     /// Password of the key; may be empty.
     pub key_password: &'a str,
-    /// File of certificates that clients' are to be signed by; may be empty.
+    /// File of the authorities that sign clients' certificates; may be empty.
     pub ca_file: &'a str,
     /// Directory of such files; may be empty.
     pub ca_directory: &'a str,
-    /// Whether clients show a certificate.
+    /// Whether clients must show a certificate.
     pub client_certificates: ClientCertificates,
     /// Versions; empty means TLS 1.2 and 1.3.
     pub versions: &'a str,
@@ -54,9 +54,9 @@ pub struct Options<'a> {
     pub older_suites: &'a str,
     /// Cipher suites of TLS 1.3; empty means all.
     pub newer_suites: &'a str,
-    /// The server's order of ciphers decides.
+    /// Whether the server's order of ciphers decides.
     pub prefers_own_order: bool,
-    /// How long a ticket is good, in seconds; `None`: no tickets.
+    /// The lifetime of a ticket, in seconds; `None`: no tickets.
     pub ticket_life_s: Option<u32>,
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn certified(options: &Options<'_>) -> Result<(CertifiedKey, Brief), 
     Ok((certified, own))
 }
 
-/// A certificate that is valid today.
+/// Checks that a certificate is valid today.
 fn valid(kind: &str, path: &str, der: &CertificateDer<'_>) -> Result<Brief, String> {
     let brief = Brief::of(der).ok_or_else(|| format!("the {kind} in '{path}' cannot be read"))?;
     if !brief.is_valid_at(unix_s()) {
@@ -123,7 +123,7 @@ fn valid(kind: &str, path: &str, der: &CertificateDer<'_>) -> Result<Brief, Stri
     Ok(brief)
 }
 
-/// Whom to believe, and which of them expires first.
+/// The trusted authorities, and which of them expires first.
 pub(crate) fn roots(options: &Options<'_>) -> Result<(RootCertStore, Option<Brief>), String> {
     let mut found = Vec::new();
     if !options.ca_file.is_empty() {
@@ -176,7 +176,7 @@ pub(crate) fn crypto(options: &Options<'_>) -> Result<CryptoProvider, String> {
     Ok(CryptoProvider { cipher_suites: suites, ..provider::default_provider() })
 }
 
-/// What is neither keys nor versions.
+/// Sets the options beyond keys and versions.
 fn with_details(mut config: ServerConfig, options: &Options<'_>) -> Result<ServerConfig, String> {
     config.ignore_client_order = options.prefers_own_order;
     config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -194,7 +194,7 @@ fn ticketer() -> Result<Arc<dyn ProducesTickets>, rustls::crypto::GetRandomFaile
     provider::Ticketer::new().map_err(|_| rustls::crypto::GetRandomFailed)
 }
 
-/// rustls's own, as one of those that are replaced in turn.
+/// rustls's tickets, as one of the generations that rotate.
 #[derive(Debug)]
 struct Tickets(Arc<dyn ProducesTickets>);
 

@@ -1,6 +1,6 @@
-//! What a certificate says of its owner, and how long it lasts.
+//! The owner and the validity of a certificate.
 //!
-//! Not here: whether it is to be believed (rustls). Tests: `tests/`.
+//! Not here: whether it is trusted (rustls). Tests: `tests/`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,23 +14,23 @@ use x509_cert::ext::pkix::name::GeneralName;
 pub enum NameField {
     /// The common name of the subject.
     CommonName,
-    /// A URI of the alternative names.
+    /// A URI among the alternative names.
     Uri,
 }
 
-/// What an operator wants to know of a certificate.
+/// A summary of a certificate for an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Brief {
     /// The serial number, in hexadecimal digits.
     pub serial: String,
-    /// When it begins to be valid (Unix, seconds).
+    /// The start of its validity (Unix, seconds).
     pub begins_unix_s: u64,
-    /// The last moment at which it is valid (Unix, seconds).
+    /// The end of its validity (Unix, seconds).
     pub expires_unix_s: u64,
 }
 
 impl Brief {
-    /// Of a certificate in DER; `None` if it is none that can be read.
+    /// The summary of a certificate in DER; `None` if it cannot be parsed.
     pub fn of(der: &[u8]) -> Option<Brief> {
         let certificate = Certificate::from_der(der).ok()?;
         let certificate = certificate.tbs_certificate();
@@ -48,18 +48,18 @@ impl Brief {
         })
     }
 
-    /// Whether it is valid at a moment (Unix, seconds).
+    /// Whether it is valid at a time (Unix, seconds).
     pub fn is_valid_at(&self, unix_s: u64) -> bool {
         (self.begins_unix_s..=self.expires_unix_s).contains(&unix_s)
     }
 }
 
-/// The time now (Unix, seconds): certificates are for the world's clock.
+/// The current time (Unix, seconds), for the validity of certificates.
 pub(crate) fn unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// What the field says in a certificate in DER: a common name, or all URIs, in their order.
+/// The values of a field in a certificate in DER: a common name, or all URIs in order.
 pub(crate) fn names_in(der: &[u8], field: NameField) -> Vec<String> {
     let Ok(certificate) = Certificate::from_der(der) else { return Vec::new() };
     let certificate = certificate.tbs_certificate();

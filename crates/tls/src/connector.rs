@@ -27,7 +27,7 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Reads the files. Without a file for a certificate none is shown.
+    /// Reads the files. Without a certificate file no certificate is shown.
     ///
     /// # Errors
     /// A text for the operator: which file or setting, and why.
@@ -57,7 +57,7 @@ impl Connector {
         Ok(Connector { config: Arc::new(config) })
     }
 
-    /// Whether the certificate that would be shown is valid and fits its key.
+    /// Checks that the certificate to be shown is valid and fits its key.
     ///
     /// # Errors
     /// A text for the operator: which file, and why.
@@ -65,11 +65,11 @@ impl Connector {
         certified(options).map(drop)
     }
 
-    /// Speaks TLS over `socket` to the server of this name. The handshake comes with the first
-    /// bytes.
+    /// Speaks TLS over `socket` to the server with this name. The handshake takes place with the
+    /// first bytes.
     ///
     /// # Errors
-    /// The name can be that of no server.
+    /// The name is not a valid server name.
     pub fn connect<S: Read + Write>(
         &self,
         host: &str,
@@ -83,7 +83,7 @@ impl Connector {
     }
 }
 
-/// Believes a certificate whatever its name.
+/// Accepts a trusted certificate for any name.
 #[derive(Debug)]
 struct OfAnyName(Arc<WebPkiServerVerifier>);
 
@@ -99,7 +99,7 @@ impl ServerCertVerifier for OfAnyName {
         let verified =
             self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match verified {
-            // Told last, when everything else is sound.
+            // Reported last, when everything else is valid.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),

@@ -1,4 +1,4 @@
-//! Certificates and keys, from PEM files.
+//! Reads certificates and keys from PEM files.
 //!
 //! Errors are texts for the operator, and name the file. Tests: `tests/`.
 
@@ -10,14 +10,14 @@ use pkcs8::der::SecretDocument;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// No file of certificates is longer; one that is longer is no such file.
+/// The limit for a file of certificates; a larger file is refused.
 const MOST_FILE_BYTES: u64 = 16 << 20;
-/// No directory of certificates has more files.
+/// The limit of files in a directory of certificates.
 const MOST_FILES: usize = 10_000;
-/// What begins and ends a key with a password.
+/// The first line of an encrypted key.
 const BEGIN_ENCRYPTED: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
 const END_ENCRYPTED: &str = "-----END ENCRYPTED PRIVATE KEY-----";
-/// The header of OpenSSL's old form of it.
+/// The header of OpenSSL's old form of an encrypted key.
 const OLD_ENCRYPTED: &str = "Proc-Type: 4,ENCRYPTED";
 
 fn read(path: &str) -> Result<Vec<u8>, String> {
@@ -29,7 +29,7 @@ fn read(path: &str) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(cannot)
 }
 
-/// The certificates of a file, in their order; at least one.
+/// The certificates of a file, in order; at least one.
 pub(crate) fn certificates(path: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let found = CertificateDer::pem_slice_iter(&read(path)?).collect::<Result<Vec<_>, _>>();
     let found = found.map_err(|error| format!("'{path}' is no PEM file: {error}"))?;
@@ -39,7 +39,7 @@ pub(crate) fn certificates(path: &str) -> Result<Vec<CertificateDer<'static>>, S
     Ok(found)
 }
 
-/// The certificates of all files of a directory; files of another kind are passed over.
+/// The certificates of all files in a directory; other files are skipped.
 pub(crate) fn certificates_in(directory: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let cannot = |error: std::io::Error| format!("cannot read '{directory}': {error}");
     let mut found = Vec::new();
@@ -53,13 +53,13 @@ pub(crate) fn certificates_in(directory: &str) -> Result<Vec<CertificateDer<'sta
     if found.is_empty() {
         return Err(format!("there is no certificate in '{directory}'"));
     }
-    // Names by hash are links to files that are there too.
+    // Names by hash are links to files that are there, too.
     found.sort_unstable_by(|one, other| one.as_ref().cmp(other.as_ref()));
     found.dedup();
     Ok(found)
 }
 
-/// The private key of a file, which the password opens if it needs one.
+/// The private key of a file; the password decrypts it if it is encrypted.
 pub(crate) fn private_key(path: &str, password: &str) -> Result<PrivateKeyDer<'static>, String> {
     let bytes = read(path)?;
     let text = String::from_utf8_lossy(&bytes);

@@ -1,4 +1,4 @@
-//! TLS without sockets: sealed bytes in, plain bytes out, and back.
+//! TLS without sockets: encrypted bytes in, plain bytes out, and back.
 //!
 //! ```text
 //! settings, files --> Acceptor --(one for each connection)--> TlsSession
@@ -6,18 +6,18 @@
 //!                                  plain bytes    --seal--> bytes to be sent
 //! ```
 //!
-//! The protocol is rustls's, by its sans-IO connection; the arithmetic is that of ring. An
-//! [`Acceptor`] is immutable and shared: whoever changes certificates makes another one, and
-//! sessions that have begun go on as they are. A [`TlsSession`] is plain data of one connection and
-//! may move between threads.
+//! The protocol is rustls's, by its sans-IO connection; the cryptography is that of ring. An
+//! [`Acceptor`] is immutable and shared: a change of certificates makes another one, and existing
+//! sessions continue unchanged. A [`TlsSession`] is plain data of one connection and may move
+//! between threads.
 //!
 //! Invariants
-//! 1. Nothing that a peer sends panics, or lets a session hold more than a record (18 KB), or a
-//!    message of the handshake (64 KB): what is opened and what is to be sent leaves at each call.
-//! 2. A session that has failed or was closed opens nothing more.
+//! 1. Nothing that a peer sends panics, or makes a session hold more than a record (18 KB) or a
+//!    handshake message (64 KB): decrypted and encrypted bytes leave with each call.
+//! 2. A session that has failed or was closed decrypts nothing more.
 //! 3. No password and no key appears in an error's text.
 //!
-//! A [`Connector`] speaks to another server over whatever is read and written there.
+//! A [`Connector`] speaks to another server over any reader and writer.
 //!
 //! Not here: sockets, time limits, how many handshakes a turn computes (`server/worker/secured`).
 //!
@@ -27,10 +27,10 @@
 //! | `session` | one connection |
 //! | `connector` | connections to other servers |
 //! | `files` | certificates and keys, from PEM files |
-//! | `certificate` | what a certificate says of its owner |
-//! | `names` | versions and ciphers by the names of OpenSSL |
+//! | `certificate` | the owner and validity of a certificate |
+//! | `names` | versions and ciphers by OpenSSL's names |
 //!
-//! Tests: `tests/`, with certificates that openssl makes; `fuzz`, for bytes of any kind.
+//! Tests: `tests/`, with certificates that openssl makes; `fuzz`, for arbitrary bytes.
 
 #![forbid(unsafe_code)]
 
@@ -46,5 +46,5 @@ pub use certificate::{Brief, NameField};
 pub use connector::Connector;
 pub use session::{Fault, Opened, TlsSession};
 
-/// The first byte of whoever begins a handshake: the type of a record of it.
+/// The first byte of a handshake: the type of its record.
 pub const HANDSHAKE_BYTE: u8 = 0x16;

@@ -1,8 +1,8 @@
-//! Versions and ciphers by the names that OpenSSL has for them, as operators write them.
+//! Versions and ciphers by OpenSSL's names, as operators write them.
 //!
-//! rustls has what is sound today: TLS 1.2 and 1.3, authenticated ciphers, keys that are fresh for
-//! each connection. A name of something else is refused, so that nobody believes it is there; to
-//! exclude (`!RC4`) what is not there is fine.
+//! rustls supports only what is secure today: TLS 1.2 and 1.3, authenticated ciphers, ephemeral
+//! keys. Any other name is refused, so that nobody believes it is in effect; excluding (`!RC4`)
+//! what is not supported is fine.
 //!
 //! Tests: at the foot.
 
@@ -10,7 +10,7 @@ use rustls::crypto::ring::cipher_suite as suite;
 use rustls::version::{TLS12, TLS13};
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 
-/// The suites of TLS 1.2, the best first, as OpenSSL calls them.
+/// The suites of TLS 1.2, best first, by OpenSSL's names.
 const OLDER: [(&str, SupportedCipherSuite); 6] = [
     ("ECDHE-ECDSA-AES256-GCM-SHA384", suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384),
     ("ECDHE-ECDSA-AES128-GCM-SHA256", suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
@@ -20,27 +20,27 @@ const OLDER: [(&str, SupportedCipherSuite); 6] = [
     ("ECDHE-RSA-CHACHA20-POLY1305", suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
 ];
 
-/// The suites of TLS 1.3, the best first.
+/// The suites of TLS 1.3, best first.
 const NEWER: [(&str, SupportedCipherSuite); 3] = [
     ("TLS_AES_256_GCM_SHA384", suite::TLS13_AES_256_GCM_SHA384),
     ("TLS_AES_128_GCM_SHA256", suite::TLS13_AES_128_GCM_SHA256),
     ("TLS_CHACHA20_POLY1305_SHA256", suite::TLS13_CHACHA20_POLY1305_SHA256),
 ];
 
-/// OpenSSL's names of sets that hold all of `OLDER`.
+/// OpenSSL's names of sets that contain all of `OLDER`.
 const WHOLE_SETS: [&str; 5] = ["DEFAULT", "COMPLEMENTOFDEFAULT", "ALL", "HIGH", "SECURE"];
 
-/// What a word in a list of ciphers does.
+/// The effect of a word in a list of ciphers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Act {
     Add,
-    /// May be added again by a later word.
+    /// Removes; a later word may add it again.
     Remove,
-    /// For good.
+    /// Removes permanently.
     Ban,
 }
 
-/// The suites of TLS 1.2 that a list of OpenSSL's form means; all of them for an empty one.
+/// The suites of TLS 1.2 for a list in OpenSSL's form; all for an empty list.
 pub(crate) fn older_suites(list: &str) -> Result<Vec<SupportedCipherSuite>, String> {
     let (mut chosen, mut banned) = (Vec::new(), Vec::new());
     let words = list.split([':', ',', ' ', ';']).filter(|word| !word.is_empty());
@@ -75,7 +75,7 @@ pub(crate) fn older_suites(list: &str) -> Result<Vec<SupportedCipherSuite>, Stri
     Ok(chosen.into_iter().map(|one| OLDER[one].1).collect())
 }
 
-/// The places in `OLDER` of what a word means: a suite, a set, or all that have these parts
+/// The indices in `OLDER` that a word stands for: a suite, a set, or all suites with these parts
 /// (`ECDHE+AESGCM`).
 fn named(word: &str) -> Vec<usize> {
     let is_meant = |name: &str| {
@@ -99,7 +99,7 @@ fn named(word: &str) -> Vec<usize> {
     (0..OLDER.len()).filter(|&one| is_meant(OLDER[one].0)).collect()
 }
 
-/// The suites of TLS 1.3 that a list names; all of them for an empty one.
+/// The suites of TLS 1.3 in a list; all for an empty list.
 pub(crate) fn newer_suites(list: &str) -> Result<Vec<SupportedCipherSuite>, String> {
     let names: Vec<&str> = list.split(':').map(str::trim).filter(|name| !name.is_empty()).collect();
     if names.is_empty() {
@@ -119,7 +119,7 @@ fn all(suites: &[(&str, SupportedCipherSuite)]) -> String {
     names.join(", ")
 }
 
-/// The versions that a list names; 1.2 and 1.3 for an empty one.
+/// The versions in a list; 1.2 and 1.3 for an empty list.
 pub(crate) fn versions(list: &str) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
     let mut chosen = Vec::new();
     for name in list.split(' ').filter(|name| !name.is_empty()) {

@@ -24,13 +24,13 @@ pub struct Opened {
     pub plain_bytes: usize,
     /// A step of the handshake was computed: some tenths of a millisecond of work.
     pub is_costly: bool,
-    /// The handshake has ended with this.
+    /// The handshake was completed by these bytes.
     pub is_established: bool,
-    /// The peer has said that it sends no more.
+    /// The peer has announced that it sends nothing more.
     pub is_closed: bool,
 }
 
-/// Why a session has ended: what the peer sent, or its certificate.
+/// Why a session has ended: invalid bytes from the peer, or its certificate.
 #[derive(Clone, Debug)]
 pub struct Fault(rustls::Error);
 
@@ -43,19 +43,19 @@ impl fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 impl TlsSession {
-    /// A connection as it begins. `None`: there is no memory or no randomness for it.
+    /// A new connection. `None`: there is no memory or no randomness for it.
     pub fn new(acceptor: &Acceptor) -> Option<TlsSession> {
         let mut connection = ServerConnection::new(Arc::clone(&acceptor.config)).ok()?;
-        // What is sealed leaves at once: the caller says how much that is.
+        // Encrypted bytes leave at once: the caller decides how many.
         connection.set_buffer_limit(None);
         Some(TlsSession { connection, is_over: false })
     }
 
-    /// Opens what has been received and appends what it says to `plain`. Half a record waits for
-    /// its rest.
+    /// Decrypts received bytes and appends the plain bytes to `plain`. An incomplete record waits
+    /// for its rest.
     ///
     /// # Errors
-    /// The session is over; [`TlsSession::seal`] gives what is to be sent to say so.
+    /// The session is over; [`TlsSession::seal`] gives the alert to be sent.
     pub fn open(&mut self, mut sealed: &[u8], plain: &mut Vec<u8>) -> Result<Opened, Fault> {
         let mut opened = Opened::default();
         let was_handshaking = self.connection.is_handshaking();
@@ -82,7 +82,7 @@ impl TlsSession {
         Ok(opened)
     }
 
-    /// Hands some of the bytes over, at least one.
+    /// Hands over some of the bytes, at least one.
     fn take(&mut self, sealed: &mut &[u8]) -> Result<(), Fault> {
         match self.connection.read_tls(sealed) {
             Ok(0) => Err(Fault(rustls::Error::General("a record of an impossible length".into()))),
@@ -91,7 +91,7 @@ impl TlsSession {
         }
     }
 
-    /// Takes all that is open.
+    /// Takes all decrypted bytes.
     fn drain(&mut self, plain: &mut Vec<u8>) -> usize {
         let before = plain.len();
         let mut reader = self.connection.reader();
@@ -106,8 +106,8 @@ impl TlsSession {
         plain.len() - before
     }
 
-    /// Seals plain bytes, unless the handshake is under way, and appends all that is to be sent to
-    /// `out`; how many plain bytes were taken: all of them, or none.
+    /// Encrypts plain bytes, unless the handshake is in progress, and appends everything to be sent
+    /// to `out`. Returns how many plain bytes were taken: all of them, or none.
     pub fn seal(&mut self, plain: &[u8], out: &mut Vec<u8>) -> usize {
         let taken = if plain.is_empty() || self.connection.is_handshaking() {
             0
@@ -118,7 +118,7 @@ impl TlsSession {
         taken
     }
 
-    /// Says that no more is sent.
+    /// Announces that nothing more is sent.
     pub fn close(&mut self, out: &mut Vec<u8>) {
         if !self.connection.is_handshaking() {
             self.connection.send_close_notify();
@@ -134,25 +134,25 @@ impl TlsSession {
         }
     }
 
-    /// Whether there is something to be sent without anything new being sealed.
+    /// Whether something must be sent even if nothing new is encrypted.
     #[inline]
     pub fn wants_to_send(&self) -> bool {
         self.connection.wants_write()
     }
 
-    /// Whether nothing can be sealed yet.
+    /// Whether nothing can be encrypted yet.
     #[inline]
     pub fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
     }
 
-    /// What this field of the peer's certificate says, if it has shown one.
+    /// The values of this field in the peer's certificate, if it has shown one.
     pub fn peer_names(&self, field: NameField) -> Vec<String> {
         let shown = self.connection.peer_certificates().and_then(|chain| chain.first());
         shown.map(|own| names_in(own, field)).unwrap_or_default()
     }
 
-    /// Version and cipher, for the log.
+    /// The version and cipher, for the log.
     pub fn spoken(&self) -> String {
         let version = self.connection.protocol_version();
         let suite = self.connection.negotiated_cipher_suite().map(|suite| suite.suite());
@@ -160,7 +160,7 @@ impl TlsSession {
     }
 }
 
-/// Takes slices of all records at once.
+/// Writes slices of all records at once.
 struct Appending<'v>(&'v mut Vec<u8>);
 
 impl Write for Appending<'_> {

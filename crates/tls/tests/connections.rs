@@ -1,4 +1,4 @@
-//! Connections to other servers: whom they believe, and what they show.
+//! Outgoing connections: trusted certificates, and the certificate that is shown.
 
 mod common;
 
@@ -32,7 +32,7 @@ fn files(authority: &Authority, name: &str) -> [String; 3] {
         .map(|file| authority.path(&file))
 }
 
-/// Answers each byte with itself; the names of who came, or why it did not come in.
+/// Echoes each byte; returns the names in the client's certificate, or why it was refused.
 fn echo(acceptor: Acceptor, mut socket: UnixStream) -> JoinHandle<Result<Vec<String>, String>> {
     std::thread::spawn(move || {
         let mut session = TlsSession::new(&acceptor).expect("a session");
@@ -46,7 +46,7 @@ fn echo(acceptor: Acceptor, mut socket: UnixStream) -> JoinHandle<Result<Vec<Str
             };
             let opened = session.open(&sealed[..count], &mut plain);
             session.seal(&std::mem::take(&mut plain), &mut out);
-            // The other side may have gone.
+            // The peer may be gone.
             let _sent = socket.write_all(&std::mem::take(&mut out));
             opened.map_err(|fault| fault.to_string())?;
         }

@@ -24,14 +24,14 @@ static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| {
     authority
 });
 
-/// Another one, whom nobody believes.
+/// Another authority, which nobody trusts.
 static STRANGER: LazyLock<Authority> = LazyLock::new(|| {
     let authority = Authority::new();
     authority.sign("client");
     authority
 });
 
-/// Where a file of the authority is, for as long as the tests run.
+/// The path of a file of the authority, for as long as the tests run.
 fn path(name: &str) -> &'static str {
     AUTHORITY.path(name).leak()
 }
@@ -58,11 +58,11 @@ fn acceptor(client_certificates: ClientCertificates) -> Acceptor {
     acceptor_with(|options| options.client_certificates = client_certificates).expect("sound")
 }
 
-/// Both ends of a connection, and what goes between them in pieces.
+/// Both ends of a connection, which exchange bytes in pieces.
 struct Pair {
     client: ClientConnection,
     server: TlsSession,
-    /// What the server has opened.
+    /// Plain bytes that the server has received.
     heard: Vec<u8>,
     told: Vec<u8>,
     piece_bytes: usize,
@@ -77,7 +77,7 @@ impl Pair {
         Pair { client, server, heard: Vec::new(), told: Vec::new(), piece_bytes, is_closed: false }
     }
 
-    /// Carries bytes to and fro until there are none.
+    /// Exchanges bytes until there are none.
     fn pump(&mut self) -> Result<(), String> {
         loop {
             let mut up = Vec::new();
@@ -121,7 +121,7 @@ impl Pair {
         }
     }
 
-    /// What the client has been told since this was last asked.
+    /// The plain bytes that the client has received since the last call.
     fn told(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.told)
     }
@@ -213,7 +213,7 @@ fn a_certificate_of_a_stranger_is_not_believed_even_where_none_is_needed() {
             STRANGER.client(Some("client"), &[&TLS13]).client_auth_cert_resolver.clone();
         let mut pair = Pair::new(Arc::new(config), &acceptor(policy), 1 << 20);
         pair.say(b"x");
-        // The client may not show one that no authority it is told of has signed.
+        // The client may not show a certificate that none of the announced authorities has signed.
         let ended = pair.pump();
         assert!(ended.is_err() || policy == ClientCertificates::Optional, "{ended:?}");
         assert!(pair.server.peer_names(NameField::CommonName).is_empty());

@@ -7,30 +7,30 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use crate::grid::{Cell, FamilyOf, Page, Row, rows, sort};
 use crate::sample::{Asked, Sample};
 
-/// Looks whose rates are kept for the curve.
+/// How many rates the curve keeps.
 const HISTORY: usize = 512;
 
-/// What a key asks for that the screen cannot do by itself.
+/// An action of a key that the screen cannot do by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing.
     None,
-    /// The end.
+    /// Quits.
     Quit,
-    /// CLIENT KILL of this number.
+    /// Kills the client with this id.
     Kill(u64),
-    /// A session of HOTKEYS begins, or ends.
+    /// Starts or stops a session of HOTKEYS.
     HotKeys,
-    /// A look at once.
+    /// Takes a sample at once.
     Look,
 }
 
-/// How a page is shown.
+/// The view of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
-    /// The column by which it is sorted.
+    /// The column to sort by.
     pub column: usize,
-    /// The largest first.
+    /// Whether the largest come first.
     pub is_descending: bool,
     /// The selected row.
     pub selected: usize,
@@ -51,13 +51,13 @@ pub struct App<'f> {
     pub rates: VecDeque<u64>,
     /// The client to be killed after confirmation.
     pub to_kill: Option<u64>,
-    /// What the last line says.
+    /// The message in the last line.
     pub message: String,
     rows: Vec<Row>,
 }
 
 impl<'f> App<'f> {
-    /// Before anything is known.
+    /// The state before the first sample.
     pub fn new(place: String, family_of: FamilyOf<'f>) -> Self {
         let view = |page: Page| View {
             column: page.first_sort(),
@@ -78,12 +78,12 @@ impl<'f> App<'f> {
         }
     }
 
-    /// What is to be asked for the page at hand.
+    /// What the current page needs beside INFO.
     pub fn asked(&self) -> Asked {
         Asked { clients: self.page == Page::Clients, hot_keys: self.page == Page::HotKeys }
     }
 
-    /// A look has succeeded.
+    /// Takes a new sample.
     pub fn update(&mut self, sample: Sample) {
         self.before = self.now.replace(sample);
         if let Some(rate) = self.rate() {
@@ -95,7 +95,7 @@ impl<'f> App<'f> {
         self.arrange();
     }
 
-    /// A look has failed: what was known grows old.
+    /// Reports a failed sample: the last one stays, and ages.
     pub fn fail(&mut self, why: &str) {
         self.message = format!("{why}; trying again");
         self.before = None;
@@ -105,14 +105,14 @@ impl<'f> App<'f> {
         self.per_second("total_commands_processed")
     }
 
-    /// How much a count of INFO has grown in a second.
+    /// The growth per second of a counter of INFO.
     pub fn per_second(&self, name: &str) -> Option<f64> {
         let (now, before) = (self.now.as_ref()?, self.before.as_ref()?);
         let seconds = now.at.duration_since(before.at).as_secs_f64().max(0.001);
         Some((now.number(name) - before.number(name)).max(0.0) / seconds)
     }
 
-    /// How the page at hand is shown.
+    /// The view of the current page.
     pub fn view(&self) -> View {
         self.views[self.page as usize]
     }
@@ -121,7 +121,7 @@ impl<'f> App<'f> {
         &mut self.views[self.page as usize]
     }
 
-    /// The rows of the page at hand, sorted.
+    /// The sorted rows of the current page.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
@@ -136,7 +136,7 @@ impl<'f> App<'f> {
         *selected = (*selected).min(last);
     }
 
-    /// A key was pressed.
+    /// Handles a key.
     pub fn press(&mut self, key: KeyEvent) -> Action {
         let is_interrupt =
             key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(press(&mut app, KeyCode::Char('y')), Action::None);
         press(&mut app, KeyCode::Char('k'));
         assert_eq!(press(&mut app, KeyCode::Char('y')), Action::Kill(7));
-        // Those below the selected one go: it stays within.
+        // Rows below the selected one disappear: it stays within.
         app.update(clients(&[4]));
         assert_eq!(app.view().selected, 0);
     }

@@ -1,4 +1,4 @@
-//! The tables: rows of cells that can be sorted, one table a page.
+//! The tables: rows of sortable cells, one table per page.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -21,11 +21,11 @@ pub enum Page {
 }
 
 impl Page {
-    /// All of them, in order.
+    /// All pages, in order.
     pub const ALL: [Page; 5] =
         [Page::Families, Page::Commands, Page::Clients, Page::Workers, Page::HotKeys];
 
-    /// What stands above it.
+    /// The title.
     pub fn title(self) -> &'static str {
         match self {
             Page::Families => "Families",
@@ -36,7 +36,7 @@ impl Page {
         }
     }
 
-    /// Its columns.
+    /// The names of its columns.
     pub fn columns(self) -> &'static [&'static str] {
         match self {
             Page::Families => &["family", "per s", "us", "p50 us", "p99 us", "failed/s", "share %"],
@@ -49,7 +49,7 @@ impl Page {
         }
     }
 
-    /// The column by which it is sorted at first.
+    /// The column that it is sorted by at first.
     pub fn first_sort(self) -> usize {
         match self {
             Page::Families | Page::Commands | Page::HotKeys => 1,
@@ -57,7 +57,7 @@ impl Page {
         }
     }
 
-    /// Whether large ones stand first in a column at first.
+    /// Whether a column is sorted descending at first.
     pub fn begins_descending(self) -> bool {
         !matches!(self, Page::Clients | Page::Workers)
     }
@@ -68,14 +68,14 @@ impl Page {
 pub enum Cell {
     /// A text.
     Text(String),
-    /// A number with so many digits after the point.
+    /// A number with this many decimal places.
     Number(f64, usize),
-    /// What is not known.
+    /// Unknown.
     Empty,
 }
 
 impl Cell {
-    /// As it is shown.
+    /// The text of the cell.
     pub fn text(&self) -> String {
         match self {
             Cell::Text(text) => text.clone(),
@@ -100,7 +100,7 @@ impl Cell {
 /// A row.
 pub type Row = Vec<Cell>;
 
-/// Sorts rows by a column, equal ones by the first.
+/// Sorts rows by a column, equal ones by the first column.
 pub fn sort(rows: &mut [Row], column: usize, is_descending: bool) {
     rows.sort_by(|one, two| {
         let order = one[column].compare(&two[column]);
@@ -109,10 +109,10 @@ pub fn sort(rows: &mut [Row], column: usize, is_descending: bool) {
     });
 }
 
-/// Which family a command belongs to.
+/// Maps a command to its family.
 pub type FamilyOf<'f> = &'f dyn Fn(&str) -> Option<&'static str>;
 
-/// The rows of a page, from what is now and what was before.
+/// The rows of a page, from the current and the previous sample.
 pub fn rows(
     page: Page,
     now: &Sample,
@@ -135,7 +135,7 @@ pub fn rows(
     }
 }
 
-/// Seconds between two samples; of the first since the server began to count.
+/// Seconds between two samples; for the first, since the server's counters started.
 fn passed(now: &Sample, before: Option<&Sample>) -> f64 {
     match before {
         Some(before) => now.at.duration_since(before.at).as_secs_f64().max(0.001),

@@ -1,4 +1,4 @@
-//! `pantala top`: what a server of this protocol does, in the terminal. Ours, Valkey and Redis.
+//! `pantala top`: shows in the terminal what a server is doing; Pantala, Valkey or Redis.
 //!
 //! ```text
 //! options --> connection --> sample --> app (grid) --> screen
@@ -6,16 +6,16 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | here | the loop: looks, keys, the terminal |
-//! | `options` | what it is told |
-//! | `sample` | what a server says of itself at one moment |
-//! | `grid` | the tables, and how they are sorted |
-//! | `app` | what keys do |
-//! | `screen` | what is drawn |
+//! | here | the loop: samples, keys, the terminal |
+//! | `options` | the command line |
+//! | `sample` | what a server reports at one moment |
+//! | `grid` | the tables and their sorting |
+//! | `app` | the actions of keys |
+//! | `screen` | drawing |
 //! | `print` | a screen as text |
 //!
-//! What it asks costs the server some tenths of a millisecond each time; hot keys are looked for
-//! only when somebody wants them.
+//! Each sample costs the server some tenths of a millisecond; hot keys are searched for only on
+//! request.
 
 #![forbid(unsafe_code)]
 
@@ -38,15 +38,15 @@ pub use grid::FamilyOf;
 use options::{Options, help};
 use sample::{HotKeys, Sample};
 
-/// How long a session of HOTKEYS lasts.
+/// The length of a session of HOTKEYS, in seconds.
 const HOT_KEYS_SECONDS: &str = "60";
-/// The screen that `--once` prints.
+/// The size of the screen that `--once` prints.
 const PRINTED: (u16, u16) = (110, 40);
 
-/// Runs with these words after `top`, and the password of the environment.
+/// Runs with the words after `top` and the password of the environment.
 ///
 /// # Errors
-/// A text for the operator: the words are wrong, there is no server, or no terminal.
+/// A text for the operator: invalid words, no server, or no terminal.
 pub fn run(
     words: &[String],
     password: Option<String>,
@@ -76,7 +76,7 @@ pub fn run(
 
 struct Top<'f> {
     app: App<'f>,
-    /// `None`: it is to be connected again.
+    /// The connection; `None`: must be opened again.
     client: Option<Connection>,
     options: Options,
 }
@@ -93,7 +93,7 @@ impl Top<'_> {
             if !event::poll(next.saturating_duration_since(Instant::now()))? {
                 continue;
             }
-            // A new size needs no more than being drawn.
+            // A new size only needs drawing.
             let Event::Key(key) = event::read()? else { continue };
             if key.kind == KeyEventKind::Release {
                 continue;
@@ -120,7 +120,7 @@ impl Top<'_> {
         }
     }
 
-    /// Looks at the server, which is connected again if need be.
+    /// Takes a sample, reconnecting if needed.
     fn look(&mut self) {
         if let Err(why) = self.try_to_look() {
             self.client = None;
@@ -143,7 +143,7 @@ impl Top<'_> {
         Ok(())
     }
 
-    /// Two looks, so that there are rates.
+    /// Takes two samples, so that there are rates.
     fn look_twice(&mut self) -> Result<(), String> {
         self.try_to_look()?;
         std::thread::sleep(self.options.interval.min(Duration::from_secs(60)));
@@ -157,7 +157,7 @@ impl Top<'_> {
         }
     }
 
-    /// Begins to look for hot keys, or ends it.
+    /// Starts or stops the search for hot keys.
     fn turn_hot_keys(&mut self) {
         let hot_keys = self.app.now.as_ref().map(|now| &now.hot_keys);
         let words: &[&str] = match hot_keys {

@@ -16,7 +16,7 @@ const HELP_END: &str = "\
 Keys: q ends, arrows or Tab move, s and r sort, k kills a client, h asks for hot keys.
 ";
 
-/// Between two looks, where nothing is said.
+/// The default pause between two samples.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The help text.
@@ -38,7 +38,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What the words after `top` say; `password` is that of the environment.
+    /// Parses the words after `top`; `password` is from the environment.
     ///
     /// # Errors
     /// A text for the operator.

@@ -1,4 +1,4 @@
-//! A screen as text: for `--once`, and for tests.
+//! Renders a screen as text, for `--once` and for tests.
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -6,7 +6,7 @@ use ratatui::backend::TestBackend;
 use crate::app::App;
 use crate::screen::draw;
 
-/// The lines of a screen of this size, without blanks at their ends.
+/// The lines of a screen of this size, without trailing blanks.
 pub fn text_of(app: &App<'_>, width: u16, height: u16) -> String {
     let Ok(mut terminal) = Terminal::new(TestBackend::new(width, height));
     let Ok(drawn) = terminal.draw(|frame| draw(app, frame));

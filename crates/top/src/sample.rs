@@ -8,50 +8,50 @@ use std::time::Instant;
 
 use pantala_client::{Connection, Value, fields_of, pairs_of, text_of};
 
-/// What is asked for beside INFO, which costs the server something.
+/// What is sampled beside INFO, at some cost for the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// Every client.
+    /// Whether to list all clients.
     pub clients: bool,
-    /// The keys that cost most.
+    /// Whether to fetch the hot keys.
     pub hot_keys: bool,
 }
 
-/// Counts of one command since the server began to count.
+/// Counters of one command, since the server started counting.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
-    /// Executed.
+    /// Executed calls.
     pub calls: u64,
-    /// Time in execution, in microseconds.
+    /// Execution time, in microseconds.
     pub us: u64,
-    /// Refused, or ended with an error.
+    /// Calls that were refused or ended with an error.
     pub failed: u64,
-    /// Bounds in microseconds, and how many took no longer.
+    /// Upper bounds in microseconds, each with the number of calls up to it.
     pub histogram: BTreeMap<u64, u64>,
 }
 
-/// A key that costs much.
+/// A hot key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HotKey {
     /// The key, without control characters.
     pub key: String,
-    /// Time of its commands, in microseconds.
+    /// Execution time of its commands, in microseconds.
     pub us: u64,
     /// Bytes of its commands.
     pub bytes: u64,
 }
 
-/// What HOTKEYS GET says.
+/// The result of HOTKEYS GET.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum HotKeys {
-    /// Nobody has asked.
+    /// It was not asked for.
     #[default]
     Unasked,
     /// The server does not know the command, or refuses it.
     Unknown(String),
-    /// No session.
+    /// There is no session.
     Off,
-    /// Whether it runs, and the keys.
+    /// Whether the session is running, and its keys.
     Told(bool, Vec<HotKey>),
 }
 
@@ -71,7 +71,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Asks a server.
+    /// Takes a sample from a server.
     ///
     /// # Errors
     /// The connection is lost, or the server refuses INFO: a text for the operator.
@@ -93,7 +93,7 @@ impl Sample {
         Ok(sample)
     }
 
-    /// From the text of INFO.
+    /// A sample from the text of INFO.
     pub fn of_info(text: &str) -> Sample {
         let (mut info, mut commands) = (BTreeMap::new(), BTreeMap::new());
         for (name, value) in text.lines().filter_map(|line| line.trim_end().split_once(':')) {
@@ -106,7 +106,7 @@ impl Sample {
         Sample { at: Instant::now(), info, commands, clients, hot_keys }
     }
 
-    /// Adds what LATENCY HISTOGRAM says; an error says nothing.
+    /// Adds the reply of LATENCY HISTOGRAM; an error adds nothing.
     pub fn add_histograms(&mut self, reply: &Value) {
         for (name, told) in pairs_of(reply) {
             let told = pairs_of(told);
@@ -118,17 +118,17 @@ impl Sample {
         }
     }
 
-    /// A number of INFO; 0 if there is none.
+    /// A number of INFO; 0 if it is missing.
     pub fn number(&self, name: &str) -> f64 {
         self.info.get(name).and_then(|text| text.parse().ok()).unwrap_or(0.0)
     }
 
-    /// A text of INFO.
+    /// A text of INFO; empty if it is missing.
     pub fn text(&self, name: &str) -> &str {
         self.info.get(name).map_or("", String::as_str)
     }
 
-    /// The workers, as ours tells of them: name, connections, load in percent.
+    /// The workers, which only Pantala reports: name, connections, load in percent.
     pub fn workers(&self) -> Vec<(String, u64, f64)> {
         let lines = self.info.iter().filter_map(|(name, value)| {
             let number: u64 = name.strip_prefix("worker_")?.parse().ok()?;
@@ -145,12 +145,12 @@ impl Sample {
 }
 
 impl Counts {
-    /// What has happened since.
+    /// The growth since `before`.
     pub fn since(&self, before: Option<&Counts>) -> Counts {
         let Some(before) = before.filter(|before| before.calls <= self.calls) else {
             return self.clone();
         };
-        // A bound that was not told had as many as the one before it.
+        // A bound that was not reported had the count of the previous one.
         let count_at = |us: &u64| before.histogram.range(..=us).next_back().map_or(0, |(_, n)| *n);
         let rows = self.histogram.iter();
         Counts {
@@ -161,12 +161,12 @@ impl Counts {
         }
     }
 
-    /// Adds those of another command.
+    /// Adds the counters of another command.
     pub fn add(&mut self, other: &Counts) {
         self.calls += other.calls;
         self.us += other.us;
         self.failed += other.failed;
-        // Cumulative counts: each has at every bound what it has at its own bound before.
+        // Cumulative counts: each has at every bound its count at its own previous bound.
         let bounds: Vec<u64> =
             self.histogram.keys().chain(other.histogram.keys()).copied().collect();
         let at = |of: &BTreeMap<u64, u64>, us: u64| of.range(..=us).next_back().map_or(0, |x| *x.1);
@@ -174,7 +174,7 @@ impl Counts {
         self.histogram = bounds.into_iter().map(sum).collect();
     }
 
-    /// The bound that so many of a hundred did not exceed, in microseconds.
+    /// The bound that this percentage of calls did not exceed, in microseconds.
     pub fn percentile_us(&self, percent: f64) -> Option<u64> {
         let total = self.histogram.values().next_back().copied().filter(|total| *total > 0)?;
         let rank = ((total as f64 * percent / 100.0).ceil() as u64).max(1);
@@ -194,7 +194,7 @@ fn counts_of(value: &str) -> Counts {
     }
 }
 
-/// `a=1,b=2`
+/// Parses `a=1,b=2`.
 fn list_of(text: &str) -> BTreeMap<&str, &str> {
     text.split(',').filter_map(|field| field.split_once('=')).collect()
 }

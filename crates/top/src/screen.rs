@@ -1,4 +1,4 @@
-//! The screen: a heading, a curve, the pages, what keys do.
+//! Draws the screen: heading, curve, pages, keys.
 
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
@@ -13,7 +13,7 @@ use crate::sample::{HotKeys, Sample};
 
 /// Lines of the curve.
 const CURVE: u16 = 4;
-/// Where there are fewer lines than these the table has them.
+/// With fewer lines than this, the table takes the curve's lines.
 const ENOUGH_FOR_CURVE: u16 = 18;
 
 const QUIET: Style = Style::new().fg(Color::DarkGray);
@@ -75,7 +75,7 @@ fn draw_heading(app: &App<'_>, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// The server's name and version: ours, Valkey's, or Redis's.
+/// The server's name and version: Pantala's, Valkey's, or Redis's.
 fn name_of(now: &Sample) -> String {
     let name = match now.text("server_name") {
         "" => "redis",
@@ -179,12 +179,12 @@ fn whole(number: Option<f64>) -> String {
     number.map_or_else(|| "-".to_owned(), |number| format!("{number:.0}"))
 }
 
-/// Bytes in the unit that fits.
+/// A size in bytes, in a fitting unit.
 fn bytes(bytes: f64) -> String {
     pantala_base::size::human(bytes.max(0.0) as u64)
 }
 
-/// A time in days, hours and minutes.
+/// A duration in days, hours and minutes.
 fn age(seconds: f64) -> String {
     let minutes = (seconds / 60.0) as u64;
     match (minutes / 1440, minutes / 60 % 24, minutes % 60) {

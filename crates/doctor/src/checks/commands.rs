@@ -1,4 +1,4 @@
-//! Commands: those that are called there and are not here, and those that answer otherwise.
+//! Commands: those called there and missing here, and those that behave differently.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use crate::finding::Finding;
 use crate::print::counted;
 use crate::product::Product;
 
-/// Commands that servers send to each other: `surroundings` looks at replicas.
+/// Commands that servers send to each other; `surroundings` checks replicas.
 const OF_REPLICATION: [&str; 6] = ["failover", "psync", "replconf", "replicaof", "slaveof", "sync"];
-/// Commands of a node: `surroundings` looks at the cluster.
+/// Commands of a cluster node; `surroundings` checks the cluster.
 const OF_CLUSTER: [&str; 3] = ["asking", "cluster", "clusterscan"];
 
-/// How the commands of modules begin, and the names of the modules.
+/// Prefixes of modules' commands, and the modules' names.
 pub const OF_MODULES: [(&str, &str); 9] = [
     ("bf.", "bf"),
     ("cf.", "bf"),
@@ -43,8 +43,8 @@ pub fn check(facts: &Facts, product: Product, has: Has<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Whether these calls mean that somebody needs the command: one that has always failed does no
-/// work there either.
+/// Whether these calls mean that the command is needed: one that has always failed does no work
+/// there either.
 fn counts(calls: Calls) -> bool {
     calls.all > calls.failed
 }
@@ -54,7 +54,7 @@ fn is_of_servers(name: &str) -> bool {
     OF_REPLICATION.contains(&first) || OF_CLUSTER.contains(&first)
 }
 
-/// What is called and not here.
+/// Commands that are called there and missing here.
 fn used(facts: &Facts, has: Has<'_>) -> Finding {
     let called = facts.calls.iter().filter(|(_, calls)| counts(**calls));
     let (here, absent): (Vec<_>, Vec<_>) = called.partition(|(name, _)| has(name));
@@ -88,18 +88,18 @@ fn item(name: &str, calls: Calls) -> String {
     format!("{}: {}{of_module}", shown(name), counted(calls.all, "call"))
 }
 
-/// As people write it.
+/// A command's name in its usual form.
 fn shown(name: &str) -> String {
     name.to_uppercase().replace('|', " ")
 }
 
-/// The module that a command is of.
+/// The module of a command.
 fn module_of(name: &str) -> Option<&'static str> {
     let found = OF_MODULES.iter().find(|(begin, _)| name.starts_with(begin));
     found.map(|(_, module)| *module)
 }
 
-/// What is there, is not here, and was not called.
+/// Commands that exist there, are missing here, and were not called.
 fn unused(facts: &Facts, has: Has<'_>) -> Option<Finding> {
     let commands = match &facts.commands {
         Ok(commands) => commands,
@@ -121,7 +121,7 @@ fn unused(facts: &Facts, has: Has<'_>) -> Option<Finding> {
     Some(Finding::note("commands", says).items(vec![names.join(", ")]).advice(advice))
 }
 
-/// Lines of docs/differences.md about what is called.
+/// Lines of docs/differences.md about the called commands.
 fn otherwise(facts: &Facts, product: Product, has: Has<'_>) -> Option<Finding> {
     let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in differences::all() {

@@ -1,4 +1,4 @@
-//! Settings: what a start here would make of each.
+//! Settings: the effect of each on a server here.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use crate::facts::Facts;
 use crate::finding::Finding;
 use crate::product::Product;
 
-/// Every machine has its own.
+/// Settings that differ by machine.
 const OF_THE_MACHINE: [&str; 2] = ["dir", "pidfile"];
-/// `surroundings` looks at them.
+/// Settings that `surroundings` checks.
 const ELSEWHERE: [&str; 2] = ["cluster-enabled", "replicaof"];
-/// Values that are the default in Valkey or in some version of Redis, though not here: nobody has
+/// Values that are the default in Valkey or some version of Redis, though not here: nobody has
 /// chosen them.
 const DEFAULTS_OF_OTHERS: [(&str, &str); 14] = [
     ("active-defrag-ignore-bytes", "104857600"),
@@ -31,7 +31,7 @@ const DEFAULTS_OF_OTHERS: [(&str, &str); 14] = [
     ("syslog-ident", "valkey"),
 ];
 
-/// Settings by what becomes of them.
+/// Settings by their effect here.
 #[derive(Default)]
 struct Sorted {
     unknown: Vec<String>,
@@ -107,7 +107,7 @@ impl Sorted {
     }
 }
 
-/// The setting and its value, unless that is nobody's business.
+/// The setting and its value, unless that is secret.
 fn line(row: Option<&Row>, name: &str, value: &str) -> String {
     let is_secret = row.map_or_else(
         || ["pass", "auth", "secret", "key"].iter().any(|word| name.contains(word)),

@@ -11,9 +11,9 @@ use crate::finding::Finding;
 use crate::print::counted;
 use crate::product::Product;
 
-/// The types that are here.
+/// The types that are supported here.
 const TYPES: [&str; 6] = ["string", "list", "hash", "set", "zset", "stream"];
-/// Valkey calls its Lua engine a module.
+/// The name under which Valkey lists its Lua engine as a module.
 const NO_MODULE: &str = "lua";
 
 pub fn check(facts: &Facts, product: Product, estimate: Option<Estimate>) -> Vec<Finding> {
@@ -27,7 +27,7 @@ pub fn check(facts: &Facts, product: Product, estimate: Option<Estimate>) -> Vec
     findings
 }
 
-/// A module stops the move if its commands are called, or nobody knows which are its.
+/// A module prevents the move if its commands are called, or its commands are unknown.
 fn modules(facts: &Facts) -> Option<Finding> {
     let modules = facts.modules.as_ref().ok()?;
     let modules: Vec<&String> = modules.iter().filter(|name| *name != NO_MODULE).collect();
@@ -52,7 +52,7 @@ fn modules(facts: &Facts) -> Option<Finding> {
     Some(Finding::stops("modules", "modules are loaded").items(items(busy)).advice(advice))
 }
 
-/// Types of the sample that no file of ours could hold.
+/// Types in the sample that no file of ours could hold.
 fn types(facts: &Facts) -> Option<Finding> {
     let mut strange: BTreeMap<&str, u64> = BTreeMap::new();
     for key in facts.keys.as_ref().ok()?.iter().filter(|key| !TYPES.contains(&&*key.kind)) {
@@ -92,7 +92,7 @@ fn memory(facts: &Facts, estimate: Option<Estimate>) -> Option<Finding> {
     })
 }
 
-/// Whether the limit that holds there is too small here.
+/// Whether the memory limit there is too low here.
 fn limit_below(facts: &Facts, estimate: Estimate) -> Option<String> {
     let limit = facts.number("maxmemory");
     (limit != 0 && !estimate.is_bound && estimate.here_bytes > limit).then(|| {
@@ -121,7 +121,7 @@ fn libraries(facts: &Facts) -> Option<Finding> {
     (count > 0).then(|| Finding::note("scripts", says))
 }
 
-/// An append-only file of before Redis 7 is one file without a manifest.
+/// An append-only file from before Redis 7 is one file without a manifest.
 fn append_only(facts: &Facts, product: Product) -> Option<Finding> {
     let is_on = facts.number("aof_enabled") == 1 || facts.setting("appendonly") == "yes";
     let is_old = match product {

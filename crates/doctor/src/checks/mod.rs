@@ -1,4 +1,4 @@
-//! What follows from the facts.
+//! Derives findings from the facts.
 
 mod commands;
 mod configuration;
@@ -13,25 +13,25 @@ use crate::facts::Facts;
 use crate::finding::{Finding, Severity};
 use crate::product::Product;
 
-/// All that was found.
+/// The result of an examination.
 #[derive(Debug)]
 pub struct Report {
-    /// Which server it is.
+    /// The kind of server.
     pub product: Product,
-    /// What its keys would take here.
+    /// The estimated size of its keys here.
     pub estimate: Option<Estimate>,
-    /// From the worst.
+    /// The findings, worst first.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// Whether something stops the move.
+    /// Whether something prevents the move.
     pub fn stops(&self) -> bool {
         self.findings.iter().any(|finding| finding.severity == Severity::Stops)
     }
 }
 
-/// Looks at everything.
+/// Runs all checks.
 pub fn examine(facts: &Facts, has: Has<'_>) -> Report {
     let product = Product::of(facts);
     let estimate = Estimate::of(facts);
@@ -43,7 +43,7 @@ pub fn examine(facts: &Facts, has: Has<'_>) -> Report {
     Report { product, estimate, findings }
 }
 
-/// Whether something acts on a setting here.
+/// Whether a setting has an effect here.
 fn acts(setting: &str) -> bool {
     find(setting).is_some_and(|row| row.effect == Effect::Active)
 }

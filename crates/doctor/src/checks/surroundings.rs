@@ -1,4 +1,4 @@
-//! The server itself and who is around it: how its data moves, cluster, replicas, TLS, clients.
+//! The server and its surroundings: moving the data, cluster, replicas, TLS, clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use crate::finding::Finding;
 use crate::print::counted;
 use crate::product::Product;
 
-/// Versions whose files were tried.
+/// The latest major version of Redis whose files were tested.
 const REDIS_TRIED: u64 = 8;
 const VALKEY_TRIED: u64 = 9;
-/// Libraries that are named.
+/// The most client libraries that are named.
 const LIBRARIES_MOST: usize = 10;
 
 pub fn check(facts: &Facts, product: Product, has: Has<'_>) -> Vec<Finding> {
@@ -24,7 +24,7 @@ pub fn check(facts: &Facts, product: Product, has: Has<'_>) -> Vec<Finding> {
     findings
 }
 
-/// How the data gets here.
+/// How to move the data here.
 fn moving(facts: &Facts, product: Product, has: Has<'_>) -> Finding {
     let (name, version) = (product.name(), product.version(facts));
     let major = product.major(facts);

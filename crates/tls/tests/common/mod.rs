@@ -13,9 +13,9 @@ use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 
 /// The names that a test certificate is made with.
 pub struct Wish<'a> {
-    /// Its files' name, and the common name of its subject.
+    /// The name of its files, and the common name of its subject.
     pub name: &'a str,
-    /// Dates in OpenSSL's form, where it is not valid now.
+    /// The validity in OpenSSL's form, if it is not valid now.
     pub dates: Option<(&'a str, &'a str)>,
 }
 
@@ -32,7 +32,7 @@ impl Drop for Authority {
 }
 
 impl Authority {
-    /// One whose own certificate is in `ca.crt`.
+    /// An authority whose own certificate is in `ca.crt`.
     pub fn new() -> Authority {
         static NUMBERS: AtomicU32 = AtomicU32::new(0);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
@@ -53,7 +53,7 @@ impl Authority {
         authority
     }
 
-    /// Where a file of it is.
+    /// The path of one of its files.
     pub fn path(&self, name: &str) -> String {
         self.directory.join(name).display().to_string()
     }
@@ -106,7 +106,7 @@ impl Authority {
         ));
     }
 
-    /// A client that believes this authority, and shows the certificate of that name.
+    /// A client that trusts this authority, and shows the certificate with that name.
     pub fn client(
         &self,
         shows: Option<&str>,
