@@ -1,5 +1,5 @@
-//! Rules of users and files of them: any bytes may be refused, none may panic, what is refused
-//! changes nothing, and what is saved is read again as what it was.
+//! Rules and files of users: any bytes may be refused, none may panic, refused input changes
+//! nothing, and saved users are read back unchanged.
 
 use std::process::ExitCode;
 use std::sync::{Arc, LazyLock};
@@ -83,7 +83,7 @@ fn random_word(rng: &mut Rng) -> Vec<u8> {
     word
 }
 
-/// Asks for all there is.
+/// Checks every kind of request.
 fn ask_everything(users: &Users) {
     for user in users.iter() {
         for (command, _) in users.catalogue().iter() {

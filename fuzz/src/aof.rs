@@ -1,8 +1,8 @@
 //! `fuzz_aof --seconds N --seed S`: append-only files and manifests, whole and damaged.
 //!
 //! A case is a file of random steps. Read in windows of any size it gives the same steps; damaged
-//! or cut it gives a beginning of them up to the place that is told, and never a panic. A manifest
-//! that is taken is written and read as the same.
+//! or cut it gives a prefix of them up to the reported offset, and never a panic. An accepted
+//! manifest is written and read back unchanged.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ enum Outcome {
     Damaged(u64),
 }
 
-/// A file, and where its steps end.
+/// A file, and the ends of its steps.
 fn steps(rng: &mut Rng) -> (Vec<u8>, Vec<u64>) {
     let (mut file, mut ends) = (Vec::new(), Vec::new());
     for _ in 0..rng.below(12) {
@@ -89,7 +89,7 @@ fn random_command(rng: &mut Rng, file: &mut Vec<u8>) {
     command(&all, file);
 }
 
-/// Where the first byte differs.
+/// Damages the file; returns the offset of the first changed byte.
 fn damage(rng: &mut Rng, file: &mut Vec<u8>) -> u64 {
     let place = rng.below(file.len() as u64 + 1);
     let at = place as usize;
@@ -106,7 +106,7 @@ fn damage(rng: &mut Rng, file: &mut Vec<u8>) -> u64 {
     place
 }
 
-/// Where steps end, and how the file does. Windows are of random sizes.
+/// The ends of the steps, and how the file ends. Windows are of random sizes.
 fn read(file: &[u8], rng: &mut Rng) -> (Vec<u64>, Outcome) {
     let ahead = file[..rng.below(file.len() as u64 + 1) as usize].to_vec();
     let rest = Pieces { bytes: file[ahead.len()..].to_vec(), at: 0, rng: rng.clone() };
@@ -117,7 +117,7 @@ fn read(file: &[u8], rng: &mut Rng) -> (Vec<u64>, Outcome) {
             Ok(Found::Step) => ends.push(reader.offset()),
             Ok(Found::Annotation) => {}
             Ok(Found::End) => return (ends, Outcome::Whole),
-            // Annotations stand between steps: a cut behind one is as good.
+            // Annotations are between steps: a cut after one is as good.
             Ok(Found::Torn(torn)) => {
                 let last = ends.last().copied().unwrap_or(0);
                 assert!(torn.offset >= last && torn.offset <= file.len() as u64);
@@ -160,7 +160,7 @@ fn manifests(rng: &mut Rng) {
     let history = (0..rng.below(3)).map(|seq| part(rng, seq + 1)).collect();
     let increments = (0..rng.below(3)).map(|seq| part(rng, seq + 1)).collect();
     let manifest = Manifest { base, history, increments };
-    // Whatever the numbers are.
+    // For any numbers.
     let _either = manifest.gap();
     let text = manifest.text();
     if !text.is_empty() {

@@ -1,8 +1,8 @@
-//! Sketches that come from anywhere.
+//! Sketches from anywhere.
 //!
-//! 1. No bytes make an operation panic, or change a sketch into none.
-//! 2. Once something was added it is there: adding it again changes nothing.
-//! 3. A sketch is sound or corrupt for whoever reads all of it: counting and merging agree.
+//! 1. No bytes make an operation panic, or turn a sketch into something else.
+//! 2. An added element is there: adding it again changes nothing.
+//! 3. A sketch is either sound or corrupt for all whole reads: counting and merging agree.
 
 use pantala_base::Rng;
 use pantala_values::hyperloglog::{
@@ -10,7 +10,7 @@ use pantala_values::hyperloglog::{
     would_change,
 };
 
-/// Runs everything that `seed` stands for; panics where an invariant is broken.
+/// Runs the case of `seed`; panics where an invariant is broken.
 pub fn case(seed: u64) {
     let mut rng = Rng::from_seed(seed);
     let sparse_max = rng.below(600) as usize;

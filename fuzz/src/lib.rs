@@ -1,5 +1,5 @@
-//! Fuzz targets: seeded, on stable Rust, one binary a target. A run prints the seed of a case that
-//! fails; `--seed` with that number replays it.
+//! Fuzz targets: seeded, on stable Rust, one binary per target. A run prints the seed of a failing
+//! case; `--seed` with that number replays it.
 #![forbid(unsafe_code)]
 
 pub mod hyperloglog;
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use pantala_base::Rng;
 
-/// The life of a target: `--seconds N --seed S`, cases S, S+1, ... for N seconds, one at least.
+/// The main function of a target: `--seconds N --seed S`, cases S, S+1, ... for N seconds, at least
+/// one.
 pub fn run(name: &str, case: fn(u64)) -> ExitCode {
     let Some((seconds, seed)) = parse_args(std::env::args().skip(1)) else {
         eprintln!("usage: {name} [--seconds N] [--seed S]");

@@ -1,7 +1,7 @@
 //! `fuzz_lua_libs --seconds N --seed S`: the libraries of scripts with arguments from anywhere.
 //!
-//! A case passes damaged JSON, MessagePack, formats and numbers to every function, in a VM as
-//! scripts have it. Each call gives a value or an error, never a panic. What was decoded is
+//! A case passes damaged JSON, MessagePack, formats and numbers to every function, in a VM with the
+//! scripts' environment. Each call gives a value or an error, never a panic. Decoded values are
 //! encoded, decoded and encoded again: the second text is as long as the first (members may change
 //! places).
 
@@ -95,7 +95,7 @@ fn main() -> std::process::ExitCode {
 
 fn case(seed: u64) {
     let mut rng = Rng::from_seed(seed);
-    // Taken out, so that a panic leaves no VM for the next.
+    // Taken out, so that a panic leaves no VM for the next case.
     let (mut vm, script) = VM.take().unwrap_or_else(fresh);
     for _ in 0..20 {
         let arguments = arguments(&mut rng);

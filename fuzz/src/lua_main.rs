@@ -1,10 +1,10 @@
-//! `fuzz_lua --seconds N --seed S`: sources of scripts from anywhere, and what passes between Lua
-//! and the server.
+//! `fuzz_lua --seconds N --seed S`: scripts from anywhere, and the conversions between Lua and the
+//! server.
 //!
 //! A case runs scripts made of pieces of Lua, whole and damaged ones, in a small VM whose host
-//! answers with well formed and damaged replies and ends a run at a random tick. Each run gives a
-//! well formed reply or an abort; never a panic, nor a crash, which is what this is for: the
-//! interpreter is C. The VM is sound afterwards.
+//! answers with well-formed and damaged replies and ends a run at a random tick. Each run gives a
+//! well-formed reply or an abort; never a panic, nor a crash, which is the purpose: the interpreter
+//! is C. The VM is sound afterwards.
 
 use std::cell::RefCell;
 use std::sync::Arc;

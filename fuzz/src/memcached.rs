@@ -1,8 +1,8 @@
 //! `fuzz_memcached --seconds N --seed S`: cases S, S+1, ... for N seconds, one at least.
 //!
-//! A case is a stream of lines, most of them nearly right. No bytes make the parser panic; however
-//! they are cut, the same requests and faults are found; and every step takes some bytes away or
-//! asks for more. Keys in base64 are decoded.
+//! A case is a stream of lines, most of them nearly right. No bytes make the parser panic; for
+//! every division into pieces, the same requests and faults are found; and every step consumes
+//! bytes or asks for more. Keys in base64 are decoded.
 
 use std::process::ExitCode;
 
@@ -109,7 +109,7 @@ fn stream(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// What is found, in words; data that are thrown away come in pieces and are no part of it.
+/// The steps in words; discarded data come in pieces and are left out.
 fn steps(bytes: &[u8], next_piece: &mut dyn FnMut() -> usize) -> Vec<String> {
     let (mut parser, mut found) = (RequestParser::default(), Vec::new());
     let (mut begin, mut end) = (0, 0);
@@ -135,7 +135,7 @@ fn steps(bytes: &[u8], next_piece: &mut dyn FnMut() -> usize) -> Vec<String> {
     found
 }
 
-/// The key of a meta command, which the parser says there is.
+/// The key of a meta command, which the parser guarantees.
 fn key(step: &Step<'_>) -> Vec<u8> {
     let mut room: KeyRoom = [0; size_of::<KeyRoom>()];
     match step {

@@ -1,8 +1,8 @@
 //! `fuzz_memcached_binary --seconds N --seed S`: cases S, S+1, ... for N seconds, one at least.
 //!
 //! A case is a stream of requests of the binary protocol, most of them nearly right. No bytes make
-//! the parser panic; however they are cut, the same requests and faults are found; and every step
-//! takes some bytes away or asks for more.
+//! the parser panic; for every division into pieces, the same requests and faults are found; and
+//! every step consumes bytes or asks for more.
 
 use std::process::ExitCode;
 
@@ -49,7 +49,7 @@ fn stream(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// What is found, in words; data that are thrown away are no part of it.
+/// The steps in words; discarded data are left out.
 fn steps(bytes: &[u8], limits: &Limits, next_piece: &mut dyn FnMut() -> usize) -> Vec<String> {
     let (mut parser, mut found) = (RequestParser::default(), Vec::new());
     let (mut begin, mut end, mut skipped) = (0, 0, 0);

@@ -1,8 +1,8 @@
 //! `fuzz_packed --seconds N --seed S`: packed elements from anywhere, and random changes of them.
 //!
-//! A case damages the bytes of some elements: what is taken all the same is whole, reads the same
-//! from both ends, and written anew is the same. Then it changes a buffer and a list of texts
-//! alike, and a list whose chunks are folded or compressed.
+//! A case damages the bytes of some elements: accepted ones are whole, read the same from both
+//! ends, and are the same when re-encoded. Then it applies the same changes to a buffer and a list
+//! of texts, and to a list whose chunks are folded or compressed.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -36,7 +36,7 @@ fn case(seed: u64) {
 fn chunks(rng: &mut Rng) {
     let size = [2, 5, 40, -1, -2][rng.below(5) as usize];
     let fill = Fill::new(size).compressing(rng.below(3) as u32);
-    // Of one alphabet and one length, or of several.
+    // From one alphabet and of one length, or of several.
     let (symbols, most) = (1 + rng.below(256), 1 + rng.below(200));
     let shortest = most - rng.below(2) * rng.below(most);
     let (mut list, mut model) = (List::default(), VecDeque::new());

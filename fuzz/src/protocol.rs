@@ -1,7 +1,7 @@
 //! Requests and replies under random and damaged bytes.
 //!
 //! 1. No bytes make a parser panic.
-//! 2. Commands and errors do not depend on the chunks.
+//! 2. Commands and errors do not depend on the chunking.
 //! 3. An undamaged stream gives back the commands it was made of.
 //! 4. A reply tree is read from exactly its own bytes: every shorter prefix is incomplete.
 //!
@@ -15,7 +15,7 @@ use pantala_protocol::{
 
 type Command = Vec<Vec<u8>>;
 
-/// Runs everything that `seed` stands for; panics where an invariant is broken.
+/// Runs the case of `seed`; panics where an invariant is broken.
 pub fn case(seed: u64) {
     let mut rng = Rng::from_seed(seed);
     requests(&mut rng);
@@ -55,7 +55,8 @@ fn requests(rng: &mut Rng) {
     }
 }
 
-/// Parses `stream`, at once or in random chunks, with a buffer that is cut as a server does it.
+/// Parses `stream`, at once or in random chunks, with a buffer that is shortened as a server does
+/// it.
 fn feed(
     stream: &[u8],
     limits: &Limits,
@@ -97,7 +98,7 @@ fn feed(
 
 fn command(rng: &mut Rng) -> Command {
     if rng.below(200) == 0 {
-        // Some around the limits of a long command, which is gone through in several calls.
+        // Some near the limits of a long command, which is parsed in several calls.
         let around = [MANY_ARGS as u64, 16 << 10, 40 << 10][rng.below(3) as usize];
         return (0..around - 2 + rng.below(5)).map(|_| vec![b'x'; rng.below(3) as usize]).collect();
     }
@@ -144,7 +145,7 @@ fn encode(rng: &mut Rng, command: &Command, out: &mut Vec<u8>) {
     out.extend_from_slice(if rng.below(2) == 0 { b"\n" } else { b"\r\n" });
 }
 
-/// One small change: what the grammar is made of, a random byte, or something taken away.
+/// A small change: a byte of the grammar, a random byte, or a removal.
 fn damage(rng: &mut Rng, stream: &mut Vec<u8>) {
     const PIECES: [&[u8]; 14] = [
         b"\r\n",

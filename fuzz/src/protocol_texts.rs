@@ -1,10 +1,10 @@
-//! Small texts that clients send: numbers, patterns, sizes. Each parser against a twin that is slow
-//! and plain, or against its own printer.
+//! Small texts from clients: numbers, patterns, sizes. Each parser is compared with a slow, plain
+//! twin, or with its own printer.
 
 use pantala_base::number::{LongDouble, parse_f64, parse_i64, parse_u64, push_f64};
 use pantala_base::{Rng, crc, glob, simd, size};
 
-/// One round of everything.
+/// Runs one round of all checks.
 pub fn case(rng: &mut Rng) {
     let number = text(rng, b"0123456789-+.eExXpPinfa ");
     integers(&number);
@@ -30,7 +30,7 @@ fn text(rng: &mut Rng, alphabet: &[u8]) -> Vec<u8> {
     (0..len).map(|_| alphabet[rng.below(alphabet.len() as u64) as usize]).collect()
 }
 
-/// A text is an integer exactly when the integer's own text is the same.
+/// A text is an integer exactly when formatting the integer gives the same text.
 fn integers(text: &[u8]) {
     let shown = std::str::from_utf8(text).unwrap_or("");
     let signed = shown.parse::<i64>().ok().filter(|n| n.to_string() == shown);

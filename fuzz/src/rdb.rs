@@ -1,7 +1,8 @@
 //! `fuzz_rdb --seconds N --seed S`: cases S, S+1, ... for N seconds, one at least.
 //!
 //! A case is one random value, written, then damaged again and again. No bytes make the reader
-//! panic; what it takes has no doubles and is in order; and that, written, is read as the same.
+//! panic; an accepted value has no duplicates and is in order; and it is written and read back
+//! unchanged.
 
 #[allow(dead_code, reason = "files have a target of their own")]
 #[path = "../../crates/rdb/tests/common/mod.rs"]
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// How many damaged values were taken.
+/// Runs a case; returns how many damaged values were accepted.
 fn case(seed: u64) -> u64 {
     let mut rng = Rng::from_seed(seed);
     let value = common::value(&mut rng);
@@ -65,7 +66,7 @@ fn case(seed: u64) -> u64 {
     taken
 }
 
-/// Whether the bytes are a value; what it is is looked at.
+/// Whether the bytes are a value; visits its content.
 fn read(kind: Kind, bytes: &[u8]) -> bool {
     let Ok(value) = pantala_rdb::read(kind, &mut Input::new(bytes), &limits()) else {
         return false;
@@ -79,7 +80,7 @@ fn read(kind: Kind, bytes: &[u8]) -> bool {
     let mut input = Input::new(&again);
     match pantala_rdb::read(kind, &mut input, &limits()) {
         Ok(back) => assert_eq!(contents(&back.view()), contents(&value.view())),
-        // All its elements have expired, or it is longer now than may be.
+        // All its elements have expired, or it is longer now than allowed.
         Err(why) => assert!(contents(&value.view()).is_empty(), "{why}"),
     }
     assert!(input.is_empty() || contents(&value.view()).is_empty(), "bytes are left");
@@ -104,7 +105,7 @@ fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
     }
 }
 
-/// A string that says it is compressed.
+/// A string that claims to be compressed.
 fn compressed(rng: &mut Rng) -> Vec<u8> {
     let tokens: Vec<u8> = (0..1 + rng.below(60)).map(|_| rng.next_u64() as u8 >> 2).collect();
     let mut bytes = vec![0xc3, tokens.len() as u8, 0x40 | rng.below(4) as u8, rng.below(256) as u8];

@@ -1,8 +1,8 @@
 //! `fuzz_rdb_file --seconds N --seed S`: cases S, S+1, ... for N seconds, one at least.
 //!
-//! A case is one random snapshot file, damaged again and again, or marks without sense. No bytes
-//! make the reader panic; however they are cut into windows, the same is found; and what does not
-//! fit the file is refused at once, where its length is known.
+//! A case is one random snapshot file, damaged again and again, or random opcodes. No bytes make
+//! the reader panic; for every division into windows the result is the same; and a claim beyond the
+//! file is refused at once, if its length is known.
 
 #[path = "../../crates/rdb/tests/common/mod.rs"]
 mod common;
@@ -34,7 +34,7 @@ fn case(seed: u64) {
             bytes.clone_from(&whole);
         }
         damage(&mut rng, &mut bytes);
-        // With the checksum gone the reader comes further.
+        // Without the checksum the reader gets further.
         if rng.below(2) == 0 && bytes.len() > 8 {
             let len = bytes.len();
             bytes[len - 8..].fill(0);
@@ -47,7 +47,7 @@ fn case(seed: u64) {
     }
 }
 
-/// What is found, which is the same in all windows.
+/// The result, which is the same for all windows.
 fn check(bytes: &[u8], rng: &mut Rng) -> Result<FileContents, Damage> {
     let found = read_file(bytes, u64::MAX, rng);
     let most = 1 << rng.below(16);
@@ -86,7 +86,7 @@ fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
     }
 }
 
-/// A head, and marks, kinds, lengths and texts as they come.
+/// A head followed by random opcodes, kinds, lengths and texts.
 fn without_sense(rng: &mut Rng) -> Vec<u8> {
     let mut bytes = HEADS[rng.below(HEADS.len() as u64) as usize].to_vec();
     for _ in 0..rng.below(40) {

@@ -1,14 +1,14 @@
-//! `fuzz_replica --seconds N --seed S`: what a replica reads from its primary.
+//! `fuzz_replica --seconds N --seed S`: the input of a replica from its primary.
 //!
 //! ```text
 //! link    answers of the handshake | +FULLRESYNC | $PARTS:n, $length, $EOF:mark | stream
 //! parts   frames
 //! ```
 //!
-//! A case is a sound conversation and a sound part, which are read as they are, and then damaged
-//! again and again. However the bytes are cut into pieces, the same is found; nothing damaged is
-//! taken for whole; nobody is invited more often than was offered; and what a number promises takes
-//! no memory.
+//! A case is a valid conversation and a valid part, which are read as they are, and then damaged
+//! again and again. For every division of the bytes the result is the same; nothing damaged is
+//! taken for whole; nobody is invited more often than was offered; and an announced number takes no
+//! memory.
 
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -23,9 +23,9 @@ use pantala_replication::{ReplicationId, link};
 
 const DAMAGES: u64 = 30;
 const ID: &str = "0123456789abcdef0123456789abcdef01234567";
-/// More than all cases have together, and less than one promise that is believed.
+/// More than all cases use together, and less than one announced size would take.
 const MOST_GROWTH_KB: u64 = 256 << 10;
-/// What stands where it may mean something.
+/// Words that may mean something.
 const WORDS: [&[u8]; 25] = [
     b"+FULLRESYNC 0123456789abcdef0123456789abcdef01234567 1\r\n",
     b"+FULLRESYNC 0123456789abcdef0123456789abcdef01234567 18446744073709551615\r\n",
@@ -77,7 +77,7 @@ fn case(seed: u64) {
     check_memory();
 }
 
-/// A head alone tells whether its frame is waited for: none that is longer than any.
+/// A head alone decides whether its frame is awaited: none above the limit is.
 fn head(rng: &mut Rng) {
     let number = |rng: &mut Rng| match rng.below(4) {
         0 => rng.next_u64() as u32,
@@ -93,7 +93,7 @@ fn head(rng: &mut Rng) {
     assert!(read != Ok(None) || stored.max(length) as usize <= MOST_FRAME_BYTES, "{head:?}");
 }
 
-/// The process has never taken much more memory than at its begin.
+/// The process has never used much more memory than at its start.
 fn check_memory() {
     static FIRST_KB: OnceLock<u64> = OnceLock::new();
     let status = std::fs::read_to_string("/proc/self/status").expect("this is Linux");
@@ -103,7 +103,7 @@ fn check_memory() {
     assert!(peak_kb < FIRST_KB.get_or_init(|| peak_kb) + MOST_GROWTH_KB, "{peak_kb} KB");
 }
 
-/// Calls this with the bytes, damaged in many ways.
+/// Calls `check` with the bytes, damaged in many ways.
 fn damaged(bytes: &[u8], rng: &mut Rng, check: impl Fn(&[u8], &mut Rng)) {
     for _ in 0..DAMAGES {
         let mut damaged = bytes.to_vec();
@@ -149,7 +149,7 @@ fn noise(rng: &mut Rng, most: u64) -> Vec<u8> {
 
 /// Bytes in pieces of any size.
 fn pieces<'b>(mut rest: &'b [u8], rng: &mut Rng) -> Vec<&'b [u8]> {
-    // Single bytes of much would take long.
+    // Single bytes of a long text would take long.
     let sizes = if rest.len() < 3_000 { [1, 7, 300, 70_000] } else { [500, 3_000, 9_000, 70_000] };
     let most = sizes[rng.below(4) as usize];
     let mut pieces = Vec::new();
@@ -161,23 +161,23 @@ fn pieces<'b>(mut rest: &'b [u8], rng: &mut Rng) -> Vec<&'b [u8]> {
     pieces
 }
 
-/// What a replica has heard.
+/// The state of a replica.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Heard {
     /// Connections that it was invited to open.
     invited: Vec<usize>,
     answer: Option<Answer>,
-    /// How many parts, and what came over the link.
+    /// How many parts were announced, and what came over the link.
     parts: Vec<usize>,
     snapshot: Vec<u8>,
     is_whole: bool,
     /// The steps: their commands, and whether they are transactions.
     steps: Vec<(Vec<Vec<Vec<u8>>>, bool)>,
-    /// Why it has ended before its time.
+    /// The reason, if it has ended early.
     ended: Option<String>,
 }
 
-/// What is said, and what is heard of it.
+/// A conversation, and the expected state of the replica.
 fn conversation(rng: &mut Rng) -> (Vec<u8>, Heard) {
     let (mut said, mut heard) = (b"+PONG\r\n+OK\r\n+OK\r\n+OK\r\n".to_vec(), Heard::default());
     (0..rng.below(3)).for_each(|_| said.extend_from_slice(b"\n"));
@@ -246,7 +246,7 @@ fn step(rng: &mut Rng, said: &mut Vec<u8>) -> (Vec<Vec<Vec<u8>>>, bool) {
     (commands, is_transaction)
 }
 
-/// A replica that hears all of it in pieces: the parts of `link` in the order of the server's.
+/// A replica that receives everything in pieces: the parts of `link` in the server's order.
 fn talk(bytes: &[u8], rng: &mut Rng) -> Heard {
     let greeting = Greeting { connections: MOST_CONNECTIONS, ..Greeting::default() };
     let wanted = Some(Wanted { id: id(), position: 41 });
@@ -277,7 +277,7 @@ struct Replica {
 }
 
 impl Replica {
-    /// Takes what there is.
+    /// Handles the received bytes.
     fn go_on(&mut self) -> Result<(), String> {
         while self.heard.answer.is_none() {
             let found = line(&self.input).map_err(|_| "a line does not end")?;
@@ -313,7 +313,7 @@ impl Replica {
         Ok(())
     }
 
-    /// The snapshot; whether it is whole.
+    /// Receives the snapshot; returns whether it is complete.
     fn copy(&mut self) -> Result<bool, String> {
         while self.transfer.is_none() {
             let found = Begun::read(&self.input).map_err(|link::TooLong| "a line does not end")?;
@@ -344,7 +344,7 @@ impl Replica {
         Ok(self.heard.is_whole)
     }
 
-    /// The stream.
+    /// Receives the stream.
     fn follow(&mut self) -> Result<(), String> {
         self.cutter.add(&std::mem::take(&mut self.input));
         let cut = self.cutter.cut();
@@ -364,7 +364,7 @@ enum End {
     Damaged(&'static str),
 }
 
-/// A part of some pieces, with signs of life between them, and what it holds.
+/// A part of some pieces, with alive frames between them, and its content.
 fn part(rng: &mut Rng) -> (Vec<u8>, Vec<u8>) {
     let (mut writer, mut out, mut held) = (FrameWriter::default(), Vec::new(), Vec::new());
     for _ in 0..rng.below(6) {
@@ -378,7 +378,7 @@ fn part(rng: &mut Rng) -> (Vec<u8>, Vec<u8>) {
     (out, held)
 }
 
-/// What a part holds that comes in pieces, up to its end or a damage.
+/// The content of a part that comes in pieces, up to its end or a damage.
 fn read_part(bytes: &[u8], rng: &mut Rng) -> (Vec<u8>, End) {
     let (mut reader, mut input, mut held) = (FrameReader::default(), Vec::new(), Vec::new());
     for piece in pieces(bytes, rng) {

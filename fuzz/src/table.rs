@@ -1,7 +1,7 @@
 //! `fuzz_table --seconds N --seed S`: cases S, S+1, ... for N seconds, one at least.
 //!
 //! A case is a long run of random operations on a table and a `HashMap`, with a scan and a snapshot
-//! under way; size, length and quality of the hash follow from the seed.
+//! in progress; size, length and quality of the hash follow from the seed.
 
 #[path = "../../crates/table/tests/common/mod.rs"]
 mod common;

@@ -1,8 +1,8 @@
-//! `fuzz_tls --seconds N --seed S`: what a peer of TLS can send.
+//! `fuzz_tls --seconds N --seed S`: bytes that a TLS peer can send.
 //!
-//! A client of rustls speaks with a session while somebody in between changes what it sends: bits,
-//! bytes that are missing, twice there or invented, whole records, in pieces of any size. Whatever
-//! that is, nothing panics, no more is opened than was said, and after a fault nothing is.
+//! A rustls client talks to a session while its bytes are changed on the way: flipped bits,
+//! missing, repeated or invented bytes, whole records, in pieces of any size. In every case nothing
+//! panics, no more is decrypted than was sent, and after a fault nothing is.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,7 +18,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 /// Rounds of a conversation.
 const ROUNDS: u64 = 12;
-/// The types of records there are, and one that is none.
+/// The existing types of records, and an unknown one.
 const RECORD_TYPES: [u8; 6] = [20, 21, 22, 23, 24, 99];
 
 struct Ends {
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     pantala_fuzz::run("fuzz_tls", case)
 }
 
-/// Both ends, with a certificate that openssl makes once a run.
+/// Both ends, with a certificate that openssl makes once per run.
 fn ends() -> &'static Ends {
     static ENDS: OnceLock<Ends> = OnceLock::new();
     ENDS.get_or_init(|| {
@@ -95,7 +95,7 @@ fn case(seed: u64) {
     let mut client = ClientConnection::new(config, name).expect("a client");
     let mut server = TlsSession::new(acceptor).expect("a session");
     let (mut said, mut heard, mut is_over) = (Vec::new(), Vec::new(), false);
-    // Every third conversation stays as it is until its handshake is over.
+    // Every third conversation is unchanged until its handshake is over.
     let begins_at = if chance.next_u64().is_multiple_of(3) { 4 } else { 0 };
     for round in 0..ROUNDS {
         if !client.is_handshaking() {
@@ -118,7 +118,7 @@ fn case(seed: u64) {
     }
 }
 
-/// Hands bytes over in pieces; whether the session is over.
+/// Passes bytes on in pieces; returns whether the session is over.
 fn take(
     server: &mut TlsSession,
     wire: &[u8],
@@ -139,7 +139,7 @@ fn take(
     is_over
 }
 
-/// What the server says reaches the client; whether it was good.
+/// Passes the server's bytes to the client; returns whether they were valid.
 fn answer(server: &mut TlsSession, client: &mut ClientConnection, chance: &mut Rng) -> bool {
     let (mut wire, text) = (Vec::new(), vec![1; (chance.next_u64() % 100) as usize]);
     server.seal(&text, &mut wire);
@@ -152,7 +152,7 @@ fn answer(server: &mut TlsSession, client: &mut ClientConnection, chance: &mut R
     true
 }
 
-/// Somebody in between.
+/// Changes bytes on the wire.
 fn spoil(wire: &mut Vec<u8>, chance: &mut Rng) {
     for _ in 0..1 + chance.next_u64() % 3 {
         let at = chance.next_u64() as usize % (wire.len() + 1);
@@ -172,7 +172,7 @@ fn spoil(wire: &mut Vec<u8>, chance: &mut Rng) {
     }
 }
 
-/// A record that nobody wanted, mostly of a right form.
+/// An unexpected record, mostly of a valid form.
 fn record(chance: &mut Rng) -> Vec<u8> {
     let mut body = vec![0; (chance.next_u64() % 300) as usize];
     chance.bytes(&mut body);

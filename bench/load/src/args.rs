@@ -8,7 +8,7 @@ use crate::Fault;
 use crate::keys::Keys;
 use crate::wire::Protocol;
 
-/// Which of the two jobs a flag belongs to.
+/// The job that a flag belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum For {
     Both,
@@ -16,7 +16,7 @@ enum For {
     Run,
 }
 
-/// One flag: name, default (`None`: must be given; a switch has `Some("no")`), what it means.
+/// A flag: name, jobs, default (`None`: required; a switch has `Some("no")`), meaning.
 struct Flag(&'static str, For, Option<&'static str>, &'static str);
 
 const FLAGS: &[Flag] = &[
@@ -42,14 +42,14 @@ const FLAGS: &[Flag] = &[
     Flag("allow-misses", For::Run, Some("no"), "switch: a GET may find nothing"),
 ];
 
-/// Most connections, so that a typing error is not a flood.
+/// The most connections, so that a typing error does not flood the server.
 pub const CONNECTIONS_MAX: usize = 10_000;
 /// Deepest pipeline: replies of one batch must fit the sockets' buffers while we still write.
 pub const PIPELINE_MAX: usize = 1_000;
 /// Longest value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 16 << 20;
 
-/// What both jobs need.
+/// The parameters of both jobs.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// `host:port`.
@@ -71,7 +71,7 @@ pub struct FillJob {
     pub target: Target,
     /// The first key number to write.
     pub first: u64,
-    /// Seconds after which each key is gone; 0: never.
+    /// Seconds until each key expires; 0: never.
     pub ttl_s: u64,
 }
 
@@ -91,7 +91,7 @@ pub struct RunJob {
     pub target: Target,
     /// Threads that drive the connections.
     pub threads: usize,
-    /// Commands under way on each connection.
+    /// Commands in flight on each connection.
     pub pipeline: usize,
     /// Share of GETs, 0 to 100.
     pub get_percent: u64,

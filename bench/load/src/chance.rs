@@ -4,7 +4,7 @@
 //! 2. Zipf ranks are drawn by rejection-inversion (Hörmann and Derflinger 1996): constant memory
 //!    and time for any number of keys.
 //! 3. Ranks are scattered over the key numbers by a bijection, so that the hottest keys are not
-//!    the ones that were filled first and lie side by side in memory.
+//!    those that were filled first and are adjacent in memory.
 
 /// A SplitMix64 generator.
 #[derive(Clone, Debug)]

@@ -25,7 +25,7 @@ pub const BATCH_COMMANDS: u64 = 500;
 /// Aim for this many bytes in one batch.
 pub const BATCH_BYTES: usize = 64 << 10;
 
-/// What a fill did.
+/// The result of a fill.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Filled {
     /// Keys written and acknowledged.

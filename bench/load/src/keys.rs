@@ -1,4 +1,4 @@
-//! Which bytes a key and its value have.
+//! The bytes of keys and values.
 //!
 //! 1. Key `i` is `key:` and the decimal number padded with zeros: at 16 bytes the form that
 //!    redis-benchmark makes of `key:__rand_int__`.

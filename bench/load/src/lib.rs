@@ -12,12 +12,12 @@
 //! Invariants
 //!
 //! 1. Key `i` of a width is the same bytes in every run, and the same bytes that redis-benchmark
-//!    makes of `key:__rand_int__`; so one fills and the other hits.
+//!    makes of `key:__rand_int__`; so one tool fills and the other hits.
 //! 2. The value of a key is a function of (seed, key, length); so `run --verify` can check a reply
 //!    without having seen the fill.
-//! 3. A reply counts only when it is the reply its command may have: an error, a wrong type or a
-//!    wrong length ends the run with a message and exit code 1. A miss does too, unless allowed.
-//! 4. Nothing waits without end: no progress for [`STALL_LIMIT_S`] seconds is an error.
+//! 3. A reply counts only when it is one that its command may have: an error, a wrong type or a
+//!    wrong length ends the run with a message and exit code 1. So does a miss, unless allowed.
+//! 4. No wait is unlimited: no progress for [`STALL_LIMIT_S`] seconds is an error.
 //!
 //! Not here: the accounting of the server's CPU time and memory (the harness beside this crate
 //! reads it from the kernel), and open-loop load: latencies are those of a closed loop, which
@@ -43,14 +43,14 @@ pub mod wire;
 /// Longest time without any progress before a fill or a run gives up, in seconds.
 pub const STALL_LIMIT_S: u64 = 30;
 
-/// What ends a fill or a run early.
+/// Why a fill or a run ends early.
 #[derive(Debug)]
 pub enum Fault {
     /// The command line makes no sense; the text says why.
     Usage(String),
     /// The sockets failed.
     Io(std::io::Error),
-    /// The server answered what it must not (an error, another type, a wrong value).
+    /// The server sent an invalid reply (an error, another type, a wrong value).
     Reply(String),
 }
 
@@ -72,8 +72,8 @@ impl From<std::io::Error> for Fault {
     }
 }
 
-/// Prints what a program of the bench has to say, and how it ends: 1 for a fault, 2 for arguments
-/// that make no sense.
+/// Prints the result of a benchmark program; the exit code is 1 for an error, 2 for invalid
+/// arguments.
 pub fn told(program: &str, answer: Result<String, Fault>) -> ExitCode {
     match answer {
         Ok(text) => {

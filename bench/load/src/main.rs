@@ -1,4 +1,4 @@
-//! `pantala-load fill|run`: see the library's story; the flags are in `args`.
+//! `pantala-load fill|run`: see the library's documentation; the flags are in `args`.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! `run`: a closed loop. Every connection has one batch of `pipeline` commands under way; when the
-//! last of its replies has come, the next batch goes out.
+//! `run`: a closed loop. Every connection has one batch of `pipeline` commands in flight; when the
+//! last of its replies has come, the next batch is sent.
 //!
 //! 1. A command's latency is counted from just before its batch is written to the read that brought
-//!    the end of its reply. So with a pipeline the wait behind its neighbours is in it, as a client
-//!    would see it.
+//!    the end of its reply. So with a pipeline it includes the wait behind its neighbours, as a
+//!    client would see it.
 //! 2. Replies are matched with commands in order, and checked by [`check`].
-//! 3. The requests asked for are dealt out among the threads; each is issued once.
+//! 3. The requested number of requests is divided among the threads; each request is issued once.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -18,23 +18,23 @@ use crate::histogram::Histogram;
 use crate::wire::{Reply, Writer, one_of_many, reply};
 use crate::{Fault, STALL_LIMIT_S};
 
-/// A first size for what a connection reads into, in bytes; grows for long values.
+/// The initial size of a connection's input buffer, in bytes; it grows for long values.
 const INBOX_BYTES: usize = 64 << 10;
 
-/// What a run did.
+/// The result of a run.
 #[derive(Clone, Default)]
 pub struct Outcome {
     /// Commands answered.
     pub requests: u64,
     /// Of these, GETs that found nothing.
     pub misses: u64,
-    /// From the first command to the last reply, of the slowest thread.
+    /// The time from the first command to the last reply, of the slowest thread.
     pub seconds: f64,
     /// Latency of every command, in ns.
     pub latency: Histogram,
 }
 
-/// Puts the load on and waits for its end.
+/// Runs the load to its end.
 pub fn run(job: &RunJob) -> Result<Outcome, Fault> {
     let mut drivers = Vec::new();
     for thread in 0..job.threads {
@@ -57,7 +57,7 @@ pub fn run(job: &RunJob) -> Result<Outcome, Fault> {
     Ok(all)
 }
 
-/// `whole` dealt out among `parts`: the share of part number `part`.
+/// The share of part number `part` when `whole` is divided among `parts`.
 fn share(whole: u64, parts: usize, part: usize) -> u64 {
     let (parts, part) = (parts as u64, part as u64);
     whole / parts + u64::from(part < whole % parts)
@@ -138,7 +138,7 @@ impl<'a> Driver<'a> {
             } else if last_progress.elapsed().as_secs() >= STALL_LIMIT_S {
                 return Err(Fault::Reply(format!("nothing happened for {STALL_LIMIT_S} s")));
             } else {
-                // The server may have to share this core: let it go first.
+                // The server may have to share this core: let it run first.
                 std::thread::yield_now();
             }
         }
@@ -146,7 +146,8 @@ impl<'a> Driver<'a> {
         Ok(self.outcome)
     }
 
-    /// Does for one connection what can be done without waiting; tells whether anything was.
+    /// Does everything that is possible without waiting for one connection; returns whether that
+    /// was anything.
     fn turn(&mut self, lane: &mut Lane) -> Result<bool, Fault> {
         if lane.awaited.is_empty() {
             let now = Instant::now();
@@ -164,7 +165,7 @@ impl<'a> Driver<'a> {
         Ok(flushed || received)
     }
 
-    /// Writes the next batch into the outbox, unless the end has come.
+    /// Writes the next batch into the output buffer, unless the run is over.
     fn fill_batch(&mut self, lane: &mut Lane, now: Instant) -> bool {
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             self.requests_left = 0;
@@ -233,7 +234,7 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// Whether the reply is one that the command may have; the answer is false for a miss.
+/// Whether the reply is valid for its command; returns false for a miss.
 fn check(
     command: Command,
     reply: &Reply<'_>,
@@ -274,7 +275,7 @@ impl Lane {
         })
     }
 
-    /// Sends what the socket takes; tells whether it took anything.
+    /// Sends what the socket accepts; returns whether that was anything.
     fn flush(&mut self) -> Result<bool, Fault> {
         let mut any = false;
         while self.sent < self.outbox.len() {
@@ -289,7 +290,7 @@ impl Lane {
         Ok(any)
     }
 
-    /// Reads once; tells whether anything came.
+    /// Reads once; returns whether anything came.
     fn receive(&mut self) -> Result<bool, Fault> {
         if self.read_from > 0 {
             self.inbox.copy_within(self.read_from..self.read_to, 0);

@@ -3,8 +3,8 @@
 //! 1. `reply` consumes exactly one reply or nothing; what follows is the next reply.
 //! 2. Replies are only those that GET and SET may have; anything else is [`Reply::Wrong`], so no
 //!    unknown answer can pass for success.
-//! 3. A reply that cannot end within [`REPLY_LINE_MAX`] bytes of line is wrong, not awaited for
-//!    ever.
+//! 3. A reply whose line does not end within [`REPLY_LINE_MAX`] bytes is wrong, not awaited
+//!    forever.
 
 use crate::Fault;
 use crate::keys::Keys;
@@ -12,7 +12,7 @@ use crate::keys::Keys;
 /// Longest first line of a reply, in bytes.
 pub const REPLY_LINE_MAX: usize = 1_024;
 
-/// Which language the server speaks.
+/// The protocol of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// RESP2, Redis's.
@@ -24,13 +24,13 @@ pub enum Protocol {
 /// One reply. Borrowed bytes are the server's.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
-    /// A SET was done.
+    /// A SET succeeded.
     Stored,
     /// A GET found this value.
     Value(&'a [u8]),
     /// A GET found nothing.
     Miss,
-    /// An error or anything that neither GET nor SET may get; the reply's first line.
+    /// An error, or anything that neither GET nor SET may return; the reply's first line.
     Wrong(&'a [u8]),
 }
 
@@ -89,7 +89,7 @@ impl Writer {
         self
     }
 
-    /// Which protocol the commands are in.
+    /// The protocol of the commands.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
@@ -144,8 +144,8 @@ pub fn reply(protocol: Protocol, bytes: &[u8]) -> Result<Option<(Reply<'_>, usiz
     }
 }
 
-/// One value of the reply to a `get` of many keys; with the last one its end comes along. A key
-/// that is missing is wrong: nothing says which it was.
+/// One value of the reply to a `get` of many keys; the last one includes the end. A missing key is
+/// an error: nothing says which it was.
 pub fn one_of_many(bytes: &[u8], is_last: bool) -> Result<Option<(Reply<'_>, usize)>, Fault> {
     let Some((line, after_line)) = first_line(bytes)? else { return Ok(None) };
     if !line.starts_with(b"VALUE ") {
@@ -193,15 +193,15 @@ fn memcached_reply<'a>(bytes: &'a [u8], line: &'a [u8], body: usize) -> Parsed<'
     })
 }
 
-/// What follows the last value that memcached shows.
+/// The bytes after memcached's last value.
 const VALUE_AND_END: &[u8] = b"\r\nEND\r\n";
 
-/// The length that a line of memcached's tells: its last word.
+/// The length in a line of memcached: its last word.
 fn length_in(line: &[u8]) -> Result<usize, Fault> {
     number(line.rsplit(|&byte| byte == b' ').next().unwrap_or_default())
 }
 
-/// The value at `start` and where it and the `tail` that closes it end.
+/// The value at `start`, and where it and the closing `tail` end.
 fn value_of<'a>(
     bytes: &'a [u8],
     start: usize,

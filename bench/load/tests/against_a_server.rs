@@ -1,5 +1,5 @@
-//! `fill` and `run` over real sockets, against a small store that speaks both protocols and can be
-//! told to misbehave.
+//! `fill` and `run` over real sockets, against a small store that speaks both protocols and can
+//! misbehave on demand.
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,7 @@ fn store(manner: Manner) -> (u16, Store) {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let shared = shared.clone();
-            // An error means that the client has gone.
+            // An error means that the client is gone.
             std::thread::spawn(move || serve(stream, manner, &shared));
         }
     });

@@ -13,7 +13,7 @@ use crate::limits::Rules;
 use crate::play::Manner;
 use crate::synthetic::{Pattern, Shape, make};
 
-/// A flag: name, default (None: it must be given where it is needed), what it means.
+/// A flag: name, default (None: required where it is used), meaning.
 struct Flag(&'static str, Option<&'static str>, &'static str);
 
 const FLAGS: &[Flag] = &[
@@ -31,25 +31,25 @@ const FLAGS: &[Flag] = &[
     Flag("items", None, "limits: room for so many items; several with commas"),
 ];
 
-/// What is asked for.
+/// The requested job.
 #[derive(Debug)]
 pub enum Job {
     /// The help text.
     Help,
-    /// Play against a server.
+    /// Play a trace against a server.
     Play(Source, Manner),
-    /// Work out LRU and the optimum.
+    /// Compute LRU and the optimum.
     Limits(Source, Vec<Rules>),
 }
 
-/// Where a trace comes from.
+/// The source of a trace.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// It is made.
+    /// Generated.
     Made(Shape),
-    /// libCacheSim's format; at most so many requests.
+    /// A file in libCacheSim's format; at most this many requests.
     Oracle(PathBuf, u64),
-    /// Twitter's.
+    /// A file in Twitter's format; at most this many requests.
     Twitter(PathBuf, u64),
 }
 
@@ -66,8 +66,8 @@ impl Source {
         }
     }
 
-    /// How many requests at the beginning do not count, of a trace that has `length`: a file may
-    /// have fewer requests than were asked for, of which so many would not have counted.
+    /// How many requests at the start do not count, of a trace with `length` requests: a file may
+    /// have fewer than were asked for, of which `of_all` would not have counted.
     pub fn warm_up(&self, of_all: usize, length: usize) -> usize {
         (of_all as u64 * length as u64).checked_div(self.requests()).unwrap_or(0) as usize
     }
@@ -91,10 +91,10 @@ pub fn help() -> String {
     text
 }
 
-/// Reads the arguments after the program's name.
+/// Parses the arguments after the program's name.
 ///
 /// # Errors
-/// They make no sense.
+/// They are invalid.
 pub fn parse(arguments: &[String]) -> Result<Job, Fault> {
     let Some((job, rest)) = arguments.split_first() else {
         return Err(Fault::Usage("the first argument is play, limits or help".into()));

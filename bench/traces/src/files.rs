@@ -2,10 +2,10 @@
 //!
 //! - libCacheSim's *oracleGeneral*: records of 24 bytes, little-endian: time in seconds u32, object
 //!   u64, its bytes u32, position of its next use i64 (not used here). Files are often compressed
-//!   with Zstandard; they are to be unpacked first.
-//! - Twitter's public cluster traces (Yang, Yue, Rashmi, OSDI 2020): lines of seven fields with
-//!   commas between them: time in seconds, key, key bytes, value bytes, client, operation, time to
-//!   live in seconds. Operations that neither read nor write a whole value are passed over.
+//!   with Zstandard; decompress them first.
+//! - Twitter's public cluster traces (Yang, Yue, Rashmi, OSDI 2020): lines of seven comma-separated
+//!   fields: time in seconds, key, key bytes, value bytes, client, operation, time to live in
+//!   seconds. Operations that neither read nor write a whole value are skipped.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
@@ -41,10 +41,10 @@ pub fn oracle_general(path: &Path, most: u64) -> Result<Vec<Request>, Fault> {
     Ok(requests)
 }
 
-/// Reads up to `most` requests of a file of Twitter's.
+/// Reads up to `most` requests of a Twitter file.
 ///
 /// # Errors
-/// The file cannot be read, or a line is not one of theirs; it is named.
+/// The file cannot be read, or a line, which is named, is invalid.
 pub fn twitter(path: &Path, most: u64) -> Result<Vec<Request>, Fault> {
     let mut requests = Vec::new();
     for (at, line) in BufReader::new(File::open(path)?).lines().enumerate() {
@@ -58,9 +58,9 @@ pub fn twitter(path: &Path, most: u64) -> Result<Vec<Request>, Fault> {
     Ok(requests)
 }
 
-/// What a line asks for: outer None: it is no line of theirs, inner: an operation passed over.
+/// Parses a line; outer `None`: invalid, inner: an operation that is skipped.
 fn twitter_line(line: &str) -> Option<Option<Request>> {
-    // A key may hold commas; what follows it does not.
+    // A key may contain commas; the fields after it do not.
     let mut fields = line.rsplitn(6, ',');
     let ttl_s: u32 = fields.next()?.trim().parse().ok()?;
     let operation = fields.next()?;

@@ -1,4 +1,4 @@
-//! Cache traces: made or read, played against a server, and held against what could be reached.
+//! Cache traces: generated or read, played against a server, and compared with theoretical limits.
 //!
 //! ```text
 //!   main -> args --> trace     made from a seed (synthetic) or read from a file (files)
@@ -8,8 +8,8 @@
 //!
 //! Invariants
 //! 1. The same arguments give the same trace on every machine.
-//! 2. Hits are counted after the warm-up only, by the same rule in `play` and in `limits`.
-//! 3. What a server refuses to store is counted, and is no fault: it may be full.
+//! 2. Hits are counted only after the warm-up, by the same rule in `play` and in `limits`.
+//! 3. A value that a server refuses to store is counted, and is not an error: it may be full.
 //!
 //! Not here: starting servers and comparing them (`bench/harness/measure_cache.py`). Tests: at the
 //! foot of each file, and `tests/against_a_store.rs`.
@@ -22,31 +22,31 @@ pub mod limits;
 pub mod play;
 pub mod synthetic;
 
-/// One look at a cache.
+/// A request for a cached value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Which key; its text is made of this number.
+    /// The number of the key, from which its text is made.
     pub key: u64,
-    /// The length of the value that belongs there, in bytes.
+    /// The length of its value, in bytes.
     pub value_bytes: u32,
-    /// How long what is stored now may be read, in milliseconds; 0: for ever.
+    /// The time to live of a stored value, in milliseconds; 0: no expiry.
     pub ttl_ms: u32,
 }
 
-/// The longest value that is played: what is longer in a file is cut to this.
+/// The longest value that is played: longer ones in a file are cut to this.
 pub const MOST_VALUE_BYTES: u32 = 1 << 20;
 
-/// What a cache did with the part of a trace that counts.
+/// The result of the part of a trace that counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Score {
     /// Requests that count.
     pub requests: u64,
-    /// Those whose value was there.
+    /// Requests whose value was cached.
     pub hits: u64,
 }
 
 impl Score {
-    /// Hits of a hundred requests.
+    /// Hits in percent.
     pub fn percent(self) -> f64 {
         100.0 * self.hits as f64 / self.requests.max(1) as f64
     }

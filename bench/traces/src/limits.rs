@@ -1,21 +1,21 @@
-//! What LRU would have reached with room for so many items, and what anybody could have.
+//! The hit rates of LRU with room for a number of items, and of the best possible policy.
 //!
-//! The optimum is Belady's: what is used again last goes first, perhaps at once. With items of one
-//! length it is exact. With lengths that differ nothing quick is; there the room is counted in
-//! items all the same, so it tells how a policy chooses, not how it packs.
+//! The optimum is Belady's: the item that is used again last is removed first, perhaps at once.
+//! With items of one length it is exact. With different lengths nothing quick is; the room is
+//! counted in items all the same, so it tells how a policy chooses, not how it packs.
 //!
-//! Time goes on by the rate at which the trace is played; what is past its deadline is a miss.
+//! Time advances by the rate at which the trace is played; an expired item is a miss.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::{Request, Score};
 
-/// How a trace is looked at.
+/// The rules of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Room for so many items.
+    /// Room for this many items.
     pub items: usize,
-    /// So many requests at the beginning do not count.
+    /// How many requests at the start do not count.
     pub warm_up: usize,
     /// Requests a second; 0: time stands still.
     pub rate: u64,
@@ -37,7 +37,7 @@ impl Rules {
 
 struct Item {
     deadline_ms: u64,
-    /// Its place in the order: what is first goes first.
+    /// Its place in the order of removal.
     rank: (u64, u64),
 }
 
@@ -77,19 +77,19 @@ fn replay(trace: &[Request], rules: Rules, rank: impl Fn(usize) -> u64) -> Score
     score
 }
 
-/// What LRU reaches.
+/// The score of LRU.
 pub fn lru(trace: &[Request], rules: Rules) -> Score {
     replay(trace, rules, |at| at as u64)
 }
 
-/// What Belady's optimum reaches.
+/// The score of Belady's optimum.
 pub fn optimum(trace: &[Request], rules: Rules) -> Score {
     let next = next_uses(trace, rules);
-    // Used last, gone first; what is never used again goes before all.
+    // The item used last is removed first; items that are never used again go before all.
     replay(trace, rules, |at| u64::MAX - next[at])
 }
 
-/// For each request when its key is read again before its deadline; else beyond the end.
+/// For each request the next read of its key before its deadline; otherwise beyond the end.
 fn next_uses(trace: &[Request], rules: Rules) -> Vec<u64> {
     let mut last: HashMap<u64, u64> = HashMap::new();
     let mut next = vec![u64::MAX; trace.len()];

@@ -1,4 +1,5 @@
-//! `pantala-traces play|limits`: see the library's story; the flags are in `args`. Prints JSON.
+//! `pantala-traces play|limits`: see the library's documentation; the flags are in `args`. Prints
+//! JSON.
 
 #![forbid(unsafe_code)]
 

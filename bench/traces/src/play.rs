@@ -1,14 +1,13 @@
-//! Plays a trace as an application does that looks aside: GET, and SET what was missing.
+//! Plays a trace as a look-aside application does: GET, and SET of missing values.
 //!
 //! ```text
-//!   GET a  GET b  GET c   --->          one batch; no key stands in it twice,
+//!   GET a  GET b  GET c   --->          one batch; no key occurs twice,
 //!                         <---  found, missing, found    so order within it does not matter
 //!   SET b                 --->
 //!                         <---  stored, or refused
 //! ```
 //!
-//! With a rate, a batch is not sent before its time: deadlines then mean what they mean in the
-//! trace.
+//! With a rate, a batch is not sent before its time: so deadlines mean the same as in the trace.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -26,25 +25,25 @@ const BATCH: usize = 64;
 /// The longest line of a reply.
 const REPLY_LINE_BYTES: u64 = 1_024;
 
-/// How a trace is played.
+/// The options of playing a trace.
 #[derive(Clone, Debug)]
 pub struct Manner {
     /// `host:port`.
     pub address: String,
     /// The server's language.
     pub protocol: Protocol,
-    /// So many requests at the beginning do not count.
+    /// How many requests at the start do not count.
     pub warm_up: usize,
     /// Requests a second; 0: as fast as it goes.
     pub rate: u64,
 }
 
-/// What came of it.
+/// The result of playing a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Played {
-    /// Of the part that counts.
+    /// The score of the part that counts.
     pub score: Score,
-    /// Values that the server did not want to store, in the whole trace.
+    /// Values that the server refused to store, in the whole trace.
     pub refused: u64,
     /// How long it took.
     pub seconds: f64,
@@ -53,7 +52,7 @@ pub struct Played {
 /// Plays a trace.
 ///
 /// # Errors
-/// The connection failed, or the server answered what it must not.
+/// The connection failed, or the server sent an invalid reply.
 pub fn play(trace: &[Request], manner: &Manner) -> Result<Played, Fault> {
     let mut wire = Wire::connect(manner)?;
     let mut played = Played::default();
@@ -112,7 +111,7 @@ impl Wire {
         Ok(Wire { protocol: manner.protocol, input, output: Vec::new(), values })
     }
 
-    /// Which of these are there.
+    /// Which of these keys exist.
     fn get(&mut self, batch: &[Request]) -> Result<Vec<bool>, Fault> {
         for request in batch {
             // Writing to a Vec cannot fail.
@@ -127,7 +126,7 @@ impl Wire {
         batch.iter().map(|_| self.found()).collect()
     }
 
-    /// Stores values; how many were refused.
+    /// Stores values; returns how many were refused.
     fn set(&mut self, batch: &[Request]) -> Result<u64, Fault> {
         for request in batch {
             self.write_set(request);
@@ -217,7 +216,7 @@ fn wrong(text: &str) -> Fault {
     Fault::Reply(format!("not expected: {text}"))
 }
 
-/// A key's text: 16 bytes, whatever its number.
+/// The text of a key: 16 bytes, whatever its number.
 struct Key(u64);
 
 impl std::fmt::Display for Key {

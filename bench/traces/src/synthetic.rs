@@ -4,26 +4,26 @@
 //! |---|---|
 //! | `zipf` | a Zipf choice among all keys |
 //! | `shift` | as `zipf`, but each key's rank changes four times in a trace |
-//! | `scan` | `zipf`, and a fifth of the requests reads keys in order, not again for long |
+//! | `scan` | `zipf`, with a fifth of the requests reading keys in order, not again for long |
 //! | `loop` | all keys in order, again and again |
 //! | `mixed` | `zipf`; lengths from an eighth to eight times, a third with short deadlines |
 //!
-//! Ranks are scattered over the keys, so a key's number says nothing of how often it is read.
+//! Ranks are scattered over the keys, so a key's number tells nothing about its popularity.
 
 use pantala_load::chance::{Chance, Zipf, mix};
 
 use crate::{MOST_VALUE_BYTES, Request};
 
-/// Every how many requests of `scan` one is the scan's.
+/// One in this many requests of `scan` belongs to the scan.
 const SCAN_EVERY: u64 = 5;
-/// How many times more keys than the others the scan goes through before it begins again.
+/// How many times more keys than the others the scan visits before it restarts.
 const SCAN_TIMES: u64 = 8;
-/// How often who stands at a rank changes in a trace of `shift`.
+/// How often each key's rank changes in a trace of `shift`.
 const SHIFTS: u64 = 4;
-/// The deadlines of `mixed`, in milliseconds: a key has the one that its number falls to.
+/// The deadlines of `mixed`, in milliseconds, chosen by the key's number.
 const DEADLINES_MS: [u32; 6] = [0, 0, 0, 0, 5_000, 30_000];
 
-/// What is made.
+/// The pattern of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Keys by a Zipf distribution over all keys.
@@ -53,7 +53,7 @@ impl Pattern {
     }
 }
 
-/// What a trace is made of.
+/// The parameters of a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// The pattern.
@@ -64,9 +64,9 @@ pub struct Shape {
     pub requests: u64,
     /// Zipf's exponent.
     pub exponent: f64,
-    /// The length of a value; of `mixed` the middle one.
+    /// The length of a value; for `mixed` the middle length.
     pub value_bytes: u32,
-    /// Another seed, another trace.
+    /// The seed; another seed gives another trace.
     pub seed: u64,
 }
 
@@ -91,7 +91,7 @@ fn request(shape: &Shape, zipf: &Zipf, chance: &mut Chance, at: u64) -> Request 
     }
 }
 
-/// The key that stands for this one at this time. Each changes at a moment of its own.
+/// The key in place of this one at this time. Each key changes at its own time.
 fn shifted(shape: &Shape, key: u64, at: u64) -> u64 {
     let period = (shape.requests / SHIFTS).max(1);
     let phase = mix(key ^ shape.seed) % period;

@@ -1,4 +1,4 @@
-//! A trace played over a socket, against a small store that keeps the last few values.
+//! Plays a trace over a socket, against a small store that keeps the last few values.
 
 #![forbid(unsafe_code)]
 

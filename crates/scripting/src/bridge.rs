@@ -17,9 +17,9 @@ pub struct LuaBridge {
     pub load: Function,
     /// compile(text, chunk name, environment or nil): function, or nil and an error.
     pub compile: Function,
-    /// rest(): what is to be tidied up between runs.
+    /// rest(): cleans up between runs.
     pub rest: Function,
-    /// drop(): keys and arguments of the last run are garbage.
+    /// drop(): releases the keys and arguments of the last run.
     pub drop: Function,
     /// `bit`.
     pub bit: Table,
@@ -34,19 +34,19 @@ pub struct LuaBridge {
     short: Function,
 }
 
-/// charge(n): this many instructions' worth of work of a function of ours. An error ends the
-/// script, whoever catches it.
+/// charge(n): accounts for n instructions' worth of work in one of our functions. An error ends the
+/// script, even inside a pcall.
 pub struct Charge(pub Function);
 
-/// The status of a run that the host ended.
+/// The status of a run that the host has aborted.
 pub const ABORTED: i64 = -1;
-/// The status of a run whose reply is written.
+/// The status of a run whose reply is already written.
 pub const EMITTED: i64 = -2;
-/// The status of a run that ended well.
+/// The status of a successful run.
 pub const DONE: i64 = 0;
 
 impl LuaBridge {
-    /// Takes the bridge out of the globals and sets the limits up.
+    /// Takes the bridge out of the globals and sets the limits.
     pub fn open(lua: &Lua, memory_bytes: usize) -> Result<LuaBridge> {
         let globals = lua.globals();
         let table: Table = globals.raw_get("__pantala")?;
@@ -77,8 +77,8 @@ impl LuaBridge {
         })
     }
 
-    /// A function of ours that returns its value and nil, or an error's text and true: that is
-    /// raised as a table.
+    /// Wraps a function that returns a value and nil, or an error's text and true, which is raised
+    /// as a table.
     pub fn raising(&self, function: Function) -> Result<Function> {
         self.raising.call(function)
     }
@@ -88,34 +88,33 @@ impl LuaBridge {
         self.rediscall.call((function, raise))
     }
 
-    /// Whether scripts may change `table`.
+    /// Sets whether scripts may change `table`.
     pub fn readonly(&self, table: &Table, readonly: bool) -> Result<()> {
         self.readonly.call((table, readonly))
     }
 
-    /// How much memory scripts may have from now on; 0: no limit.
+    /// Sets how much memory scripts may have from now on; 0: no limit.
     pub fn limit(&self, bytes: usize) -> Result<()> {
         self.limit.call(bytes as f64)
     }
 
-    /// The function of ours that scripts know by this name, with its short way in C (lplibs.c)
-    /// before it.
+    /// Wraps one of our functions with its fast path in C (lplibs.c), by the name that scripts use.
     pub fn short(&self, name: &str, function: Function) -> Result<Function> {
         self.short.call((name, function))
     }
 
-    /// What cjson's short ways ask: a call says that this run has changed a setting.
+    /// The function by which cjson tells its fast paths that this run has changed a setting.
     pub fn jsonset(&self) -> Function {
         self.jsonset.clone()
     }
 
-    /// What is there now is what an idle VM uses.
+    /// Takes the current memory use as that of an idle VM.
     pub fn idle(&self) -> Result<()> {
         self.idle.call(())
     }
 }
 
-/// What a script sees of an error of a Rust function: its text.
+/// The text that a script sees of a Rust function's error.
 fn error_text(lua: &Lua, error: Value) -> Result<Value> {
     let Value::Error(error) = error else { return Ok(error) };
     let text = match root(&error) {
@@ -125,7 +124,7 @@ fn error_text(lua: &Lua, error: Value) -> Result<Value> {
     Ok(Value::String(lua.create_string(text)?))
 }
 
-/// Below what mlua puts around it.
+/// The error inside mlua's wrappers.
 fn root(error: &Error) -> &Error {
     match error {
         Error::CallbackError { cause, .. } | Error::WithContext { cause, .. } => root(cause),

@@ -1,6 +1,6 @@
-//! Errors of scripts as the reference words them.
+//! The texts of scripts' errors, in the reference's words.
 //!
-//! An error that nobody caught is a table by now (lpantala.c): `err`, and where it was raised.
+//! An uncaught error is a table by now (lpantala.c): `err`, and where it was raised.
 //!
 //! Tests: crates/scripting/tests/errors.rs.
 
@@ -21,7 +21,7 @@ pub fn uncaught(error: &Value) -> ErrorText {
     message
 }
 
-/// The text of an error without its place: what failed while a library loaded.
+/// The text of an error without its place, for errors while a library loads.
 pub fn bare(error: &Value) -> ErrorText {
     match error {
         Value::Table(table) => text_of(table),
@@ -36,7 +36,7 @@ fn text_of(table: &Table) -> Vec<u8> {
     }
 }
 
-/// An error without a table: there was no memory for one, or no stack.
+/// The text of an error without a table: there was no memory for one, or no stack.
 pub fn plain(error: &Value) -> Vec<u8> {
     match error {
         Value::String(text) => text.as_bytes().to_vec(),

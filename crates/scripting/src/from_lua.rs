@@ -1,15 +1,16 @@
-//! Lua to RESP: what a script returns.
+//! Converts Lua values to RESP: the results of scripts.
 //!
-//! The reference's table: strings become bulk strings; numbers integers, cut towards zero; false
-//! and nil null, true 1; tables with `err`, `ok`, `double`, `map`, `set`, `big_number` or
-//! `verbatim_string` those, in that order; other tables arrays up to the first nil; functions and
-//! the like null. After `redis.setresp(3)` booleans stay booleans. Metatables are not consulted.
+//! The reference's rules: strings become bulk strings; numbers become integers, truncated towards
+//! zero; false and nil become null, true 1; tables with `err`, `ok`, `double`, `map`, `set`,
+//! `big_number` or `verbatim_string` become those, in that order of precedence; other tables become
+//! arrays up to the first nil; functions and the like become null. After `redis.setresp(3)`
+//! booleans stay booleans. Metatables are not consulted.
 //!
-//! 1. Nesting is bounded by `MAX_DEPTH`: deeper is an error; the reference's bound is deeper. A
+//! 1. Nesting is bounded by `MAX_DEPTH`: deeper is an error; the reference's bound is higher. A
 //!    table that contains itself twice is bounded by size, and by the host's ticks.
 //!
-//! lpantala.c has the same for the most frequent: texts, numbers, plain lists, statuses, errors
-//! (`api::emit`). Replies that it cannot make as a whole are made here.
+//! lpantala.c does the same for the most frequent values: texts, numbers, plain lists, statuses,
+//! errors (`api::emit`). Replies that it cannot make as a whole are made here.
 //!
 //! Tests: crates/scripting/tests/conversions.rs.
 
@@ -18,22 +19,22 @@ use pantala_protocol::{Reply, Version};
 
 use crate::{Abort, slot};
 
-/// A table in a table in a table ...
+/// The deepest nesting of tables.
 const MAX_DEPTH: usize = 200;
-/// Values between two questions whether to go on.
+/// How many values are written between two ticks of the host.
 const TICK_VALUES: usize = 10_000;
-/// What a table counts as: its slots may be many, and empty.
+/// The cost of a table in values: its slots may be many, and empty.
 const TABLE_VALUES: usize = 500;
-/// Bytes that are as much work as a value.
+/// How many bytes cost as much as a value.
 const BYTES_A_VALUE: usize = 1024;
 
 /// Why a value cannot be sent.
 pub enum Fault {
     /// The host ends the run.
     Abort,
-    /// More bytes than a reply may have.
+    /// The reply would exceed its limit.
     TooLarge,
-    /// mlua's own.
+    /// An error of mlua.
     Lua,
 }
 
@@ -49,7 +50,7 @@ impl From<Abort> for Fault {
     }
 }
 
-/// Writes values of one run.
+/// Writes the values of one run.
 pub struct Writer<'r, 'o> {
     reply: &'r mut Reply<'o>,
     /// What the script chose with `redis.setresp`.
@@ -59,7 +60,7 @@ pub struct Writer<'r, 'o> {
 }
 
 impl<'r, 'o> Writer<'r, 'o> {
-    /// For one value; `most_bytes` is the length that the whole may reach.
+    /// A writer for one value; `most_bytes` is the limit for the whole output.
     pub fn new(reply: &'r mut Reply<'o>, script: Version, most_bytes: usize) -> Self {
         Writer { reply, script, most_bytes, until_tick: TICK_VALUES }
     }
@@ -137,7 +138,7 @@ impl<'r, 'o> Writer<'r, 'o> {
         self.array(table, depth)
     }
 
-    /// The format has three letters: cut, or filled with spaces.
+    /// The format has three letters: it is cut, or padded with spaces.
     fn verbatim(&mut self, format: &LuaString, text: &LuaString) {
         let mut letters = [b' '; 3];
         for (letter, byte) in letters.iter_mut().zip(format.as_bytes().iter()) {
@@ -177,8 +178,8 @@ impl<'r, 'o> Writer<'r, 'o> {
         Ok(())
     }
 
-    /// Up to the first nil. Lua's own length is that, but for tables with holes: for these the
-    /// header is put right at the end.
+    /// Writes elements up to the first nil. Lua's own length equals that, except for tables with
+    /// holes: for these the header is corrected at the end.
     fn array(&mut self, table: &Table, depth: usize) -> Result<(), Fault> {
         let len = table.raw_len();
         let start = self.reply.len();
@@ -203,7 +204,7 @@ pub fn status(reply: &mut Reply, text: &[u8]) {
     reply.raw(b"\r\n");
 }
 
-/// As the reference's compiler makes it on x86: what does not fit is the least integer.
+/// The conversion of the reference's compiler on x86: what does not fit is the least integer.
 pub fn integer(number: f64) -> i64 {
     let fits = number >= i64::MIN as f64 && number < -(i64::MIN as f64);
     if fits { number as i64 } else { i64::MIN }

@@ -1,12 +1,13 @@
-//! Lua scripts: the interpreter, its sandbox, `redis.*`, and the way between Lua's values and RESP.
+//! Lua scripts: the interpreter, its sandbox, `redis.*`, and conversions between Lua values and
+//! RESP.
 //!
 //! | file | what |
 //! |---|---|
-//! | `vm`, `slot`, `host` | the interpreter of a thread; the run in it, and what that may ask |
-//! | `globals`, `libs` | what a script sees |
+//! | `vm`, `slot`, `host` | the interpreter of a thread; the current run; its server |
+//! | `globals`, `libs` | the environment of scripts |
 //! | `sources` | texts of scripts and libraries |
-//! | `to_lua`, `from_lua`, `faults` | values and errors, both ways |
-//! | `bridge`, `raw` | functions and bytes of Lua that are not safe Rust |
+//! | `to_lua`, `from_lua`, `faults` | conversions of values and errors |
+//! | `bridge`, `raw` | functions of our patched Lua, and unsafe access to its bytes |
 //!
 //! Not here: EVAL and its kin, keys, locks, users (engine, `scripts`).
 
@@ -32,5 +33,5 @@ pub use sources::library::{ENGINE, Header, Libraries, Library, Registered};
 pub use sources::script::{ErrorText, SHA_HEX_BYTES, Script};
 pub use vm::{Vm, VmLimits};
 
-/// A script's work between two calls of [`Host::tick`]: some 50 to 100 microseconds.
+/// The work of a script between two calls of [`Host::tick`]: some 50 to 100 microseconds.
 pub const TICK_INSTRUCTIONS: u64 = 10_000;

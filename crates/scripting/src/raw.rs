@@ -1,19 +1,19 @@
-//! The one unsafe file of this crate: bytes that pass between Lua and Rust by their address.
+//! The only unsafe file of this crate: passes bytes between Lua and Rust by address.
 //!
 //! Through mlua's safe interface each argument of `redis.call` costs a slot in a table of
 //! references, each call a vector, a guard and a userdata: some 4,700 instructions against 1,100
-//! here, and scripts do little else than such calls. So C hands over spans of its strings, and Rust
-//! the span of the reply.
+//! here, and scripts do little else than such calls. So C passes spans of its strings, and Rust the
+//! span of the reply.
 //!
 //! 1. Spans are read only until the function that got them returns. C: arguments are strings on
 //!    Lua's stack, which is not touched meanwhile. Rust: keys and arguments are borrowed for the
-//!    whole run; the reply lies in `Shared`, which lives as long as the VM, and is written by the
-//!    next call only.
-//! 2. No panic leaves these functions: C has no way to unwind. A panic is kept in `Shared`, the
-//!    script is aborted, and the panic goes on where Rust has control again.
-//! 3. Lua does not jump over a frame of Rust (longjmp): nothing here calls Lua.
+//!    whole run; the reply is in `Shared`, which lives as long as the VM, and only the next call
+//!    writes it.
+//! 2. No panic leaves these functions: C cannot unwind. A panic is kept in `Shared`, the script is
+//!    aborted, and the panic resumes when Rust has control again.
+//! 3. Lua does not jump over a Rust frame (longjmp): nothing here calls Lua.
 //!
-//! Not here: what is done with the bytes. Tests: all of crates/scripting/tests.
+//! Not here: the use of the bytes. Tests: all of crates/scripting/tests.
 
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,7 +46,7 @@ impl Span {
     }
 }
 
-/// Keys or arguments as lpantala.c reads them; they stay borrowed as long as it lives.
+/// Keys or arguments in lpantala.c's form; borrowed as long as it lives.
 pub struct Spans<'a> {
     spans: SmallVec<[Span; 8]>,
     _borrowed: std::marker::PhantomData<&'a [u8]>,
@@ -55,7 +55,7 @@ pub struct Spans<'a> {
 impl<'a> Spans<'a> {
     /// The spans of `items`.
     pub fn of(items: &'a [&'a [u8]]) -> Spans<'a> {
-        // Shorter than `collect` where there are few.
+        // Shorter than `collect` for few items.
         let mut spans = SmallVec::new();
         spans.reserve(items.len());
         for item in items {
@@ -87,7 +87,7 @@ impl<'a> Lists<'a> {
         }
     }
 
-    /// Where this lies; for a call that ends before `self` does.
+    /// The address of this value, for a call that ends before `self` does.
     pub fn pointer(&self) -> LightUserData {
         LightUserData(ptr::from_ref(self).cast_mut().cast::<c_void>())
     }
@@ -102,7 +102,7 @@ pub fn functions() -> [LightUserData; 4] {
 const NUMBER_BYTES: usize = 40;
 const _: () = assert!(size_of::<Span>() == 2 * size_of::<usize>());
 
-/// `HostCall`: 0, or not and the script is aborted.
+/// `HostCall`: 0, or the script is aborted.
 extern "C" fn call(args: *const Span, count: usize, reply: *mut Span) -> c_int {
     let work = || {
         // SAFETY: lpantala.c's `rediscall` has filled `count` spans, which live until this returns.
@@ -141,7 +141,7 @@ extern "C" fn number(value: f64, text: *mut u8) -> usize {
     len
 }
 
-/// `HostEmit`: 0 where no more of the value is wanted.
+/// `HostEmit`: 0 if no more of the value is wanted.
 extern "C" fn emit(kind: c_int, data: *const u8, len: usize, number: f64) -> c_int {
     let work = || {
         // SAFETY: invariant 1, C's part: a string that the script returns, on Lua's stack or below.

@@ -1,9 +1,9 @@
-//! The run that is going on in this thread: its host, for functions that Lua calls.
+//! The current run of this thread: its host, for functions that Lua calls.
 //!
-//! Functions in a VM live as long as it; the host is borrowed for one run. So a run puts it here
-//! and takes it away at its end, and `redis.call` finds it without a closure made for each run.
+//! Functions in a VM live as long as the VM; the host is borrowed for one run. So a run stores it
+//! here and removes it at its end, and `redis.call` finds it without a closure made for each run.
 //!
-//! 1. One run a thread at a time: a script cannot run a script.
+//! 1. One run per thread at a time: a script cannot run a script.
 //!
 //! Tests: crates/scripting/tests.
 
@@ -12,9 +12,9 @@ use scoped_tls_hkt::scoped_thread_local;
 use crate::globals::api::Shared;
 use crate::{Abort, Host, TICK_INSTRUCTIONS};
 
-/// What functions that Lua calls need of the run.
+/// The parts of a run that functions called by Lua need.
 pub trait Run {
-    /// Both its parts.
+    /// The host and the shared state.
     fn parts(&mut self) -> (&mut dyn Host, &Shared);
 }
 
@@ -32,13 +32,13 @@ impl Run for Parts<'_> {
 
 scoped_thread_local!(static mut RUN: for<'a> &'a mut (dyn Run + 'a));
 
-/// Does `work` while `host` is here.
+/// Runs `work` while `host` is stored here.
 #[inline]
 pub fn with_host<R>(host: &mut dyn Host, shared: &Shared, work: impl FnOnce() -> R) -> R {
     RUN.set(&mut Parts { host, shared }, work)
 }
 
-/// The run of this thread, if one is going on.
+/// Calls `ask` with the run of this thread, if there is one.
 #[inline]
 pub fn run<R>(ask: impl FnOnce(&mut dyn Host, &Shared) -> R) -> Option<R> {
     RUN.is_set().then(|| {
@@ -49,13 +49,13 @@ pub fn run<R>(ask: impl FnOnce(&mut dyn Host, &Shared) -> R) -> Option<R> {
     })
 }
 
-/// The host of this thread's run, if one is going on.
+/// Calls `ask` with the host of this thread's run, if there is one.
 #[inline]
 pub fn host<R>(ask: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
     run(|host, _| ask(host))
 }
 
-/// Whether to go on; yes where nobody is asked, as while a VM is made.
+/// Asks the host whether to continue; `Ok` without a host, as while a VM is made.
 pub fn tick() -> Result<(), Abort> {
     let asked = run(|host, shared| {
         let asked = host.tick(TICK_INSTRUCTIONS);

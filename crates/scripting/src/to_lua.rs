@@ -1,11 +1,11 @@
-//! RESP to Lua: what `redis.call` returns.
+//! Converts RESP to Lua values: the results of `redis.call`.
 //!
-//! The reference's table: integers become numbers; bulk strings strings; arrays tables; status and
+//! The reference's rules: integers become numbers; bulk strings strings; arrays tables; status and
 //! error lines tables with `ok` and `err`; nil of RESP2 `false`, of RESP3 nil; doubles, maps, sets,
 //! big numbers and verbatim strings tables with the field `double`, `map`, `set`, `big_number`,
 //! `verbatim_string`.
 //!
-//! 1. The bytes come from this server and are well formed; bytes that are not give an error.
+//! 1. The bytes come from this server and are well-formed; malformed bytes give an error.
 //! 2. Nesting is bounded by `MAX_DEPTH`.
 //!
 //! Not here: errors and statuses as whole replies, which need no table on this side
@@ -16,10 +16,10 @@ use pantala_base::number;
 
 use crate::libs::budget::Budget;
 
-/// Replies of this server nest four deep at most.
+/// A limit; replies of this server nest four deep at most.
 const MAX_DEPTH: usize = 64;
 
-/// The value of the whole of `bytes`.
+/// The value of all of `bytes`.
 pub fn value(lua: &Lua, bytes: &[u8]) -> Result<Value> {
     Reader { lua, rest: bytes, budget: Budget::open(lua) }.value(0)
 }
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         Ok(line)
     }
 
-    /// `len` bytes and the line end after them.
+    /// Reads `len` bytes and the line end after them.
     fn bytes(&mut self, len: usize) -> Result<&'a [u8]> {
         let (bytes, rest) = self.rest.split_at_checked(len).ok_or_else(malformed)?;
         self.rest = rest.get(2..).ok_or_else(malformed)?;
@@ -97,7 +97,8 @@ impl<'a> Reader<'a> {
     }
 
     fn error(&self, text: &[u8]) -> Result<Value> {
-        // It grows as in the reference, which decides the order in which `pairs` finds its fields.
+        // It grows as in the reference, which determines the order in which `pairs` visits its
+        // fields.
         let table = self.lua.create_table()?;
         table.raw_set("err", self.text(text)?)?;
         table.raw_set("ignore_error_stats_update", true)?;
@@ -147,19 +148,19 @@ impl<'a> Reader<'a> {
         self.one("set", Value::Table(table))
     }
 
-    /// A table with room for what the rest of the bytes can hold at most.
+    /// A table with room for at most what the remaining bytes can hold.
     fn sized(&self, elements: usize, pairs: usize) -> Result<Table> {
         let most = self.rest.len() / 3 + 1;
         self.lua.create_table_with_capacity(elements.min(most), pairs.min(most))
     }
 }
 
-/// A key that is nil is no key.
+/// Stores a pair; a nil key is ignored.
 fn set(table: &Table, key: Value, value: Value) -> Result<()> {
     if key.is_nil() { Ok(()) } else { table.raw_set(key, value) }
 }
 
-/// A length, `None` for the -1 of nil.
+/// Parses a length, `None` for the -1 of nil.
 fn size(text: &[u8]) -> Result<Option<usize>> {
     let size = number::parse_i64(text).ok_or_else(malformed)?;
     Ok(usize::try_from(size).ok())

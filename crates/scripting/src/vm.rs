@@ -1,4 +1,4 @@
-//! The interpreter of one thread: compiled scripts and libraries, and running them.
+//! The interpreter of one thread: compiles scripts and libraries, and runs them.
 //!
 //! ```text
 //!   run ─> compile once, by digest ─> lpantala.c `run` ─> Lua ─> redis.call ─> `slot` ─> Host
@@ -7,17 +7,17 @@
 //!
 //! PUC's Lua 5.1.5 with patches (third_party/lua-src/PATCHES.md), through mlua. Not LuaJIT, whose
 //! error texts, limits and `string.format` differ from the reference's and whose hooks do not run
-//! in compiled code; not an interpreter in Rust, of which none speaks 5.1 with its exact texts and
-//! numbers. The patches are C because Lua is; everything else is Rust without `unsafe`.
+//! in compiled code; not an interpreter in Rust, of which none supports 5.1 with its exact texts
+//! and numbers. The patches are C because Lua is; everything else is Rust without `unsafe`.
 //!
-//! 1. A VM belongs to one thread; `Script` and `Library` are shared, what was compiled is not.
-//! 2. No run leaves anything in the VM for the next, but compiled code and the locals of a
+//! 1. A VM belongs to one thread; `Script` and `Library` are shared, compiled code is not.
+//! 2. No run leaves anything in the VM for the next, except compiled code and the locals of a
 //!    library's functions. These live as long as the library does in this VM, and each VM has its
-//!    own: a library that counts in a local counts per thread, and starts again at any time.
-//! 3. Whatever a script does ends in a reply or in the host's `Abort`. Memory: `VmLimits`; depth:
-//!    Lua's own bounds; time: `Host::tick`, about each `TICK_INSTRUCTIONS` of work, also inside
-//!    library functions and while it is compiled; an abort passes every pcall, coroutine and
-//!    handler. C charges its loops with `lua_charge`, Rust with `libs::budget`.
+//!    own: a library that counts in a local counts per thread, and may restart at any time.
+//! 3. Everything that a script does ends in a reply or in the host's `Abort`. Memory: `VmLimits`;
+//!    depth: Lua's own bounds; time: `Host::tick`, after each `TICK_INSTRUCTIONS` or so of work,
+//!    also inside library functions and while compiling; an abort passes every pcall, coroutine and
+//!    handler. C accounts for its loops with `lua_charge`, Rust with `libs::budget`.
 //! 4. A reply is appended as a whole or, on `Abort`, not at all.
 //!
 //! Not here: the globals and `redis.*` (`globals`), conversions (`to_lua`,
@@ -41,17 +41,18 @@ use crate::raw::{Lists, Spans};
 use crate::sources::compiled::Compiled;
 use crate::{Abort, ErrorText, Host, Library, Registered, Script, faults, libs, slot};
 
-/// What one VM may use.
+/// The limits of one VM.
 #[derive(Clone, Copy, Debug)]
 pub struct VmLimits {
-    /// Lua's own memory, what scripts hold; reached: the script fails with "not enough memory". 0:
-    /// no limit.
+    /// Lua's own memory, for the values of scripts; beyond it the script fails with "not enough
+    /// memory". 0: no limit.
     pub memory_bytes: usize,
-    /// Compiled scripts kept; one more drops the oldest. Libraries are counted apart, as many.
+    /// The most compiled scripts; one more drops the oldest. Libraries are counted separately, up
+    /// to the same number.
     pub scripts: usize,
-    /// What these take, beside `memory_bytes`; more drops the oldest, too.
+    /// The bytes of these, in addition to `memory_bytes`; more drops the oldest, too.
     pub scripts_bytes: usize,
-    /// The longest reply that a script may return; beyond: an error reply instead.
+    /// The longest reply of a script; beyond it an error reply is sent.
     pub reply_bytes: usize,
 }
 
@@ -66,7 +67,7 @@ impl Default for VmLimits {
     }
 }
 
-/// An interpreter: made by the thread that uses it, on first use.
+/// An interpreter, made on first use by the thread that uses it.
 pub struct Vm {
     limits: VmLimits,
     scripts: Compiled,
@@ -78,19 +79,19 @@ pub struct Vm {
     lua: Lua,
 }
 
-/// A library in this VM. Holding the `Arc` keeps its address from being another's.
+/// A library loaded into this VM. Holding the `Arc` keeps its address from being reused.
 struct Loaded {
     library: Arc<Library>,
-    /// What the VM grew by, garbage included.
+    /// By how much the VM has grown, garbage included.
     bytes: usize,
     functions: HashMap<Vec<u8>, Function>,
 }
 
-/// Why a library is not in this VM.
+/// Why a library was not loaded.
 enum Unloaded {
     /// The text of an error reply.
     Refused(ErrorText),
-    /// The host wants the run to end.
+    /// The host has aborted the run.
     Aborted,
 }
 
@@ -103,18 +104,18 @@ impl From<ErrorText> for Unloaded {
 /// A run's status, and its result or error.
 type Ended = mlua::Result<(i64, Value)>;
 
-/// Growth of a VM after which it is asked whether it is time to tidy up.
+/// The growth of a VM after which a cleanup is considered.
 const TIDY_BYTES: usize = 1 << 20;
-/// Keys and arguments of so few bytes are not held against the limit of memory.
+/// Keys and arguments up to this size are not checked against the memory limit.
 const ALWAYS_ROOM_BYTES: usize = 64 << 10;
 const NO_ROOM: &str = "ERR not enough memory for the keys and arguments of the script";
-/// What Lua says.
+/// Lua's error text when memory is exhausted.
 const NO_MEMORY: &[u8] = b"not enough memory";
 const SCRIPT_NAME: &str = "@user_script";
 const LIBRARY_NAME: &str = "@user_function";
 
 impl Vm {
-    /// A fresh one, with the reference's sandbox.
+    /// A new VM, with the reference's sandbox.
     pub fn new(limits: VmLimits) -> Vm {
         let built = Vm::build(limits);
         built.expect("a new state has all the memory it asks for, and the sandbox is fixed text")
@@ -122,7 +123,7 @@ impl Vm {
 
     fn build(limits: VmLimits) -> mlua::Result<Vm> {
         let libs = StdLib::STRING | StdLib::TABLE | StdLib::MATH | StdLib::OS;
-        // "Catch" leaves Lua's own pcall, which we patched so that it does not catch panics.
+        // "Catch" leaves Lua's own pcall, which our patch prevents from catching panics.
         let lua = Lua::new_with(libs, LuaOptions::new().catch_rust_panics(true))?;
         lua.set_app_data(MemoryLimit(limits.memory_bytes));
         let bridge = LuaBridge::open(&lua, limits.memory_bytes)?;
@@ -135,7 +136,7 @@ impl Vm {
         Ok(Vm { limits, scripts, libraries, shared, tidy_above_bytes, sandbox, bridge, lua })
     }
 
-    /// Compiles `script` unless it is known here. `Err`: the text of an error reply, without `-`.
+    /// Compiles `script` unless this VM has it. `Err`: the text of an error reply, without `-`.
     pub fn compile(&mut self, script: &Arc<Script>) -> Result<(), ErrorText> {
         self.function_of(script).map(drop).map_err(|unloaded| match unloaded {
             Unloaded::Refused(message) => message,
@@ -160,7 +161,7 @@ impl Vm {
         Ok(function)
     }
 
-    /// A function and what it weighs. The host is asked for ticks, if one is there.
+    /// A compiled function and its size. The host gets ticks, if there is one.
     fn compiled(
         &mut self,
         code: &[u8],
@@ -169,7 +170,7 @@ impl Vm {
     ) -> Result<(Function, usize), Unloaded> {
         let mut compiled = self.compiled_at_once(code, name, environment);
         if matches!(&compiled, Err(Unloaded::Refused(message)) if message.ends_with(NO_MEMORY)) {
-            // What was dropped, and what others have left, is garbage.
+            // Dropped functions, and what others have left, are garbage.
             let _ = self.lua.gc_collect();
             compiled = self.compiled_at_once(code, name, environment);
         }
@@ -196,8 +197,8 @@ impl Vm {
         }
     }
 
-    /// Runs `script` and appends its reply as RESP of `version`; its errors are error replies, a
-    /// compile error too. `Err`: the host said so, nothing was appended.
+    /// Runs `script` and appends its reply as RESP of `version`; its errors, including compile
+    /// errors, are error replies. `Err`: the host has aborted it, and nothing was appended.
     #[allow(clippy::too_many_arguments, reason = "EVAL has that many parts")]
     pub fn run(
         &mut self,
@@ -224,7 +225,7 @@ impl Vm {
         }
     }
 
-    /// Runs a function that is compiled, and appends its reply.
+    /// Runs a compiled function, and appends its reply.
     #[allow(clippy::too_many_arguments, reason = "EVAL and FCALL have that many parts")]
     fn perform(
         &self,
@@ -246,7 +247,8 @@ impl Vm {
             return Ok(());
         }
         shared.most_bytes.set(start.saturating_add(self.limits.reply_bytes));
-        // The reply lies with what functions share meanwhile, so that Lua's values go right there.
+        // Meanwhile the reply is in the shared state, so that Lua's values are written directly to
+        // it.
         shared.out.replace(mem::take(reply));
         let answered = slot::with_host(host, shared, || {
             let ended = self.enter(bridge, function, keys, args);
@@ -274,7 +276,7 @@ impl Vm {
         bridge.call((function, lists.pointer()))
     }
 
-    /// After a run: what it left is garbage. Where tidying up fails the next run asks again.
+    /// Cleans up after a run. If that fails the next run tries again.
     fn settle(&self) {
         libs::cjson::forget_settings(&self.lua);
         if self.lua.used_memory() > self.tidy_above_bytes {
@@ -283,7 +285,7 @@ impl Vm {
         self.shared.settle();
     }
 
-    /// Appends what a run ended with.
+    /// Appends the result of a run.
     fn answer(&self, ended: Ended, version: Version, out: &mut Vec<u8>) -> Result<(), Abort> {
         let start = out.len();
         let mut reply = Reply::new(out, version);
@@ -315,16 +317,16 @@ impl Vm {
         Ok(())
     }
 
-    /// Whether keys and arguments are within the limit of memory: Lua gets copies of them.
+    /// Whether keys and arguments fit within the memory limit: Lua gets copies of them.
     fn has_room_for(&self, keys: &[&[u8]], args: &[&[u8]]) -> bool {
         let more_bytes: usize = keys.iter().chain(args).map(|text| text.len()).sum();
-        // What is little beside what Lua itself needs costs no call.
+        // A small amount beside Lua's own needs costs no call.
         more_bytes < ALWAYS_ROOM_BYTES
             || self.bridge.drop.call::<()>(()).is_ok()
                 && Budget::open(&self.lua).fits(more_bytes).is_ok()
     }
 
-    /// Compiled scripts have their own limit: theirs is added to that of the others.
+    /// Sets the limit; compiled scripts have their own, which is added.
     fn apply_limit(&mut self) {
         let bytes = match self.limits.memory_bytes {
             0 => 0,
@@ -348,12 +350,12 @@ impl Vm {
         self.lua.used_memory()
     }
 
-    /// Those that libraries took when they were loaded.
+    /// Bytes that libraries took when they were loaded.
     pub fn library_bytes(&self) -> usize {
         self.libraries.iter().map(|one| one.bytes).sum()
     }
 
-    /// How much memory scripts may have from the next run on; 0: no limit.
+    /// Sets how much memory scripts may have from the next run on; 0: no limit.
     pub fn limit_memory(&mut self, bytes: usize) {
         if self.limits.memory_bytes != bytes {
             self.limits.memory_bytes = bytes;
@@ -361,13 +363,13 @@ impl Vm {
         }
     }
 
-    /// The line at which the last run was when the host ended it, if it was in Lua.
+    /// The line at which the host aborted the last run, if it was in Lua.
     pub fn aborted_line(&self) -> Option<u32> {
         Some(self.shared.aborted_line.get()).filter(|line| *line > 0)
     }
 
-    /// Runs a library's code to see what it registers (FUNCTION LOAD); nothing of it stays in this
-    /// VM. The host is asked for ticks and logs only: an Abort from `tick` is the time limit.
+    /// Runs a library's code to collect its functions (FUNCTION LOAD); nothing stays in this VM.
+    /// The host gets only ticks and logs: an Abort from `tick` is the time limit.
     pub fn load_library(
         &mut self,
         code: &[u8],
@@ -380,7 +382,7 @@ impl Vm {
         }
     }
 
-    /// Runs a library's code: what it registered.
+    /// Runs a library's code; returns the functions it registered.
     fn gather(
         &mut self,
         code: &[u8],
@@ -411,7 +413,7 @@ impl Vm {
                 return Err(Unloaded::Refused([what, &message].concat()));
             }
         }
-        // From now on its functions see what functions see.
+        // From now on it has the globals of functions.
         let opened = self.bridge.readonly(&meta, false);
         opened.and_then(|()| meta.raw_set("__index", &self.sandbox.shared)).map_err(ours)?;
         self.bridge.readonly(&meta, true).map_err(ours)?;
@@ -420,7 +422,7 @@ impl Vm {
         Ok(gathered)
     }
 
-    /// A library's own globals, with their metatable: empty, and behind them `redis` alone.
+    /// A library's own globals, with their metatable: empty, and behind them only `redis`.
     fn environment(&self, gathered: &Gathered) -> mlua::Result<(mlua::Table, mlua::Table)> {
         let redis = loading::table(&self.lua, &self.bridge, gathered)?;
         self.sandbox.shut(&self.lua, &self.bridge, &redis)?;
@@ -436,7 +438,7 @@ impl Vm {
         Ok((environment, meta))
     }
 
-    /// FCALL: loads the library into this VM when it is not there, and calls its function.
+    /// FCALL: loads the library into this VM if needed, and calls its function.
     #[allow(clippy::too_many_arguments, reason = "FCALL has that many parts")]
     pub fn call_function(
         &mut self,
@@ -466,11 +468,11 @@ impl Vm {
         self.perform(&self.bridge.call, function, (keys, args), version, host, reply)
     }
 
-    /// Loads a library to stay, in the place of an older one of its name: where it lies.
+    /// Loads a library to stay, in place of an older one with its name; returns its index.
     fn keep(&mut self, library: &Arc<Library>, host: &mut dyn Host) -> Result<usize, Unloaded> {
         let mut before_bytes = self.memory_bytes();
         let mut gathered = self.gather(&library.code, host);
-        // Those that are here come back when they are called.
+        // Dropped libraries are loaded again when they are called.
         while matches!(&gathered, Err(Unloaded::Refused(message)) if message.ends_with(NO_MEMORY))
             && self.libraries.pop_front().is_some()
         {
@@ -491,12 +493,11 @@ impl Vm {
     }
 }
 
-/// The limit of this VM's memory in bytes, for functions that make many values at a time: Lua's own
+/// The memory limit of this VM in bytes, for functions that make many values at a time: Lua's own
 /// limit is off while they run.
 pub struct MemoryLimit(pub usize);
 
-/// A library's code from the end of its first line on, which is its shebang: lines keep their
-/// numbers.
+/// A library's code from the end of its shebang line on, so that lines keep their numbers.
 fn after_shebang(code: &[u8]) -> &[u8] {
     let end = code.iter().position(|byte| *byte == b'\n');
     if code.starts_with(b"#!") { &code[end.unwrap_or(code.len())..] } else { code }

@@ -1,7 +1,7 @@
-//! The settings that act. One row declares the typed field, its names, kind, bounds, default, when
-//! it may change and its doc line.
+//! The active settings. One row declares the typed field, its names, kind, bounds, default, when it
+//! may change and its doc line.
 //!
-//! Not here: settings that are only kept (`inert`, `dragonfly`). Tests: `row`, `snapshot`.
+//! Not here: settings that have no effect (`inert`, `dragonfly`). Tests: `row`, `snapshot`.
 
 use crate::field::{
     AppendSync, ChannelDefault, CopyCompression, DisklessLoad, EvictionPolicy, Facility, Field,

@@ -1,7 +1,7 @@
-//! Settings that Dragonfly's users know and Redis lacks, accepted and kept but not acted on yet.
-//! They answer CONFIG GET by Dragonfly's spelling.
+//! Settings of Dragonfly that Redis lacks, accepted and stored without an effect yet. CONFIG GET
+//! answers them in Dragonfly's spelling.
 //!
-//! Dragonfly's flags that mean a setting of ours are aliases or switches there (`dbnum`,
+//! Dragonfly's flags that correspond to a setting of ours are aliases or switches of that (`dbnum`,
 //! `proactor_threads`, `announce_port`, `force_epoll`). Tests: `row`.
 
 use crate::kind::{COUNT, Kind};

@@ -1,10 +1,10 @@
-//! Typed forms of the settings that act: what the server reads, and how each becomes text again.
+//! Typed forms of the active settings: what the server reads, and their conversion to text.
 //!
 //! Invariants
-//! 1. `read` gets canonical text only; what cannot happen then reads as a default, not as a panic.
+//! 1. `read` gets canonical text only; impossible text reads as a default, not as a panic.
 //! 2. `read(write(x)) == x`.
 //!
-//! Not here: judging text (`kind`, `shapes`). Tests: `snapshot` reads and writes every row.
+//! Not here: validating text (`kind`, `shapes`). Tests: `snapshot` reads and writes every row.
 
 use crate::shapes;
 

@@ -1,11 +1,11 @@
-//! Settings of Redis and Valkey that are accepted and kept but not acted on yet: files that hold
-//! them load, CONFIG GET answers them, and a start warns when one is not at its default.
+//! Settings of Redis and Valkey that are accepted and stored without an effect yet: files that
+//! contain them load, CONFIG GET answers them, and a start warns when one is not at its default.
 //!
 //! Those that promise safety are `refused`: data believed to be on disk, traffic believed to be
 //! encrypted, or outsiders believed to be kept out are worse than a server that does not start. A
 //! row of that kind says so.
 //!
-//! A row moves to `active` when the server begins to act on it. Tests: `row`, `tests/reference.rs`.
+//! A row moves to `active` when the server implements it. Tests: `row`, `tests/reference.rs`.
 
 use crate::field::Permission;
 use crate::kind::{BYTES, COUNT, HOST_NAME, IPV4, IPV6, Kind, LONG, PORT};

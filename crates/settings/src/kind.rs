@@ -1,11 +1,11 @@
-//! What a setting may hold: each kind turns the text a person wrote into the one canonical text
-//! that CONFIG GET answers, or says why not in the words Redis clients know.
+//! The kinds of settings: each converts the text of a person into the one canonical text that
+//! CONFIG GET answers, or refuses it in the words that Redis clients know.
 //!
 //! Invariants
 //! 1. `canonical(canonical(x)) == canonical(x)`: a canonical text is accepted and unchanged.
-//! 2. The typed fields read canonical text only (see `field`), so that no text is judged twice.
+//! 2. The typed fields read canonical text only (see `field`), so no text is validated twice.
 //!
-//! Not here: which setting has which kind (`active`, `inert`), the shapes with their own grammar
+//! Not here: the kind of each setting (`active`, `inert`), kinds with a grammar of their own
 //! (`shapes`). Tests: at the foot.
 
 use crate::shapes;

@@ -1,12 +1,13 @@
 //! CONFIG REWRITE: the text of the configuration file that would start with these settings.
 //!
 //! Invariants
-//! 1. Comments, blank lines and includes stay where they are, byte for byte.
-//! 2. A line that already says the present value stays as it is: `1gb` does not become 1073741824.
-//! 3. A setting that the file mentions is written at its first line; its other lines go.
-//! 4. Users are written as they are now: each at its first line, others go. The default user is
-//!    written if the file mentions it, or if it is not what the settings make of it.
-//! 5. A setting that the file does not mention is appended only where it differs from its default.
+//! 1. Comments, blank lines and includes stay in place, byte for byte.
+//! 2. A line with the current value stays unchanged: `1gb` does not become 1073741824.
+//! 3. A setting that the file mentions is written at its first line; its other lines are removed.
+//! 4. Users are written as they are now: each at its first line, other lines are removed. The
+//!    default user is written if the file mentions it, or if it differs from what the settings make
+//!    of it.
+//! 5. A setting that the file does not mention is appended only if it differs from its default.
 //!
 //! Not here: writing the file (the server, atomically). Tests: at the foot.
 

@@ -1,8 +1,8 @@
-//! A setting's row: everything there is to say about it, once. Parsers, CONFIG, help and the
+//! The row of a setting: everything about it, declared once. Parsers, CONFIG, help and the
 //! documentation page derive from rows.
 //!
 //! Invariants
-//! 1. Every name and alias, with `_` and `-` taken as equal, belongs to one row.
+//! 1. Every name and alias, with `_` and `-` equal, belongs to one row.
 //! 2. A row's default is canonical text of its kind.
 //!
 //! Not here: the rows themselves (`active`, `inert`, `dragonfly`). Tests: at the foot.

@@ -3,7 +3,7 @@
 //!
 //! Invariants
 //! 1. Canonical text holds single spaces and no others.
-//! 2. The present value handed to `output_limits` is canonical.
+//! 2. The current value passed to `output_limits` is canonical.
 //!
 //! Not here: plain kinds (`kind`), the typed forms (`field`). Tests: at the foot.
 

@@ -2,12 +2,12 @@
 //!
 //! Invariants
 //! 1. `set` is all or nothing: it returns a new snapshot or an error, and the old one is unchanged.
-//! 2. Names are judged before values, both in the order given, so that the first trouble that
-//!    Redis would report is the one reported.
-//! 3. Inert values are stored only where they differ from their default.
+//! 2. Names are checked before values, both in the given order, so the reported error is the one
+//!    that Redis would report first.
+//! 3. Inert values are stored only if they differ from their default.
 //!
-//! Not here: doing what a changed setting asks for (the server compares `changed`), the file
-//! (`rewrite`). Tests: at the foot.
+//! Not here: applying a changed setting (the server compares `changed`), the file (`rewrite`).
+//! Tests: at the foot.
 
 use crate::Settings;
 use crate::field::{EvictionPolicy, Permission};

@@ -1,4 +1,4 @@
-//! `redis.*`, which is `server.*`, too.
+//! `redis.*`, also available as `server.*`.
 //!
 //! Functions return a value and nil, or an error's text and true; lpantala.c raises these. The
 //! texts are the reference's.
@@ -19,31 +19,31 @@ use crate::bridge::LuaBridge;
 use crate::libs::budget::Budget;
 use crate::{Level, from_lua, slot, to_lua};
 
-/// What the functions share with the VM.
+/// The state that these functions share with the VM.
 #[derive(Default)]
 pub struct Shared {
-    /// `redis.setresp`.
+    /// The version set by `redis.setresp`.
     pub version: Cell<Version>,
     /// The bytes of the last reply.
     reply: RefCell<Vec<u8>>,
     /// The output of the run.
     pub out: RefCell<Vec<u8>>,
-    /// What the client speaks.
+    /// The client's protocol version.
     pub wire: Cell<Version>,
-    /// How long the output may become.
+    /// The limit of the output.
     pub most_bytes: Cell<usize>,
-    /// The line at which the last run was that the host ended; 0: not known.
+    /// The line at which the host aborted the last run; 0: unknown.
     pub aborted_line: Cell<u32>,
-    /// The host has said at a tick that the run ends.
+    /// Whether the host has ended the run at a tick.
     pub has_aborted: Cell<bool>,
-    /// A panic on its way over frames of C.
+    /// A panic that is carried over C frames.
     panic: Cell<Option<Panic>>,
 }
 
 type Panic = Box<dyn Any + Send>;
 
 impl Shared {
-    /// Between two runs: lets go of a large reply, and of a panic, which goes on.
+    /// Cleans up between two runs: drops a large reply, and resumes a panic.
     pub fn settle(&self) {
         let mut reply = self.reply.borrow_mut();
         if reply.capacity() > REPLY_KEEP_BYTES {
@@ -56,10 +56,10 @@ impl Shared {
     }
 }
 
-/// Replies beyond this are not kept for their room.
+/// The largest reply buffer that is kept.
 const REPLY_KEEP_BYTES: usize = 64 << 10;
 
-/// Bits of `set_repl`.
+/// The bits of `set_repl`.
 const REPL_AOF: i64 = 1;
 const REPL_REPLICA: i64 = 2;
 const NUMBERS: [(&str, i64); 11] = [
@@ -108,7 +108,7 @@ pub fn table(lua: &Lua, bridge: &LuaBridge) -> Result<Table> {
     Ok(redis)
 }
 
-/// What there is while a library loads, too: constants and `log`.
+/// The part that is also available while a library loads: constants and `log`.
 pub fn facts(lua: &Lua, bridge: &LuaBridge) -> Result<Table> {
     let redis = lua.create_table()?;
     for (name, value) in NUMBERS {
@@ -131,8 +131,8 @@ fn raise(lua: &Lua, message: impl AsRef<[u8]>) -> Result<Outcome> {
 
 const NOTHING: Outcome = (Value::Nil, Value::Nil);
 
-/// Runs a command for `redis.call`: what `done` makes of its reply, which stays until the next.
-/// `None`: the script ends.
+/// Runs a command for `redis.call`; returns the result of `done` for its reply, which stays until
+/// the next call. `None`: the script must end.
 pub fn call<R>(args: &[&[u8]], done: impl FnOnce(&[u8]) -> R) -> Option<R> {
     slot::run(|host, shared| {
         let mut reply = shared.reply.borrow_mut();
@@ -153,7 +153,7 @@ pub enum Emitted<'a> {
     Error(&'a [u8]),
 }
 
-/// Appends a value to the run's reply; whether there may be more.
+/// Appends a value to the run's reply; returns whether more may follow.
 pub fn emit(value: Emitted) -> bool {
     let more = slot::run(|_, shared| {
         let mut out = shared.out.borrow_mut();
@@ -173,12 +173,13 @@ pub fn emit(value: Emitted) -> bool {
     more.unwrap_or(false)
 }
 
-/// Keeps what a command panicked with until the run is over.
+/// Keeps a command's panic until the run is over.
 pub fn keep_panic(panic: Panic) {
     slot::run(|_, shared| shared.panic.set(Some(panic)));
 }
 
-/// A number as an argument: whole ones of up to 62 bits by their digits, others by their shortest.
+/// Formats a number as an argument: integers of up to 62 bits by their digits, others by their
+/// shortest form.
 pub fn push_number(out: &mut Vec<u8>, value: f64) {
     if value == 0.0 {
         out.push(b'0');
@@ -189,9 +190,9 @@ pub fn push_number(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// The last reply as a value, where lpantala.c does not know its type.
+/// The last reply as a value, for types that lpantala.c does not convert.
 fn last_reply(lua: &Lua) -> Result<Value> {
-    // Taken out, so that the host can be asked meanwhile whether to go on.
+    // Taken out, so that the host can be asked meanwhile whether to continue.
     let reply = slot::run(|_, shared| shared.reply.take()).unwrap_or_default();
     let value = to_lua::value(lua, &reply);
     slot::run(|_, shared| shared.reply.replace(reply));
@@ -295,12 +296,12 @@ fn log(lua: &Lua, args: MultiValue) -> Result<Outcome> {
     Ok(NOTHING)
 }
 
-/// What Lua takes for a number: texts that spell one, too.
+/// Lua's conversion to a number, which includes texts that spell one.
 fn number_of(lua: &Lua, value: &Value) -> Result<Option<f64>> {
     lua.coerce_number(value.clone())
 }
 
-/// `redis.error_reply`: a code is put before a text of one word.
+/// `redis.error_reply`: a text of one word gets a code in front.
 fn error_reply(lua: &Lua, args: MultiValue) -> Result<Table> {
     let Some(message) = only_text(&args) else { return wrong_arguments(lua) };
     let message = message.as_bytes();

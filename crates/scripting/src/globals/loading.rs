@@ -1,6 +1,6 @@
-//! What a library says while it loads: `register_function`.
+//! `register_function`, for a library that is being loaded.
 //!
-//! Names and numbers of functions are judged when the code has run, as the reference does.
+//! Names and numbers of functions are checked after the code has run, as in the reference.
 //!
 //! Tests: crates/scripting/tests/libraries.rs.
 
@@ -14,21 +14,21 @@ use crate::globals::api;
 use crate::libs::budget::Budget;
 use crate::{ErrorText, Flags, Registered};
 
-/// What was registered so far by the library that loads.
+/// The functions registered so far by the library being loaded.
 pub type Gathered = Rc<RefCell<Vec<(Registered, Function)>>>;
 
-/// Functions that one library may register.
+/// The most functions of one library.
 const FUNCTIONS_MAX: usize = 100_000;
-/// Bytes of their names and descriptions: as much as its code may have at most.
+/// The most bytes of their names and descriptions: as many as its code may have.
 const TEXTS_BYTES_MAX: usize = 64 << 20;
 
-/// `redis` as it is while a library loads.
+/// The table `redis` while a library loads.
 pub fn table(lua: &Lua, bridge: &LuaBridge, gathered: &Gathered) -> mlua::Result<Table> {
     let redis = api::facts(lua, bridge)?;
     let gathered = Rc::clone(gathered);
     let text_bytes_left = Cell::new(TEXTS_BYTES_MAX);
     let register = lua.create_function(move |lua, args| {
-        // Who loads holds it, too; a function that kept `redis` comes later.
+        // The loader holds it, too; a function that kept `redis` is called later.
         if Rc::strong_count(&gathered) == 1 {
             let late = "server.register_function can only be called on FUNCTION LOAD command";
             return failed(lua, late);
@@ -99,7 +99,7 @@ fn by_names(lua: &Lua, named: &Table) -> Result<(Registered, Function), Refused>
             }
             b"description" => {
                 let given = text(lua, &value).ok_or_else(|| must("description", "a string"))?;
-                // The reference takes it for a C string.
+                // The reference treats it as a C string.
                 let end = given.iter().position(|byte| *byte == 0).unwrap_or(given.len());
                 description = Some(given[..end].to_vec());
             }
@@ -136,7 +136,7 @@ fn flags_of(lua: &Lua, value: &Value) -> Result<Flags, Refused> {
     Ok(flags)
 }
 
-/// A string, or a number as text. Copying a long one is work.
+/// A string, or a number as text. Copying a long one counts as work.
 fn text(lua: &Lua, value: &Value) -> Option<Vec<u8>> {
     let fits = matches!(value, Value::String(_) | Value::Integer(_) | Value::Number(_));
     let text = lua.coerce_string(value.clone()).ok().flatten().filter(|_| fits)?;
@@ -145,7 +145,7 @@ fn text(lua: &Lua, value: &Value) -> Option<Vec<u8>> {
     Some(bytes.to_vec())
 }
 
-/// Whether what a library registered can be called. `Err`: the text of an error reply.
+/// Checks the functions that a library has registered. `Err`: the text of an error reply.
 pub fn judge(gathered: &[(Registered, Function)]) -> Result<(), ErrorText> {
     let mut names = std::collections::HashSet::new();
     for (function, _) in gathered {
@@ -166,7 +166,7 @@ pub fn judge(gathered: &[(Registered, Function)]) -> Result<(), ErrorText> {
     Ok(())
 }
 
-/// What a library or a function may be called.
+/// Whether this is a valid name for a library or a function.
 pub fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }

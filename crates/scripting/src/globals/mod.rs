@@ -1,12 +1,12 @@
-//! What a script sees: the globals, and `redis.*`.
+//! The environment of a script: the globals, and `redis.*`.
 //!
 //! | file | what |
 //! |---|---|
-//! | `sandbox` | which globals there are, and that nobody changes them |
-//! | `api` | `redis.*`, which is `server.*`, too |
-//! | `loading` | `register_function`, for a library that loads |
+//! | `sandbox` | the globals, and their protection |
+//! | `api` | `redis.*`, also `server.*` |
+//! | `loading` | `register_function`, for a library being loaded |
 //!
-//! Not here: what `redis.call` does (`Host`); libraries that come with Lua (`libs`).
+//! Not here: the effect of `redis.call` (`Host`); libraries (`libs`).
 
 pub(crate) mod api;
 pub(crate) mod loading;

@@ -1,10 +1,10 @@
-//! The globals: which there are, and that nobody changes them.
+//! The globals of scripts, and their protection against changes.
 //!
-//! 1. The globals are named here one by one; whatever else Lua brings is taken away.
+//! 1. The globals are named here one by one; everything else that Lua has is removed.
 //! 2. Every table that two scripts can reach is read-only, metatables included. So a script leaves
-//!    nothing behind, but in the locals of a library's functions.
+//!    nothing behind, except in the locals of a library's functions.
 //! 3. A script sees `KEYS` and `ARGV` as globals; a library's functions do not, and while a library
-//!    loads it sees no more than `redis` and `server` with few functions.
+//!    loads it sees only `redis` and `server` with few functions.
 //!
 //! ```text
 //!   scripts     globals ── missing: error
@@ -20,7 +20,7 @@ use crate::bridge::LuaBridge;
 use crate::globals::api;
 use crate::libs;
 
-/// Lua's own that scripts keep.
+/// Lua's own globals that scripts keep.
 const KEPT: [&str; 23] = [
     "_G",
     "_VERSION",
@@ -48,15 +48,15 @@ const KEPT: [&str; 23] = [
 ];
 const KEPT_TOO: [&str; 5] = ["tonumber", "tostring", "type", "unpack", "xpcall"];
 
-/// The tables that runs begin in.
+/// The global tables of runs.
 pub struct Sandbox {
-    /// What library functions see.
+    /// The globals of library functions.
     pub shared: Table,
     missing: Function,
 }
 
 impl Sandbox {
-    /// Makes the globals what scripts may see, and shuts them.
+    /// Restricts the globals to what scripts may see, and protects them.
     pub fn build(lua: &Lua, bridge: &LuaBridge) -> Result<Sandbox> {
         let globals = lua.globals();
         take_away(&globals)?;
@@ -102,11 +102,11 @@ impl Sandbox {
         self.shut(lua, bridge, globals)
     }
 
-    /// Reading what is missing in `table` is an error, writing as well.
+    /// Makes reading a missing field of `table` an error, and writing, too.
     pub fn shut(&self, lua: &Lua, bridge: &LuaBridge, table: &Table) -> Result<()> {
         let meta = lua.create_table()?;
         meta.raw_set("__index", &self.missing)?;
-        // `_G` is in itself and so may be shut already.
+        // `_G` contains itself and so may be protected already.
         bridge.readonly(table, false)?;
         table.set_metatable(Some(meta.clone()))?;
         bridge.readonly(&meta, true)?;

@@ -1,10 +1,10 @@
-//! What a library function was called with, and the errors that say what is wrong with it.
+//! The arguments of a library function, and errors about them.
 //!
 //! 1. The texts and the order of the checks are those of Lua's C library (`luaL_checknumber` and
 //!    its kin), because scripts match on them: "bad argument #1 to 'decode' (...)".
 //! 2. An error names the function as the script called it, so it is made in that function, not
-//!    inside a callback of it. The place in the script is put in front by our patched Lua, when the
-//!    error leaves Rust (ldebug.c, `convert`).
+//!    inside a callback of it. Our patched Lua puts the place in the script in front when the error
+//!    leaves Rust (ldebug.c, `convert`).
 //!
 //! Tests: tests/libs_*.rs.
 
@@ -25,17 +25,17 @@ impl<'a> Arguments<'a> {
         self.values.len()
     }
 
-    /// The argument at `place`, counted from 1; `None` when it was not given.
+    /// The argument at `place`, counted from 1; `None` if it is missing.
     pub fn get(&self, place: usize) -> Option<&Value> {
         self.values.get(place - 1)
     }
 
-    /// One argument more.
+    /// Appends a nil argument.
     pub fn push_nil(&mut self) {
         self.values.push_back(Value::Nil);
     }
 
-    /// Nil, or not given.
+    /// Whether the argument is nil or missing.
     pub fn is_nil(&self, place: usize) -> bool {
         self.get(place).is_none_or(Value::is_nil)
     }
@@ -119,8 +119,8 @@ pub(super) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// What x86-64 makes of a double that is to be a 64-bit integer: the fraction goes, and what does
-/// not fit is the least of all.
+/// The conversion of x86-64 to a 64-bit integer: the fraction is dropped, and what does not fit is
+/// the least integer.
 pub(super) fn truncated(number: f64) -> i64 {
     const BOUND: f64 = 9_223_372_036_854_775_808.0;
     if (-BOUND..BOUND).contains(&number) { number as i64 } else { i64::MIN }

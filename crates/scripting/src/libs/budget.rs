@@ -1,13 +1,12 @@
-//! Long work of our functions: the host is asked whether it may go on, and the limit of memory is
-//! checked where many values are made, which Lua itself does not do while our functions run.
+//! Accounts for long work of our functions: the host is asked whether to continue, and the memory
+//! limit is checked where many values are made, which Lua does not do while our functions run.
 //!
-//! 1. What is made between two looks is at most `LOOK_EVERY` values, strings no longer than the
-//!    argument they were read from. A table counts as `TABLE_WORK`: its slots may be many, and
-//!    empty.
-//! 2. Garbage is collected before anything is refused. What would then leave less than
+//! 1. Between two checks at most `LOOK_EVERY` values are made, strings no longer than the argument
+//!    they were read from. A table counts as `TABLE_WORK`: its slots may be many, and empty.
+//! 2. Garbage is collected before anything is refused. A step that would then leave less than
 //!    1/`FREE_PART` free is refused, so that collections are rare.
-//! 3. The error of a script that is to end passes whoever catches it (lpantala.c, `abortscript`);
-//!    it need not be told from others here.
+//! 3. The error of a script that must end cannot be caught (lpantala.c, `abortscript`); it need not
+//!    be distinguished here.
 //!
 //! Tests: tests/libs_limits.rs, tests/endless.rs.
 
@@ -16,13 +15,13 @@ use mlua::{Error, Lua, Result};
 use crate::bridge::Charge;
 use crate::vm::MemoryLimit;
 
-/// Work between two looks, in values.
+/// Work between two checks, in values.
 const LOOK_EVERY: usize = 256;
-/// What a table's own slots count as.
+/// The cost of a table's own slots.
 pub(crate) const TABLE_WORK: usize = 32;
-/// Bytes that are as much work as a value.
+/// How many bytes cost as much as a value.
 const BYTES_A_VALUE: usize = 256;
-/// What a value counts as when the host is asked: mlua's way for each is long.
+/// The instructions that a value counts as: mlua takes long for each.
 const VALUE_INSTRUCTIONS: usize = 8;
 const FREE_PART: usize = 8;
 
@@ -30,7 +29,7 @@ const FREE_PART: usize = 8;
 pub(crate) struct Budget<'a> {
     lua: &'a Lua,
     limit_bytes: usize,
-    /// Work since the last look.
+    /// Work since the last check.
     done: usize,
 }
 
@@ -40,19 +39,19 @@ impl<'a> Budget<'a> {
         Budget { lua, limit_bytes, done: 0 }
     }
 
-    /// Called for each value. `Err`: "not enough memory", or the script is to end.
+    /// Accounts for a value. `Err`: "not enough memory", or the script must end.
     #[inline]
     pub fn step(&mut self) -> Result<()> {
         self.work(1)
     }
 
-    /// Called for the bytes of a long value.
+    /// Accounts for the bytes of a long value.
     #[inline]
     pub fn bytes(&mut self, count: usize) -> Result<()> {
         self.work(count / BYTES_A_VALUE)
     }
 
-    /// Called for work of this many values.
+    /// Accounts for work of this many values.
     #[inline]
     pub fn work(&mut self, values: usize) -> Result<()> {
         self.done += values;
@@ -62,7 +61,7 @@ impl<'a> Budget<'a> {
         Ok(())
     }
 
-    /// Looks now.
+    /// Checks now.
     #[cold]
     pub fn look(&mut self) -> Result<()> {
         let instructions = self.done.saturating_mul(VALUE_INSTRUCTIONS);
@@ -74,7 +73,7 @@ impl<'a> Budget<'a> {
         self.fits(0)
     }
 
-    /// Whether this many bytes more would be within the limit.
+    /// Checks whether this many bytes more would be within the limit.
     pub fn fits(&self, more_bytes: usize) -> Result<()> {
         let used_bytes = || self.lua.used_memory().saturating_add(more_bytes);
         if self.limit_bytes == 0 || used_bytes() <= self.limit_bytes {
@@ -88,7 +87,7 @@ impl<'a> Budget<'a> {
     }
 }
 
-/// What Lua says when there is none left.
+/// Lua's error when memory is exhausted.
 pub(super) fn no_memory() -> Error {
     Error::runtime("not enough memory")
 }

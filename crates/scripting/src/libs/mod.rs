@@ -1,13 +1,13 @@
-//! The libraries that scripts have beside Lua's own: JSON, MessagePack and C structs. Most
-//! functions have a short way in C (lplibs.c) for the arguments that scripts mostly give them; all
-//! others, and every error, are handled here. `bit` is in lpantala.c alone.
+//! The libraries of scripts beside Lua's own: JSON, MessagePack and C structs. Most functions have
+//! a fast path in C (lplibs.c) for the most frequent arguments; all others, and every error, are
+//! handled here. `bit` is in lpantala.c alone.
 //!
-//! 1. They answer as the C libraries that valkey 9.1.2 bundles, byte for byte, errors included.
-//! 2. Nothing a script passes panics, recurses without a bound or takes more than linear time.
-//! 3. An error is `mlua::Error::RuntimeError` with its text; to scripts it is that text, with the
-//!    place of the call in front (ldebug.c, `convert`).
-//! 4. Memory: what becomes Lua's counts against the VM's limit (`Budget`); the buffers in between
-//!    are Rust's, at most `OUTPUT_BYTES_MAX`.
+//! 1. They behave as the C libraries that valkey 9.1.2 bundles, byte for byte, errors included.
+//! 2. No argument makes them panic, recurse without a bound or take more than linear time.
+//! 3. An error is `mlua::Error::RuntimeError` with its text; scripts see that text with the place
+//!    of the call in front (ldebug.c, `convert`).
+//! 4. Memory: Lua's values count against the VM's limit (`Budget`); intermediate buffers are
+//!    Rust's, at most `OUTPUT_BYTES_MAX`.
 //!
 //! Tests: foot of each file, and crates/scripting/tests/libs_*.rs.
 
@@ -17,13 +17,13 @@ pub mod cjson;
 pub mod cmsgpack;
 pub mod structs;
 
-/// Most bytes of what `cjson.encode`, `cmsgpack.pack` and `struct.pack` give: as long as the
-/// longest string of the keyspace. More is "not enough memory".
+/// The most bytes that `cjson.encode`, `cmsgpack.pack` and `struct.pack` return: as many as the
+/// longest string of the keyspace has. More is "not enough memory".
 pub const OUTPUT_BYTES_MAX: usize = 512 << 20;
 
-/// Tables within tables, most, whatever a script sets: what cjson allows unless told otherwise.
+/// The deepest nesting of tables, whatever a script sets: cjson's default.
 pub const NESTING_MAX: usize = 1_000;
 
-/// Most values that a function gives back. The reference has 8,000 slots of Lua's stack for them
-/// and its arguments; some are needed for what happens here.
+/// The most values that a function returns. The reference has 8,000 slots of Lua's stack for them
+/// and its arguments; some are needed for our own calls.
 const RESULTS_MAX: usize = 7_950;

@@ -1,10 +1,11 @@
-//! `struct`: values packed as C lays them out, as in Roberto Ierusalimschy's struct 0.2.
+//! `struct`: values packed in C's layout, as in Roberto Ierusalimschy's struct 0.2.
 //!
-//! 1. A format is read once from left to right by `Format`, which knows byte order, alignment and
+//! 1. A format is read once from left to right by `Format`, which tracks byte order, alignment and
 //!    sizes; packing, unpacking and measuring differ in what they do with an `Item`.
-//! 2. Every size is checked against what is there before a byte is touched: a format can ask for
-//!    sizes up to 2^31 - 1 (CVE-2018-11219), an offset can be any number (CVE-2018-11218's kin).
-//! 3. What C leaves undefined here is as gcc on x86-64 has it, where a script can see it: numbers
+//! 2. Every size is checked against the available bytes before a byte is touched: a format can ask
+//!    for sizes up to 2^31 - 1 (CVE-2018-11219), an offset can be any number (CVE-2018-11218's
+//!    kin).
+//! 3. Behaviour that C leaves undefined follows gcc on x86-64, where a script can see it: numbers
 //!    beyond 64 bits (`truncated`, `unsigned`), integers of more than 8 bytes (`signed`).
 //!
 //! Tests: tests/libs_answers.rs.
@@ -41,10 +42,10 @@ pub fn table(lua: &Lua, bridge: &LuaBridge) -> Result<Table> {
 }
 
 const TOO_MANY: &str = "stack overflow (too many results)";
-/// What most formats need.
+/// The initial capacity, enough for most formats.
 const EXPECTED_BYTES: usize = 64;
 const INTEGER_BYTES_MAX: usize = 32;
-/// What `!` alone means.
+/// The alignment of `!` without a number.
 const ALIGNMENT_BYTES: usize = 8;
 
 /// A format, read up to some place.
@@ -59,7 +60,7 @@ struct Format<'a> {
 #[derive(Clone, Copy)]
 struct Item {
     letter: u8,
-    /// Bytes it takes; 0 for what has no fixed size, and for what controls the format.
+    /// Its size in bytes; 0 for items without a fixed size, and for control letters.
     size: usize,
 }
 
@@ -93,7 +94,7 @@ impl<'a> Format<'a> {
         Ok(Some(Item { letter, size }))
     }
 
-    /// The number that stands here, or `otherwise`.
+    /// The number in the format here, or `otherwise`.
     fn count(&mut self, otherwise: usize) -> Result<usize> {
         let digits = self.text[self.at..].iter().take_while(|byte| byte.is_ascii_digit());
         let mut count = None;
@@ -108,8 +109,8 @@ impl<'a> Format<'a> {
         Ok(count.map_or(otherwise, |count| count as usize))
     }
 
-    /// Bytes to leave out at `position` before `item`. Sizes that are no power of two give what the
-    /// reference's masks give.
+    /// The padding at `position` before `item`. Sizes that are no power of two give the same as the
+    /// reference's masks.
     fn padding(&self, position: usize, item: Item) -> usize {
         if item.size == 0 || item.letter == b'c' {
             return 0;
@@ -118,7 +119,7 @@ impl<'a> Format<'a> {
         size.wrapping_sub(position & (size - 1)) & (size - 1)
     }
 
-    /// A letter that stands for no value: byte order, alignment, a space, or a mistake.
+    /// Handles a letter without a value: byte order, alignment, a space, or an error.
     fn control(&mut self, arguments: &Arguments, letter: u8) -> Result<()> {
         match letter {
             b' ' => {}
@@ -143,7 +144,7 @@ impl<'a> Format<'a> {
 
 fn pack(arguments: &mut Arguments) -> Result<Vec<u8>> {
     let text = arguments.bytes(1)?;
-    // The reference finds its own mark where an argument lacks, and calls it nil.
+    // The reference finds its own mark in place of a missing argument, and calls it nil.
     arguments.push_nil();
     let mut format = Format::new(&text);
     let mut budget = Budget::open(arguments.lua);
@@ -173,7 +174,7 @@ fn pack(arguments: &mut Arguments) -> Result<Vec<u8>> {
                 place += 1;
                 let size = if item.size == 0 { bytes.len() } else { item.size };
                 let Some(bytes) = bytes.get(..size) else {
-                    // The reference has counted on already.
+                    // The reference has already advanced its counter.
                     return Err(arguments.bad(place, "string too short"));
                 };
                 budget.bytes(bytes.len())?;
@@ -209,7 +210,7 @@ fn push_ordered<const N: usize>(out: &mut Vec<u8>, mut little: [u8; N], big_endi
     out.extend_from_slice(&little);
 }
 
-/// A double that is not negative as an unsigned integer.
+/// A double that is not negative, as an unsigned integer.
 fn unsigned(number: f64) -> u64 {
     const HALF: f64 = 9_223_372_036_854_775_808.0;
     if number >= HALF {
@@ -219,7 +220,7 @@ fn unsigned(number: f64) -> u64 {
     }
 }
 
-/// What `unpack` found, or the text that says what was wrong.
+/// The unpacked values, or the text of an error.
 fn unpack(arguments: &Arguments) -> Result<Variadic<Value>> {
     let lua = arguments.lua;
     let text = arguments.bytes(1)?;
@@ -281,7 +282,7 @@ fn unpack(arguments: &Arguments) -> Result<Variadic<Value>> {
     Ok(Variadic::from(found))
 }
 
-/// `c0`: the number before it is the string's size.
+/// `c0`: the previous number is the string's size.
 fn previous_size(lua: &Lua, found: &mut Vec<Value>) -> Result<usize> {
     let size = match found.pop() {
         Some(value) => lua.coerce_number(value)?,
@@ -313,7 +314,7 @@ fn integer(item: Item, bytes: &[u8], big_endian: bool) -> f64 {
     if item.letter.is_ascii_lowercase() { signed(value, item.size) } else { value as f64 }
 }
 
-/// Spreads the sign of an integer of `size` bytes. The shift wraps as the machine's does.
+/// Sign-extends an integer of `size` bytes. The shift wraps as the machine's does.
 fn signed(value: u64, size: usize) -> f64 {
     let mask = u64::MAX.wrapping_shl((size as u32 * 8).wrapping_sub(1));
     let value = if value & mask != 0 { value | mask } else { value };

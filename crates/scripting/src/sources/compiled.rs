@@ -38,7 +38,7 @@ impl Compiled {
         self.by_sha.get(sha).map(|(function, _)| function)
     }
 
-    /// Keeps one more, which takes this many bytes, and drops what is too much.
+    /// Keeps a function that takes this many bytes, and drops the excess.
     pub fn keep(&mut self, sha: Sha, function: Function, bytes: usize) {
         self.by_sha.insert(sha, (function, bytes));
         self.oldest_first.push_back(sha);
@@ -57,19 +57,19 @@ impl Compiled {
         }
     }
 
-    /// Drops all.
+    /// Drops all functions.
     pub fn clear(&mut self) {
         *self = Compiled::new(self.most, self.most_bytes);
     }
 
-    /// What they take in the VM.
+    /// The bytes that they take in the VM.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-/// Digests are their own hash. Scripts that share one are for their authors to make, by brute
-/// force, and there are `VmLimits::scripts` of them at most.
+/// Digests serve as their own hash. Only their authors can make scripts that collide, by brute
+/// force, and there are at most `VmLimits::scripts` of them.
 #[derive(Default)]
 struct Digest(u64);
 

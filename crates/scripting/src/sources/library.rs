@@ -1,4 +1,4 @@
-//! Libraries of functions, without Lua: what FUNCTION LOAD is given, and all libraries there are.
+//! Libraries of functions, without Lua: the input of FUNCTION LOAD, and the set of all libraries.
 //!
 //! ```text
 //! code --header--> name            code --Vm::load_library--> what it registers
@@ -8,14 +8,13 @@
 //! ```
 //!
 //! 1. A `Library` never changes; its `Arc` is its identity in the VMs' caches.
-//! 2. A state of all libraries never changes, either: a function that runs keeps the state it began
+//! 2. A set of all libraries never changes, either: a running function keeps the set it started
 //!    with.
-//! 3. Names of libraries tell case apart, names of functions do not, and no two functions have one
-//!    name, whatever their libraries.
+//! 3. Names of libraries are case-sensitive, names of functions are not, and no two functions have
+//!    the same name, even in different libraries.
 //!
-//! Not here: running code (`vm`), which state is the current one (engine, `functions/store`),
-//! DUMP's bytes (`pantala_rdb::functions`). Tests: at the foot of the files,
-//! compat/transcripts/functions.
+//! Not here: running code (`vm`), the current set (engine, `functions/store`), DUMP's format
+//! (`pantala_rdb::functions`). Tests: at the foot of the files, compat/transcripts/functions.
 
 mod header;
 mod libraries;
@@ -27,43 +26,43 @@ use crate::{ErrorText, Flags};
 pub use header::Header;
 pub use libraries::Libraries;
 
-/// The engine, as FUNCTION LIST and STATS name it. There is no other.
+/// The only engine, as FUNCTION LIST and STATS name it.
 pub const ENGINE: &str = "LUA";
 
-/// A library that was loaded: what FUNCTION LIST shows.
+/// A loaded library, as FUNCTION LIST shows it.
 #[derive(Debug)]
 pub struct Library {
     /// Its name, from the shebang line.
     pub name: Vec<u8>,
     /// The whole text, shebang line included.
     pub code: Vec<u8>,
-    /// What it registered, in order.
+    /// The functions that it registered, in order.
     pub functions: Vec<Registered>,
 }
 
 /// A function that a library registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registered {
-    /// By which FCALL calls it.
+    /// The name for FCALL.
     pub name: Vec<u8>,
-    /// What it says about itself.
+    /// The description, if one was given.
     pub description: Option<Vec<u8>>,
     /// From `flags = {...}`.
     pub flags: Flags,
 }
 
 impl Registered {
-    /// What its texts take.
+    /// Bytes of its texts.
     pub fn bytes(&self) -> usize {
         self.name.len() + self.description.as_ref().map_or(0, Vec::len)
     }
 }
 
 impl Library {
-    /// A library of this code, which registered these functions.
+    /// A library with this code, which registered these functions.
     ///
     /// # Errors
-    /// The text of an error reply: there are no functions, or their names will not do.
+    /// The text of an error reply: there are no functions, or their names are invalid.
     pub fn new(
         header: Header,
         code: &[u8],
@@ -86,7 +85,7 @@ impl Library {
 }
 
 impl Library {
-    /// What it takes, beside what is compiled of it.
+    /// Its bytes, without compiled code.
     pub fn bytes(&self) -> usize {
         let texts = |function: &Registered| {
             function.name.len() + function.description.as_ref().map_or(0, Vec::len)

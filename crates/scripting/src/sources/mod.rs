@@ -1,13 +1,13 @@
-//! What is given to be run, without Lua: texts, what they say about themselves, what is kept.
+//! Scripts and libraries without Lua: texts, declared flags, caches.
 //!
 //! | file | what |
 //! |---|---|
 //! | `script` | a script: its text, its name, its shebang line |
-//! | `library` | libraries of functions, and all there are |
+//! | `library` | libraries of functions, and the set of all |
 //! | `flags` | the flags that both may have |
-//! | `compiled` | the scripts that one interpreter has compiled |
+//! | `compiled` | the compiled scripts of one interpreter |
 //!
-//! Not here: running them (`vm`); what they see (`globals`).
+//! Not here: running them (`vm`); their environment (`globals`).
 
 pub(crate) mod compiled;
 pub(crate) mod flags;

@@ -1,4 +1,5 @@
-//! A script as EVAL and SCRIPT LOAD get it: its text, its name, and what its shebang line says.
+//! A script, as EVAL and SCRIPT LOAD get it: its text, its digest, and the flags of its shebang
+//! line.
 //!
 //! 1. Immutable: one `Arc<Script>` serves all threads, each of which compiles it for itself.
 //! 2. The digest covers the whole text, shebang line included.
@@ -26,10 +27,10 @@ pub const SHA_HEX_BYTES: usize = sha1::HEX_BYTES;
 pub type ErrorText = Vec<u8>;
 
 impl Script {
-    /// What a body says about itself.
+    /// The flags that a script's text declares.
     ///
     /// # Errors
-    /// Its first line is none.
+    /// Its shebang line is invalid.
     pub fn flags_said(body: &[u8]) -> Result<Flags, ErrorText> {
         shebang(body)?.map_or(Ok(Flags::COMPATIBLE), |(line, _)| flags_of(line))
     }
@@ -43,29 +44,29 @@ impl Script {
         Ok(Script { sha: sha1::hex(body), body: body.to_vec(), flags, code_start })
     }
 
-    /// The digest of the body: 40 hexadecimal digits in small letters.
+    /// The digest of the body: 40 lower-case hexadecimal digits.
     pub fn sha(&self) -> &[u8; SHA_HEX_BYTES] {
         &self.sha
     }
 
-    /// The text as it came, shebang line included.
+    /// The text as received, shebang line included.
     pub fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// What is compiled: the body from the end of its shebang line on, so that lines keep their
-    /// numbers.
+    /// The text to be compiled: the body from the end of its shebang line on, so that lines keep
+    /// their numbers.
     pub fn code(&self) -> &[u8] {
         &self.body[self.code_start..]
     }
 
-    /// What it says about itself.
+    /// The declared flags.
     pub fn flags(&self) -> Flags {
         self.flags
     }
 }
 
-/// The line with `#!` and where it ends. A NUL ends it as far as the reference looks.
+/// The line with `#!` and its end. A NUL ends it, as in the reference.
 fn shebang(body: &[u8]) -> Result<Option<(&[u8], usize)>, ErrorText> {
     if !body.starts_with(b"#!") {
         return Ok(None);
@@ -76,7 +77,7 @@ fn shebang(body: &[u8]) -> Result<Option<(&[u8], usize)>, ErrorText> {
     }
 }
 
-/// `#!lua flags=no-writes,allow-oom`: an engine, and options, which are judged first.
+/// Parses `#!lua flags=no-writes,allow-oom`: an engine, and options, which are checked first.
 fn flags_of(line: &[u8]) -> Result<Flags, ErrorText> {
     let (arena, mut words) = (Arena::new(), Vec::new());
     let split = split_words(line, &arena, &mut words);

@@ -1,4 +1,4 @@
-//! Completions of the command line: flags, and the values of those that have few.
+//! Shell completions of the command line: flags, and the values of those that have few.
 //!
 //! Tests: `./test packages` has each shell read its file, and bash and fish complete.
 

@@ -1,4 +1,4 @@
-//! The configuration file that packages install: every setting that acts with its default, as a
+//! The configuration file that packages install: every active setting with its default, as a
 //! comment, and above them the few that a package sets.
 //!
 //! Tests: at the foot.

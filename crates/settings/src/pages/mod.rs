@@ -1,5 +1,5 @@
-//! Files that derive from the rows: documentation, the manual page, completions of shells, and the
-//! configuration file that packages install. `cargo xtask docs` writes them; a test keeps them
+//! Files that are generated from the rows: documentation, the manual page, shell completions, and
+//! the configuration file that packages install. `cargo xtask docs` writes them; a test keeps them
 //! current (`tests/page.rs`).
 //!
 //! Not here: `--help` (`help`).

@@ -1,4 +1,4 @@
-//! Lines of redis.conf: words, quotes, comments.
+//! Parses lines of redis.conf: words, quotes, comments.
 //!
 //! Not here: what a line means (`start`), writing lines (`rewrite`). Tests: at the foot.
 

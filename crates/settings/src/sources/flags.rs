@@ -1,11 +1,11 @@
-//! Flags of the command line and of flag files, and variables of the environment: each becomes the
+//! Parses flags of the command line and of flag files, and environment variables: each becomes the
 //! row it names and the values it gives.
 //!
 //! Forms: `--name=value`, `--name value` as two arguments or as one, one dash instead of two,
 //! `--name` and `--noname` for switches, several values up to the next flag for settings that take
 //! many.
 //!
-//! Not here: judging values, precedence (`start`). Tests: in `start`.
+//! Not here: validating values, precedence (`start`). Tests: in `start`.
 
 use crate::help;
 use crate::kind::{Kind, Reading, yes_or_no};

@@ -1,14 +1,14 @@
-//! Where settings come from at a start: arguments, the environment, files.
+//! The sources of settings at a start: arguments, the environment, files.
 //!
 //! | file | what |
 //! |---|---|
-//! | `start` | precedence: from all of them to the settings of a start |
+//! | `start` | combining all sources by precedence |
 //! | `flags` | the command line, flag files, variables of the environment |
-//! | `conf`, `users` | lines of redis.conf, and those of users among them |
+//! | `conf`, `users` | lines of redis.conf, and its lines of users |
 //! | `disk` | the real files of this machine |
 //!
-//! Not here: what a setting is (`row`) and may hold (`kind`); CONFIG SET and REWRITE (`snapshot`,
-//! `rewrite`).
+//! Not here: the declaration (`row`) and the kinds (`kind`) of settings; CONFIG SET and REWRITE
+//! (`snapshot`, `rewrite`).
 
 pub(crate) mod conf;
 pub(crate) mod disk;

@@ -1,15 +1,15 @@
-//! From arguments, files and environment to the settings of a start.
+//! Computes the settings of a start from arguments, files and environment.
 //!
 //! Precedence, strongest first: command line, flag file, environment (`PANTALA_x`, then `DFLY_x`),
-//! configuration file. A later mention in one source wins over an earlier one, except for settings
-//! that accumulate, such as `save`.
+//! configuration file. Within one source a later mention wins over an earlier one, except for
+//! settings that accumulate, such as `save`.
 //!
 //! Invariants
 //! 1. Nothing here reads a file, a clock or the environment: `Sources` and `env` are arguments.
 //! 2. Includes and flag files nest at most `MAX_DEPTH` deep, and all of them together hold at most
 //!    `MAX_LINES` lines: a file that includes itself is an error, not a hang.
 //!
-//! Not here: how a flag is cut into name and values (`flags`). Tests: at the foot.
+//! Not here: splitting a flag into name and values (`flags`). Tests: at the foot.
 
 use crate::Settings;
 use crate::help;

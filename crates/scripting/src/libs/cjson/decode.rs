@@ -1,17 +1,17 @@
 //! JSON text to values.
 //!
-//! Tables are filled by mlua from an iterator that reads the text as it goes (`Members`,
+//! Tables are filled by mlua from an iterator that parses the text as it goes (`Members`,
 //! `Elements`), which is the cheapest way into Lua: no handle, lock or check for each value. That
-//! recurses, so what is deeper than `RECURSION_MAX` is read with a stack of its own
-//! (`Parser::deep`). A mistake is kept in `Parser::stopped`, and ends the iterators from the inside
-//! out.
+//! recurses, so values nested deeper than `RECURSION_MAX` are read with an explicit stack
+//! (`Parser::deep`). An error is stored in `Parser::stopped`, and ends the iterators from the
+//! inside out.
 //!
-//! 1. Tables start empty and are filled in the text's order, so they are iterated as the
-//!    reference's.
-//! 2. The text ends at its first zero byte, except that two bytes of which one is zero are
-//!    refused as UTF-16.
-//! 3. Strings are not checked to be UTF-8. Where the whole text is, that only allows a faster way.
-//! 4. After a mistake the token is read a second time, to say what it is (`token`).
+//! 1. Tables start empty and are filled in the text's order, so they iterate in the same order as
+//!    the reference's.
+//! 2. The text ends at its first zero byte, except that two bytes of which one is zero are refused
+//!    as UTF-16.
+//! 3. Strings are not checked to be UTF-8. If the whole text is, that only enables a faster path.
+//! 4. After an error the token is read a second time, to name it (`token`).
 //!
 //! Tests: tests/libs_answers.rs.
 
@@ -24,7 +24,7 @@ use super::number::number;
 use crate::libs::NESTING_MAX;
 use crate::libs::budget::Budget;
 
-/// Tables within tables that are read by recursion, each some kilobytes of stack.
+/// The nesting of tables up to which recursion is used, each level some kilobytes of stack.
 const RECURSION_MAX: usize = 16;
 
 /// The value that `text` describes.
@@ -50,12 +50,12 @@ pub(super) fn decode(lua: &Lua, text: &[u8], settings: &Settings) -> Result<Valu
         (Some(value), None) => owned(lua, value),
         (_, Some(Stop::Mistake(text))) => Err(Error::runtime(text)),
         (_, Some(Stop::Lua(error))) => Err(error),
-        // A parser that gives nothing has said why.
+        // A parser that yields nothing has stored the reason.
         (None, None) => Err(Error::runtime("no value")),
     }
 }
 
-/// A value on its way into a table: text that is UTF-8 takes mlua's shortest way.
+/// A value to be stored into a table: text that is UTF-8 uses mlua's shortest path.
 type Piece<'a> = Either<&'a str, Either<String, Value>>;
 
 fn owned(lua: &Lua, piece: Piece) -> Result<Value> {
@@ -84,7 +84,7 @@ struct Parser<'a> {
     at: usize,
     depth: usize,
     depth_max: usize,
-    /// Numbers that JSON does not have are taken.
+    /// Whether numbers that JSON lacks are accepted.
     lenient: bool,
     stopped: Option<Stop>,
 }
@@ -96,7 +96,7 @@ impl<'a> Parser<'a> {
         self.text.get(self.at).copied().unwrap_or(0)
     }
 
-    /// The first byte of the next token; `at` is there.
+    /// Skips to the next token and returns its first byte.
     #[inline]
     fn next_byte(&mut self) -> u8 {
         loop {
@@ -163,8 +163,8 @@ impl<'a> Parser<'a> {
         Some(ready(Value::Number(value)))
     }
 
-    /// Whether a text for `strtod` begins here that JSON would not take: a plus, hexadecimal,
-    /// leading zeros, the names.
+    /// Whether a number begins here that `strtod` accepts and JSON does not: a plus, hexadecimal,
+    /// leading zeros, names.
     fn is_invalid_number(&self) -> bool {
         let text = &self.text[self.at..];
         let rest = match text {
@@ -213,14 +213,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Appends the string that begins after a quote at `at`; returns the place after its end.
-    /// `Err`: what is wrong, and where.
+    /// Appends the string that begins after a quote at `at`; returns the offset after its end.
+    /// `Err`: the error and its offset.
     fn unescaped(
         &self,
         mut at: usize,
         out: &mut Vec<u8>,
     ) -> std::result::Result<usize, (&'static str, usize)> {
-        // Where bytes are looked at one by one up to, because something special is among them.
+        // The end of the part that is scanned byte by byte, because it has a special byte.
         let mut single_to = at;
         loop {
             let rest = &self.text[at..];
@@ -303,7 +303,7 @@ impl<'a> Parser<'a> {
         self.ascend(table)
     }
 
-    /// A table, and all in it, without recursion.
+    /// Reads a table and everything in it, without recursion.
     fn deep(&mut self) -> Option<Piece<'a>> {
         let mut open: Vec<Open> = Vec::new();
         loop {
@@ -326,7 +326,7 @@ impl<'a> Parser<'a> {
                     self.made(owned(self.lua, scalar))?
                 }
             };
-            // Whom the value completes, it is the last one of.
+            // While the value completes a table, that table is the next value.
             loop {
                 if let Err(error) = self.budget.step() {
                     return self.failed(error);
@@ -357,7 +357,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A member's name and the colon.
+    /// Reads a member's name and the colon.
     fn key(&mut self) -> Option<Value> {
         let key = self.name()?;
         self.made(owned(self.lua, key))
@@ -397,7 +397,7 @@ impl<'a> Parser<'a> {
         None
     }
 
-    /// Something else than `wanted` stands here.
+    /// Reports a token other than `wanted`.
     #[cold]
     fn mistaken<T>(&mut self, wanted: &str) -> Option<T> {
         self.next_byte();
@@ -408,7 +408,7 @@ impl<'a> Parser<'a> {
         None
     }
 
-    /// What the reference calls the token at `at`, or what is wrong with it; and where that is.
+    /// The reference's name for the token at `at`, or its error; and the offset.
     fn token(&self) -> (&'static str, usize) {
         let rest = &self.text[self.at..];
         let name = match self.byte() {
@@ -440,17 +440,17 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// A table that is being filled without recursion: its next value's key.
+/// A table being filled without recursion, with its next key.
 struct Open {
     table: Table,
     key: Value,
     is_object: bool,
 }
 
-/// What is reserved after the first escape of a string.
+/// How much is reserved after the first escape of a string.
 const SPARE_BYTES: usize = 32;
 
-/// Bytes that are looked at together.
+/// How many bytes are scanned together.
 const CHUNK_BYTES: usize = 16;
 
 #[inline]
@@ -458,8 +458,7 @@ fn is_special(byte: u8) -> bool {
     byte == b'"' || byte == b'\\' || byte == 0
 }
 
-/// Whether none of the bytes is special. Without branches, so that the compiler looks at all of
-/// them at once.
+/// Whether no byte is special. Without branches, so that the compiler compares all bytes at once.
 #[inline]
 fn is_plain(chunk: &[u8; CHUNK_BYTES]) -> bool {
     let special = chunk.iter().fold(0, |any, byte| {
@@ -508,7 +507,7 @@ fn push_code_point(out: &mut Vec<u8>, code_point: u32) {
     out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// The elements of an array whose bracket was read, until the closing one.
+/// Iterates over the elements of an array after its bracket, until the closing one.
 struct Elements<'p, 'a> {
     parser: &'p mut Parser<'a>,
     over: bool,
@@ -534,7 +533,7 @@ impl<'a> Iterator for Elements<'_, 'a> {
     }
 }
 
-/// The members of an object whose brace was read, until the closing one.
+/// Iterates over the members of an object after its brace, until the closing one.
 struct Members<'p, 'a> {
     parser: &'p mut Parser<'a>,
     over: bool,

@@ -1,17 +1,18 @@
 //! Values to JSON text.
 //!
-//! A table is an array when all its keys are whole numbers from 1 on, else an object. The reference
-//! goes over each table twice to find out. Here once is mostly enough (`Optimistic`): a table whose
-//! first key is 1 is taken to have the keys 1, 2, 3... in order, one whose first key is a name to
-//! be an object. Where that turns out wrong the table is taken back and gone over twice. A value
-//! that is wrong, or too deep, is found by starting again without assumptions (`Careful`).
+//! A table is an array if all its keys are integers from 1 on, otherwise an object. The reference
+//! visits each table twice to find out. Here once is mostly enough (`Optimistic`): a table whose
+//! first key is 1 is assumed to have the keys 1, 2, 3... in order, one whose first key is a name to
+//! be an object. If that is wrong, the output of the table is removed and the table is visited
+//! twice. A value that is invalid or nested too deeply is found by starting again without
+//! assumptions (`Careful`).
 //!
 //! 1. The order of an object's members is that of Lua's `next`, as everywhere.
-//! 2. Only `Careful` makes errors: they are those of the reference, and of several the same one.
+//! 2. Only `Careful` makes errors: the reference's, and of several the same one.
 //! 3. `Optimistic` recurses and nests protected calls, of which Lua allows 200 in all: at most
 //!    `OPTIMISTIC_NESTING_MAX` deep. `Careful` does neither.
-//! 4. What is taken back is at most `WASTE_BYTES` more than twice what is kept: otherwise nested
-//!    tables that turn out wrong late would be written again and again.
+//! 4. Removed output is at most `WASTE_BYTES` more than twice the kept output: otherwise nested
+//!    tables whose guess turns out wrong late would be written again and again.
 //!
 //! Tests: tests/libs_answers.rs, tests/libs_limits.rs.
 
@@ -40,12 +41,12 @@ pub(super) fn encode(
         return Ok(());
     }
     out.clear();
-    // The attempt may have failed because the script is to end.
+    // The attempt may have failed because the script must end.
     budget.look()?;
     Careful { budget, next, settings, out }.value(value.clone())
 }
 
-/// Appends what is not a table. `false`: nothing was appended, JSON has no such thing.
+/// Appends a value other than a table. `false`: nothing was appended, JSON has no such value.
 #[inline]
 fn push_scalar(out: &mut Vec<u8>, value: &Value, settings: &Settings) -> bool {
     match value {
@@ -84,7 +85,7 @@ fn push_number(out: &mut Vec<u8>, number: f64, settings: &Settings) -> bool {
     true
 }
 
-/// How a byte is written: 0 as it is, `u` by its number, else a backslash and this letter.
+/// The escape of a byte: 0 for none, `u` for its number, else a backslash and this letter.
 static ESCAPES: [u8; 256] = escapes();
 
 const fn escapes() -> [u8; 256] {
@@ -106,7 +107,7 @@ const fn escapes() -> [u8; 256] {
     escapes
 }
 
-/// Bytes that are looked at together.
+/// How many bytes are scanned together.
 const CHUNK_BYTES: usize = 16;
 
 fn push_string(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -114,7 +115,7 @@ fn push_string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
     let (chunks, rest) = bytes.as_chunks::<CHUNK_BYTES>();
     for chunk in chunks {
-        // Without branches, so that the compiler looks at all of them at once.
+        // Without branches, so that the compiler compares all bytes at once.
         let escapes = chunk.iter().fold(0, |any, byte| {
             let quote = u8::from(*byte == b'"') | u8::from(*byte == b'/');
             let other = u8::from(*byte == b'\\') | u8::from(*byte == 0x7f);
@@ -150,7 +151,7 @@ fn push_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Appends a member's name and the colon. `false`: it cannot be one.
+/// Appends a member's name and the colon. `false`: it cannot be a name.
 fn push_key(out: &mut Vec<u8>, key: &Value, settings: &Settings) -> bool {
     match key {
         Value::String(text) => push_string(out, &text.as_bytes()),
@@ -167,7 +168,7 @@ fn push_key(out: &mut Vec<u8>, key: &Value, settings: &Settings) -> bool {
     true
 }
 
-/// The first way cannot write this.
+/// The optimistic attempt cannot write this.
 struct WrongGuess;
 
 type Attempt = std::result::Result<(), WrongGuess>;
@@ -176,17 +177,17 @@ struct Optimistic<'a, 'l> {
     budget: &'a mut Budget<'l>,
     settings: &'a Settings,
     out: &'a mut Vec<u8>,
-    /// Bytes that were written and taken back.
+    /// Bytes that were written and removed.
     wasted_bytes: usize,
 }
 
-/// What a table turned out to be, while it is written.
+/// The shape of a table, as far as known while it is written.
 enum Shape {
     Unknown,
     /// The key that must come next.
     Array(i64),
     Object,
-    /// No array in order, and not seen to be an object.
+    /// Not an array in order, and not known to be an object.
     Unclear,
 }
 
@@ -281,7 +282,7 @@ impl Optimistic<'_, '_> {
                 let mut shape = Shape::Object;
                 let start = self.out.len();
                 walk(table, |key, value| self.member(&mut shape, &key, &value, depth))?;
-                // A comma stands where the brace must.
+                // A comma is where the brace must be.
                 self.out[start] = b'{';
                 self.out.push(b'}');
             }
@@ -291,15 +292,15 @@ impl Optimistic<'_, '_> {
     }
 }
 
-/// Calls `visit` for each pair of the table until it has enough.
+/// Calls `visit` for each pair of the table until it returns an error.
 fn walk<V: FromLua>(table: &Table, mut visit: impl FnMut(Value, V) -> Attempt) -> Attempt {
-    // Any error will do to end the iteration; this one costs nothing.
+    // Any error ends the iteration; this one costs nothing.
     table
         .for_each(|key: Value, value: V| visit(key, value).map_err(|_| Error::StackError))
         .map_err(|_| WrongGuess)
 }
 
-/// What is known of a table's keys. C's ints, as in the reference.
+/// What is known of a table's keys, in C's ints as in the reference.
 #[derive(Default)]
 struct Keys {
     max: i32,
@@ -311,7 +312,7 @@ enum Len {
     Array(i32),
     Object,
     Sparse,
-    /// An array whose holes alone would not fit.
+    /// An array whose holes alone would exceed the limit.
     TooLong,
 }
 
@@ -331,7 +332,7 @@ impl Keys {
         !self.has_other
     }
 
-    /// Bytes of "null," for what is missing.
+    /// Bytes of "null," for the missing elements.
     fn holes_len(&self) -> usize {
         usize::try_from(self.max.saturating_sub(self.count)).unwrap_or(0) * b"null,".len()
     }
@@ -351,7 +352,7 @@ impl Keys {
     }
 }
 
-/// Writes everything, and says why it does not. Slow: each step is a call of Lua's `next`.
+/// Writes every value, and reports errors. Slow: each step is a call of Lua's `next`.
 struct Careful<'a> {
     budget: Budget<'a>,
     next: &'a Function,
@@ -359,7 +360,7 @@ struct Careful<'a> {
     out: &'a mut Vec<u8>,
 }
 
-/// A table that is being written.
+/// A table being written.
 struct Open {
     table: Table,
     place: Place,
@@ -388,7 +389,7 @@ impl Careful<'_> {
         Ok(())
     }
 
-    /// Appends a value, or the beginning of a table.
+    /// Appends a value, or the start of a table.
     fn begin(&mut self, value: Value, open: &mut Vec<Open>) -> Result<()> {
         if let Value::String(text) = &value {
             self.budget.bytes(text.as_bytes().len())?;
@@ -426,7 +427,7 @@ impl Careful<'_> {
         Ok(())
     }
 
-    /// Goes on in a table: a value that is to be written now. `None`: it is complete.
+    /// Continues a table: returns the next value to be written. `None`: the table is complete.
     fn step(&mut self, open: &mut Open) -> Result<Option<Value>> {
         self.budget.step()?;
         match &mut open.place {

@@ -1,10 +1,10 @@
-//! `cjson`: JSON, as in lua-cjson 2.1.0 with what Redis and Valkey changed in it.
+//! `cjson`: JSON, as in lua-cjson 2.1.0 with the changes of Redis and Valkey.
 //!
 //! - `encode`: values to text;  - `decode`: text to values;
 //! - `number`: the texts that C's `strtod` takes for numbers;
 //! - this file: the table, and the settings that scripts may change.
 //!
-//! 1. Each table has settings of its own: `cjson.new()` makes another. They stay changed until
+//! 1. Each table has its own settings: `cjson.new()` makes another. Changes last until
 //!    `forget_settings`, which only the VM's own table needs.
 //! 2. JSON's null is the light userdata NULL, `cjson.null`.
 //!
@@ -23,7 +23,7 @@ use super::argument::Arguments;
 use super::budget::Budget;
 use crate::bridge::LuaBridge;
 
-/// How a table's functions work. Sizes and depths are C ints, as the scripts set them.
+/// The settings of a table's functions. Sizes and depths are C ints, as scripts set them.
 #[derive(Clone, Copy)]
 struct Settings {
     sparse_convert: bool,
@@ -34,7 +34,7 @@ struct Settings {
     encode_invalid: Invalid,
     decode_invalid: bool,
     precision: i32,
-    /// Has no effect: the buffer is kept while it is small.
+    /// Without effect: the buffer is kept while it is small.
     keep_buffer: bool,
 }
 
@@ -52,7 +52,7 @@ const DEFAULT: Settings = Settings {
 
 const PRECISION_MAX: i32 = 14;
 
-/// What is done with NaN and the infinities, which JSON lacks.
+/// The handling of NaN and the infinities, which JSON lacks.
 #[derive(Clone, Copy, PartialEq)]
 enum Invalid {
     Refused,
@@ -60,26 +60,26 @@ enum Invalid {
     Null,
 }
 
-/// Most bytes of the buffer for text that are kept between calls.
+/// The largest buffer for text that is kept between calls.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
-/// What the functions of one table share.
+/// The state shared by the functions of one table.
 #[derive(Clone)]
 struct Shared {
     settings: Rc<Cell<Settings>>,
     buffer: Rc<RefCell<Vec<u8>>>,
-    /// Lua's own.
+    /// Lua's `next`.
     next: Function,
-    /// Says that a setting has changed.
+    /// Reports that a setting has changed.
     jsonset: Function,
 }
 
 thread_local! {
-    /// Whether the run that goes on in this thread has set something: nearly none does.
+    /// Whether the current run of this thread has changed a setting: nearly none does.
     static CHANGED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The settings of the table that `table` made, as the VM knows them.
+/// The settings of the VM's own table.
 struct OfTheVm(Rc<Cell<Settings>>);
 
 /// The table of its functions.
@@ -87,15 +87,15 @@ pub fn table(lua: &Lua, bridge: &LuaBridge) -> Result<Table> {
     let shared = Shared::new(lua.globals().get("next")?, bridge.jsonset());
     lua.set_app_data(OfTheVm(shared.settings.clone()));
     let table = table_of(lua, shared)?;
-    // As long as nothing is set; those of `cjson.new()` have no short way.
+    // As long as no setting is changed; the tables of `cjson.new()` have no fast path.
     for (name, whole) in [("encode", "cjson.encode"), ("decode", "cjson.decode")] {
         table.raw_set(name, bridge.short(whole, table.raw_get(name)?)?)?;
     }
     Ok(table)
 }
 
-/// Puts back what a script has set in the table that `table` made for this VM: else the next one on
-/// the same thread would find it, and those on other threads would not.
+/// Resets the settings of the VM's own table: otherwise the next script on this thread would see
+/// the changes, and those on other threads would not.
 pub fn forget_settings(lua: &Lua) {
     if CHANGED.take()
         && let Some(settings) = lua.app_data_ref::<OfTheVm>()
@@ -128,7 +128,7 @@ fn table_of(lua: &Lua, shared: Shared) -> Result<Table> {
         let function = lua.create_function(move |lua, values: MultiValue| {
             let mut changed = settings.get();
             let result = set(&Arguments::new(lua, values), &mut changed);
-            // What comes before a wrong argument is set all the same.
+            // Settings before an invalid argument take effect all the same.
             settings.set(changed);
             CHANGED.set(true);
             jsonset.call::<()>(())?;
@@ -217,7 +217,7 @@ fn sparse_array(arguments: &Arguments, settings: &mut Settings) -> Result<MultiV
     Ok([convert, ratio, safe].into_iter().collect())
 }
 
-/// Sets a number when one is given, and tells what is set now.
+/// Sets a number if one is given, and returns the current one.
 fn number(
     arguments: &Arguments,
     place: usize,
@@ -237,7 +237,7 @@ fn number(
     Ok(Value::Integer((*setting).into()))
 }
 
-/// Sets a switch when true, false, "on" or "off" is the first argument, and tells what is set now.
+/// Sets a switch if the first argument is true, false, "on" or "off", and returns the current one.
 fn switch(arguments: &Arguments, setting: &mut bool) -> Result<Value> {
     match arguments.get(1) {
         None | Some(Value::Nil) => {}
@@ -267,7 +267,7 @@ fn invalid_numbers(arguments: &Arguments, settings: &mut Settings) -> Result<Mul
     }))
 }
 
-/// Which of `options` the first argument is.
+/// The index in `options` of the first argument.
 fn option(arguments: &Arguments, options: &[&str]) -> Result<usize> {
     let text = arguments.bytes(1)?;
     // A C string ends at its first zero.

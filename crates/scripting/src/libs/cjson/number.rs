@@ -1,12 +1,12 @@
-//! Texts of numbers as C's `strtod` takes them: more than JSON allows. Hexadecimal with a binary
+//! Parses numbers as C's `strtod` does, which accepts more than JSON: hexadecimal with a binary
 //! exponent, "inf", "infinity", "nan" and "nan(...)" in any case, a plus, leading zeros.
 //!
-//! 1. The longest beginning that is a number counts; what follows is not looked at.
+//! 1. The longest prefix that is a number counts; the rest is ignored.
 //! 2. Decimal results are rounded to the nearest double, ties to even; so are hexadecimal ones.
 //!
 //! Tests: at the foot; tests/libs_answers.rs against the reference.
 
-/// The number at the beginning of `text`, and its length. `None`: none is there.
+/// The number at the start of `text`, and its length. `None`: there is none.
 pub(super) fn number(text: &[u8]) -> Option<(f64, usize)> {
     if let Some(found) = small_integer(text) {
         return Some(found);
@@ -17,7 +17,7 @@ pub(super) fn number(text: &[u8]) -> Option<(f64, usize)> {
     let (magnitude, len) = if let Some(len) = decimal_len(rest) {
         match hexadecimal(rest) {
             Some(found) => found,
-            // Digits with a point or an exponent: Rust knows no others.
+            // Digits with a point or an exponent: Rust accepts no other forms.
             None => (std::str::from_utf8(&rest[..len]).ok()?.parse().ok()?, len),
         }
     } else {
@@ -26,7 +26,7 @@ pub(super) fn number(text: &[u8]) -> Option<(f64, usize)> {
     Some((if negative { -magnitude } else { magnitude }, sign_len + len))
 }
 
-/// Digits that a double has exactly, and no more of them than it holds.
+/// An integer that a double holds exactly, of few enough digits.
 #[inline]
 fn small_integer(text: &[u8]) -> Option<(f64, usize)> {
     let negative = text.first() == Some(&b'-');
@@ -63,7 +63,7 @@ fn pointed_len(text: &[u8], is_digit: fn(&u8) -> bool) -> (usize, usize) {
     (whole + 1 + fraction, whole + fraction)
 }
 
-/// The length of an exponent at the beginning of `text`, 0 when there is none.
+/// The length of an exponent at the start of `text`, 0 if there is none.
 fn exponent_len(text: &[u8], letter: u8) -> usize {
     if text.first().map(u8::to_ascii_lowercase) != Some(letter) {
         return 0;
@@ -112,7 +112,7 @@ fn hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
     if count == 0 {
         return None;
     }
-    // The first 16 digits that count, and whether any other is not zero.
+    // The first 16 significant digits, and whether any further one is not zero.
     let mut significand = 0u64;
     let mut sticky = false;
     let mut power = 0i64;
@@ -137,7 +137,7 @@ fn hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
     Some((scaled(significand, sticky, power), 2 + len + exponent))
 }
 
-/// A signed decimal integer; far away is far enough.
+/// A signed decimal integer, saturated far away.
 fn saturated(text: &[u8]) -> i64 {
     const FAR: i64 = 1 << 40;
     let magnitude = text

@@ -1,4 +1,4 @@
-//! `cmsgpack`: MessagePack, as in lua-cmsgpack 0.4.0 with what Redis and Valkey changed in it.
+//! `cmsgpack`: MessagePack, as in lua-cmsgpack 0.4.0 with the changes of Redis and Valkey.
 //!
 //! - `pack`: values to bytes;  - `unpack`: bytes to values;  - this file: the table.
 //!
@@ -53,14 +53,14 @@ fn pack(arguments: &Arguments) -> Result<Variadic<Value>> {
     Ok([Value::String(lua.create_string(&bytes)?)].into_iter().collect())
 }
 
-/// At most `limit` values from `offset` on, after the place where the next begins (-1: none does);
-/// all of them, without that place, when both are 0.
+/// At most `limit` values from `offset` on, after the offset of the next (-1: there is none); all
+/// of them, without that offset, if both are 0.
 fn unpack(arguments: &Arguments, limit: i64, offset: i64) -> Result<Variadic<Value>> {
     let lua = arguments.lua;
     let bytes = arguments.bytes(1)?;
     let len = bytes.len();
     if offset < 0 || limit < 0 {
-        // The reference shows the length where it means the limit; both cut to C's ints.
+        // The reference's error shows the length in place of the limit; both truncated to C's ints.
         let (offset, len) = (offset as i32, len as i32);
         let text = format!("Invalid request to unpack with offset of {offset} and limit of {len}.");
         return Err(Error::runtime(text));
@@ -80,7 +80,7 @@ fn unpack(arguments: &Arguments, limit: i64, offset: i64) -> Result<Variadic<Val
         Ok(left) => left,
         Err(unpack::Stop::Lua(error)) => return Err(error),
         Err(unpack::Stop::Mistake(text)) => return Err(Error::runtime(text)),
-        // Lua itself says this, without a place.
+        // Lua itself reports this, without a place.
         Err(unpack::Stop::Key(text)) => return Err(Error::RuntimeError(text.into())),
     };
     if !all && left > 0 {

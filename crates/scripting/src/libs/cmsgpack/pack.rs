@@ -1,15 +1,15 @@
 //! Values to MessagePack.
 //!
-//! A table with the keys 1 to n and no others is an array, any other one a map. The reference looks
-//! at all keys to find out, counts them, then writes. Here a first, optimistic attempt writes while
-//! it looks: a table with a key 1 is taken for an array whose keys come in order, and the head of a
-//! map is put in front of it when its members are counted. Where that turns out wrong the attempt
-//! ends, and everything is written again the careful way, so nothing is written more than twice.
+//! A table with exactly the keys 1 to n is an array, any other one a map. The reference visits all
+//! keys to find out, counts them, then writes. Here a first, optimistic attempt writes while it
+//! visits: a table with a key 1 is assumed to be an array whose keys come in order, and the head of
+//! a map is inserted when its members are counted. If the assumption is wrong the attempt ends, and
+//! everything is written again the careful way, so nothing is written more than twice.
 //!
 //! 1. A map's members come in the order of Lua's `next`, as everywhere.
 //! 2. The optimistic attempt makes protected calls, `NESTING_MAX` deep at most; the careful one
-//!    none.
-//! 3. A table deeper than `NESTING_MAX` is nil, as is what MessagePack has no form for.
+//!    makes none.
+//! 3. A table nested deeper than `NESTING_MAX` becomes nil, as do values that MessagePack lacks.
 //!
 //! Tests: tests/libs_answers.rs.
 
@@ -20,10 +20,10 @@ use crate::libs::argument::truncated;
 use crate::libs::budget::{Budget, TABLE_WORK, no_memory};
 
 const NESTING_MAX: usize = 16;
-/// What most values need.
+/// The initial capacity, enough for most values.
 const EXPECTED_BYTES: usize = 128;
 
-/// The bytes of `values`, one after the other.
+/// Encodes `values`, one after the other.
 pub(super) fn pack<'a>(
     lua: &Lua,
     values: impl Iterator<Item = &'a Value> + Clone,
@@ -33,7 +33,7 @@ pub(super) fn pack<'a>(
     if values.clone().any(|value| packer.value(value, 0).is_err()) {
         packer.out.clear();
         packer.optimistic = false;
-        // The attempt may have failed because the script is to end.
+        // The attempt may have failed because the script must end.
         packer.budget.look()?;
         for value in values {
             packer.value(value, 0)?;
@@ -80,7 +80,7 @@ impl Packer<'_> {
         }
     }
 
-    /// Assumes that the keys are 1 to `len` in order.
+    /// Writes an array, assuming that the keys are 1 to `len` in order.
     fn array(&mut self, table: &Table, len: usize, level: usize) -> Result<()> {
         self.head(len, ARRAY);
         let mut next = 1;
@@ -94,7 +94,7 @@ impl Packer<'_> {
         if next as usize == len + 1 { Ok(()) } else { Err(Error::StackError) }
     }
 
-    /// A table without a key 1: a map, or empty.
+    /// Writes a table without a key 1: a map, or empty.
     fn map(&mut self, table: &Table, level: usize) -> Result<()> {
         let start = self.out.len();
         let mut count = 0;
@@ -161,7 +161,7 @@ impl Packer<'_> {
         self.out.extend_from_slice(bytes);
     }
 
-    /// A whole number that 64 bits hold as such, others as the smallest float that is exact.
+    /// Writes an integer that fits 64 bits as such, other numbers as the smallest exact float.
     fn number(&mut self, number: f64) {
         let whole = truncated(number);
         if whole as f64 == number {
@@ -189,7 +189,8 @@ impl Packer<'_> {
     }
 }
 
-/// The tags of arrays or maps: up to 15 elements, a count of 16 bits; of 32 bits is the next one.
+/// The tags of arrays or maps: up to 15 elements, and a 16-bit count; the tag of a 32-bit count is
+/// the next one.
 #[derive(Clone, Copy)]
 struct Kind {
     small: u8,
@@ -199,7 +200,7 @@ struct Kind {
 const ARRAY: Kind = Kind { small: 0x90, long: 0xdc };
 const MAP: Kind = Kind { small: 0x80, long: 0xde };
 
-/// How many keys a table has, and whether they are the numbers from 1 on.
+/// How many keys a table has, and whether they are exactly 1 to n.
 fn counted(budget: &mut Budget<'_>, table: &Table) -> Result<(usize, bool)> {
     let mut count = 0;
     let mut max = 0;

@@ -1,12 +1,13 @@
 //! MessagePack to values.
 //!
-//! Tables are filled by mlua from an iterator that reads the bytes as it goes; what is deeper than
-//! `RECURSION_MAX`, with a stack of its own (`Reader::deep`). A mistake is kept in
+//! Tables are filled by mlua from an iterator that parses the bytes as it goes; values nested
+//! deeper than `RECURSION_MAX` with an explicit stack (`Reader::deep`). An error is stored in
 //! `Reader::stopped` and ends the iterators from the inside out.
 //!
-//! 1. Tables start empty and are filled in order, so they are iterated as the reference's.
-//! 2. A count is not believed: nothing is reserved for it, and the bytes end soon enough.
-//! 3. Binary, extension and reserved tags are refused, as the reference does.
+//! 1. Tables start empty and are filled in order, so they iterate in the same order as the
+//!    reference's.
+//! 2. A count is not trusted: nothing is reserved for it, and the bytes end soon enough.
+//! 3. Binary, extension and reserved tags are refused, as in the reference.
 //!
 //! Tests: tests/libs_answers.rs.
 
@@ -20,7 +21,7 @@ use crate::libs::{NESTING_MAX, RESULTS_MAX};
 /// The reference has no room for more values, or for deeper ones.
 pub(super) const TOO_MANY: &str = "stack overflow (too many return values at once; \
     use unpack_one or unpack_limit instead.)";
-/// Tables within tables that are read by recursion, each some kilobytes of stack.
+/// The nesting of tables up to which recursion is used, each level some kilobytes of stack.
 const RECURSION_MAX: usize = 16;
 const TOO_DEEP: &str = "stack overflow (in function mp_decode_to_lua_array)";
 const CUT_SHORT: &str = "Missing bytes in input.";
@@ -29,12 +30,12 @@ const BAD_FORMAT: &str = "Bad data format in input.";
 /// Why there will be no more values.
 pub(super) enum Stop {
     Mistake(&'static str),
-    /// Lua takes no such key.
+    /// Lua does not accept this key.
     Key(&'static str),
     Lua(Error),
 }
 
-/// Appends up to `limit` values. How many bytes are left.
+/// Appends up to `limit` values; returns how many bytes are left.
 pub(super) fn unpack(
     lua: &Lua,
     bytes: &[u8],
@@ -50,7 +51,7 @@ pub(super) fn unpack(
         match (reader.value(), reader.stopped.take()) {
             (Some(value), None) => values.push(owned(lua, value).map_err(Stop::Lua)?),
             (_, Some(stop)) => return Err(stop),
-            // A reader that gives nothing has said why.
+            // A reader that yields nothing has stored the reason.
             (None, None) => return Err(Stop::Mistake(BAD_FORMAT)),
         }
         count += 1;
@@ -58,7 +59,7 @@ pub(super) fn unpack(
     Ok(reader.bytes.len())
 }
 
-/// A value on its way into a table: text that is UTF-8 takes mlua's shortest way.
+/// A value to be stored into a table: text that is UTF-8 uses mlua's shortest path.
 type Piece<'a> = Either<&'a str, Value>;
 
 fn owned(lua: &Lua, piece: Piece) -> Result<Value> {
@@ -86,7 +87,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A value, or what a table begins with.
+    /// Reads a value, or the head of a table.
     #[inline(always)]
     fn head(&mut self) -> Option<Head<'a>> {
         if let Err(error) = self.budget.step() {
@@ -182,7 +183,7 @@ impl<'a> Reader<'a> {
         self.ascend(table)
     }
 
-    /// A table whose head was read, and all in it, without recursion.
+    /// Reads the rest of a table whose head was read, without recursion.
     fn deep(&mut self, count: usize, is_map: bool) -> Option<Piece<'a>> {
         let mut open = vec![self.opened(count, is_map)?];
         loop {
@@ -214,7 +215,7 @@ impl<'a> Reader<'a> {
         Some(Open { table, left, is_map, place: 0, key: None })
     }
 
-    /// One value more: an element, a key, or a key's value.
+    /// Adds a value: an element, a key, or a key's value.
     fn put(&mut self, open: &mut Open, value: Value) -> Option<()> {
         open.left -= 1;
         if !open.is_map {
@@ -270,20 +271,20 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A value, or how many elements or members follow.
+/// A value, or the number of elements or members that follow.
 enum Head<'a> {
     Whole(Piece<'a>),
     Array(usize),
     Map(usize),
 }
 
-/// A table that is being filled without recursion.
+/// A table being filled without recursion.
 struct Open {
     table: Table,
-    /// Values to come; keys are values, too.
+    /// How many values are to come, counting keys, too.
     left: usize,
     is_map: bool,
-    /// The last element's.
+    /// The index of the last element.
     place: i64,
     /// A key that waits for its value.
     key: Option<Value>,

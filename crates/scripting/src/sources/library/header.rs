@@ -1,18 +1,18 @@
 //! The first line of a library: `#!lua name=mylib`.
 //!
-//! Words as in redis-cli, quotes included. What stands after the line end is the library's code;
-//! the line counts as its first, so that errors tell the right number.
+//! Words are quoted as in redis-cli. The library's code follows the line end; the line counts as
+//! its first, so that errors have the right line numbers.
 
 use pantala_protocol::{Arena, split_words};
 
 use super::{ENGINE, text};
 use crate::ErrorText;
 
-/// What names must be, after the word that says whose.
+/// The rule for names, to follow the word for whose name it is.
 pub(super) const NAME_RULE: &[u8] = b" names can only contain letters, numbers, or underscores(_) \
     and must be at least one character long";
 
-/// What the line says.
+/// The content of the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The name of the library.
@@ -63,7 +63,7 @@ fn name_of<'a>(words: &[&'a [u8]]) -> Result<&'a [u8], ErrorText> {
     found.ok_or_else(|| text(&[b"Library name was not given"]))
 }
 
-/// Whether a library or a function may be called so.
+/// Whether this is a valid name for a library or a function.
 pub(super) fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }

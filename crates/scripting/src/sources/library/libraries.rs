@@ -30,7 +30,7 @@ impl<T> Libraries<T> {
         self.by_name.get(name)
     }
 
-    /// What is kept for a function, by its name in any case.
+    /// The value kept for a function, by its name in any case.
     pub fn function(&self, name: &[u8]) -> Option<&T> {
         let mut short = [0; SHORT_NAME_BYTES];
         match short.get_mut(..name.len()) {
@@ -43,7 +43,7 @@ impl<T> Libraries<T> {
         }
     }
 
-    /// Whether a library of this name could be loaded without REPLACE.
+    /// Whether a library with this name could be loaded without REPLACE.
     ///
     /// # Errors
     /// The text of an error reply.
@@ -71,12 +71,12 @@ impl<T> Libraries<T> {
 }
 
 impl<T: Clone> Libraries<T> {
-    /// With one more library, in the place of one of that name if it may `replace` it. `keep` makes
-    /// what is kept for a function.
+    /// A copy with one more library, in place of one with its name if it may `replace` it. `keep`
+    /// makes the value kept for a function.
     ///
     /// # Errors
-    /// The text of an error reply: the library is there, or a function of another has the name of
-    /// one of its.
+    /// The text of an error reply: the library exists, or a function of another library has the
+    /// name of one of its functions.
     pub fn with(
         &self,
         library: &Arc<Library>,
@@ -88,7 +88,7 @@ impl<T: Clone> Libraries<T> {
         Ok(next)
     }
 
-    /// With these libraries; nothing changes unless all of them can be there.
+    /// A copy with these libraries, all of them or an error.
     ///
     /// # Errors
     /// As [`Libraries::with`].
@@ -100,7 +100,7 @@ impl<T: Clone> Libraries<T> {
     ) -> Result<Self, ErrorText> {
         let mut next = self.clone();
         for library in libraries {
-            // Those that are replaced go first: a function may move from one to another.
+            // Replaced libraries are removed first: a function may move from one to another.
             match next.by_name.contains_key(&library.name) {
                 true if !replace => {
                     return Err(text(&[b"Library ", &library.name, b" already exists"]));
@@ -115,7 +115,7 @@ impl<T: Clone> Libraries<T> {
         Ok(next)
     }
 
-    /// Without a library, if it is there.
+    /// A copy without a library; `None` if it does not exist.
     pub fn without(&self, name: &[u8]) -> Option<Self> {
         self.by_name.get(name)?;
         let mut next = self.clone();
