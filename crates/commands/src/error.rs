@@ -1,5 +1,5 @@
-//! What a client is told when it has made a mistake: the exact text on the wire, without the
-//! leading minus. Constants where the text is fixed.
+//! Error replies to mistakes of clients: the exact text on the wire, without the leading minus.
+//! Constants where the text is fixed.
 
 use std::borrow::Cow;
 
@@ -15,12 +15,12 @@ impl ClientError {
         ClientError(Cow::Borrowed(text.as_bytes()))
     }
 
-    /// A text made for the occasion.
+    /// A text that is put together.
     pub fn new(text: impl Into<String>) -> Self {
         ClientError::bytes(text.into().into_bytes())
     }
 
-    /// What repeats bytes of the client.
+    /// A text that quotes bytes of the client.
     pub fn bytes(text: Vec<u8>) -> Self {
         ClientError(Cow::Owned(text))
     }
@@ -142,7 +142,7 @@ errors! {
     DIGEST = "ERR must be exactly 16 hexadecimal characters";
 }
 
-/// How much of a client's argument an error repeats.
+/// How many bytes of a client's argument an error quotes.
 const QUOTED_BYTES: usize = 128;
 
 /// `ERR wrong number of arguments for 'x' command`.
@@ -151,12 +151,12 @@ pub fn wrong_arity(full_name: &str) -> ClientError {
     ClientError::new(format!("ERR wrong number of arguments for '{name}' command"))
 }
 
-/// A command that must not stand between MULTI and EXEC, by its full name.
+/// A command that is not allowed between MULTI and EXEC, by its full name.
 pub fn not_in_multi(name: &str) -> ClientError {
     ClientError::new(format!("ERR Command '{name}' not allowed inside a transaction"))
 }
 
-/// A command that a subscribed RESP2 connection must not send, by its full name.
+/// A command that a subscribed RESP2 connection may not send, by its full name.
 pub fn not_while_subscribed(name: &str) -> ClientError {
     ClientError::new(format!(
         "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
@@ -164,12 +164,12 @@ pub fn not_while_subscribed(name: &str) -> ClientError {
     ))
 }
 
-/// A script has run for long, and what was asked for cannot be done beside it.
+/// A script runs for too long, and the command cannot be done beside it.
 pub const BUSY_SCRIPT: ClientError = ClientError::text(
     "BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
 );
 
-/// EXEC itself was refused: this is why the transaction is gone.
+/// EXEC itself was refused, and the transaction discarded, for this reason.
 pub fn exec_aborted_by(reason: &ClientError) -> ClientError {
     const BEGIN: &[u8] = b"EXECABORT Transaction discarded because of: ";
     let text = reason.0.strip_prefix(b"ERR ").unwrap_or(&reason.0);
@@ -179,7 +179,7 @@ pub fn exec_aborted_by(reason: &ClientError) -> ClientError {
 /// The code of [`redirected`].
 pub const REDIRECT: &str = "REDIRECT";
 
-/// The client is to ask this host and port.
+/// Sends the client to this host and port.
 pub fn redirected(address: &str) -> ClientError {
     ClientError::new(format!("{REDIRECT} {address}"))
 }
@@ -229,7 +229,7 @@ pub fn unknown_pfdebug(word: &[u8]) -> ClientError {
     ClientError::bytes([b"ERR Unknown PFDEBUG subcommand '", up_to_nul(word), b"'"].concat())
 }
 
-/// The bytes of an argument as the reference repeats them: it reads them as a C string.
+/// The bytes of an argument that the reference quotes: it reads them as a C string.
 pub(crate) fn up_to_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
@@ -239,8 +239,8 @@ pub fn unknown_subcommand(container: &str, word: &[u8]) -> ClientError {
     about_subcommand(b"unknown subcommand '", container, word)
 }
 
-/// `ERR unknown subcommand or wrong number of arguments for 'x'. Try CONTAINER HELP.`: what is
-/// after a subcommand's name does not fit together.
+/// `ERR unknown subcommand or wrong number of arguments for 'x'. Try CONTAINER HELP.`: the
+/// arguments after a subcommand's name are wrong.
 pub fn subcommand_syntax(container: &str, word: &[u8]) -> ClientError {
     about_subcommand(b"unknown subcommand or wrong number of arguments for '", container, word)
 }

@@ -4,27 +4,27 @@
 //! name --> Command row --> keys, so locks --> handler(Call) --> reply, or Stop
 //! ```
 //!
-//! A row ([`Command`]) is a constant that says everything about a command: arity, where its keys
-//! are, flags, categories, documentation, handler. What the server needs to know it reads from the
-//! row; no command is told from others by its name. (One name is compared, a parent's: what CLIENT
-//! CACHING says holds until the next command that is not CLIENT's.)
+//! A row ([`Command`]) is a constant that states everything about a command: arity, positions of
+//! its keys, flags, categories, documentation, handler. The server reads what it needs from the
+//! row; no command is told from others by its name. (One name is compared, a parent's: CLIENT
+//! CACHING holds until the next command that is not CLIENT's.)
 //!
 //! A handler gets a [`Call`] and has five beats: parse everything (the first error ends it), open
 //! the value, act, reply, publish. It ends with `Ok`, with an error for the client, or with the
 //! request to be run again elsewhere or later ([`Stop`]); in the last two cases it has changed
 //! nothing.
 //!
-//! Not here: commands about the server itself (CLIENT, CONFIG, INFO, DEBUG ...): same rows, same
-//! calls, but they are in the crates `server` and `engine` (scripts, publishing), which know those
-//! things. Sockets, threads, clocks.
+//! Not here: commands about the server itself (CLIENT, CONFIG, INFO, DEBUG ...), which have the
+//! same rows and calls but are in the crates `server` and `engine` (scripts, publishing); sockets,
+//! threads, clocks.
 //!
 //! | folder | what |
 //! |---|---|
-//! | `rows` | what a row says, and how it is found |
+//! | `rows` | the rows, and how they are found |
 //! | `calls` | one command being run |
-//! | `clients` | what is remembered of a client |
+//! | `clients` | the state of a client between commands |
 //! | `families` | the commands |
-//! | `long_work` | how those of very many keys or elements hold up nobody |
+//! | `long_work` | commands of very many keys or elements, without holding up others |
 
 #![forbid(unsafe_code)]
 

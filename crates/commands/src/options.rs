@@ -1,4 +1,4 @@
-//! Pieces of argument parsing that several commands share.
+//! Argument parsing that several commands share.
 
 use pantala_base::number::{I64_TEXT_MAX_BYTES, LongDouble, fmt_u64, parse_i64, parse_u64};
 use pantala_base::{UnixMs, glob};
@@ -13,7 +13,7 @@ pub fn is_word(arg: &[u8], word: &str) -> bool {
     arg.eq_ignore_ascii_case(word.as_bytes())
 }
 
-/// The number of a database, as COPY and MOVE are given it.
+/// The number of a database, as in COPY and MOVE.
 pub fn database(text: &[u8], space: &Keyspace) -> Result<DbIndex, ClientError> {
     let index = parse_i64(text).ok_or(error::NOT_INTEGER)?;
     let index = i32::try_from(index).map_err(|_| error::INT_OUT_OF_RANGE)?;
@@ -49,7 +49,7 @@ impl TimeForm {
     }
 }
 
-/// A time as clients write it, as a deadline. Errors name the command, in lower case.
+/// A time argument as a deadline. Error texts name the command, in lower case.
 pub fn deadline(
     text: &[u8],
     form: TimeForm,
@@ -60,7 +60,8 @@ pub fn deadline(
     moment(number, form, now).ok_or_else(|| invalid_time(command))
 }
 
-/// A deadline that must lie after the epoch or, counted from now, after now: SET's, not EXPIRE's.
+/// A deadline that must be after the epoch or, for relative times, after now: for SET, not for
+/// EXPIRE.
 pub fn positive_deadline(
     text: &[u8],
     form: TimeForm,
@@ -72,7 +73,7 @@ pub fn positive_deadline(
     moment.ok_or_else(|| invalid_time(command))
 }
 
-/// A deadline of a field: what is negative is refused, what has passed is not.
+/// A deadline of a field: negative ones are refused, passed ones are not.
 pub fn field_deadline(
     text: &[u8],
     form: TimeForm,
@@ -84,11 +85,11 @@ pub fn field_deadline(
     moment.ok_or_else(|| invalid_time(command))
 }
 
-/// How long a blocking command waits: seconds, with a fraction, as an 80-bit float like the
-/// reference's; 0 for ever. Rounded up to milliseconds.
+/// The timeout of a blocking command: seconds with a fraction, parsed as an 80-bit float like the
+/// reference's; 0: for ever. Rounded up to milliseconds.
 pub fn timeout(text: &[u8], now: UnixMs) -> Result<Option<UnixMs>, ClientError> {
     let milliseconds = match parse_u64(text) {
-        // What most clients send takes no float.
+        // Most clients send integers, which need no float.
         Some(seconds @ 0..=0xffff_ffff) => seconds as i64 * 1000,
         _ => {
             let seconds = LongDouble::parse(text).ok_or(error::TIMEOUT_NOT_FLOAT)?;
@@ -122,12 +123,12 @@ fn invalid_time(command: &str) -> ClientError {
     ClientError::new(format!("ERR invalid expire time in '{command}' command"))
 }
 
-/// When a new deadline counts. A key without one is as if it had the latest of all.
+/// Conditions for a new deadline. A key without one counts as having the latest of all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conditions {
-    /// Only where there is none.
+    /// Only if there is none.
     nx: bool,
-    /// Only where there is one.
+    /// Only if there is one.
     xx: bool,
     /// Only if it is later.
     gt: bool,
@@ -136,7 +137,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// The words after the time.
+    /// Parses the words after the time.
     pub fn parse(words: &[&[u8]]) -> Result<Conditions, ClientError> {
         let mut found = Conditions::default();
         for word in words {
@@ -158,7 +159,7 @@ impl Conditions {
         Ok(found)
     }
 
-    /// Whether they let `new` take the place of `old`.
+    /// Whether `new` may replace `old`.
     pub fn allow(self, new: UnixMs, old: Option<UnixMs>) -> bool {
         match old {
             None => !self.xx && !self.gt,
@@ -167,16 +168,16 @@ impl Conditions {
     }
 }
 
-/// What LMPOP, ZMPOP and their kin say: from which end, and how many.
+/// The options of LMPOP, ZMPOP and their kin: from which end, and how many.
 pub struct FromFirst<E> {
     /// The end, as the family calls it.
     pub end: E,
-    /// COUNT; one where none is given.
+    /// COUNT; 1 by default.
     pub count: usize,
 }
 
 impl<E> FromFirst<E> {
-    /// Reads the words from the number of keys on.
+    /// Parses the arguments from the number of keys on.
     pub fn parse(
         args: &[&[u8]],
         parse_end: impl FnOnce(&[u8]) -> Result<E, ClientError>,
@@ -200,17 +201,17 @@ impl<E> FromFirst<E> {
     }
 }
 
-/// What HSCAN, SSCAN and ZSCAN have in common.
+/// The options that HSCAN, SSCAN and ZSCAN share.
 pub struct ElementScan<'c> {
     /// MATCH.
     pub pattern: Option<&'c [u8]>,
     /// COUNT.
     pub count: usize,
-    /// Elements are shown whole: neither NOVALUES nor NOSCORES.
+    /// Elements are returned whole: neither NOVALUES nor NOSCORES was given.
     pub is_whole: bool,
 }
 
-/// The word that leaves a part of each element out.
+/// The word by which a part of each element is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaveOut {
     /// Hashes: NOVALUES.
@@ -221,11 +222,11 @@ pub enum LeaveOut {
     Nothing,
 }
 
-/// COUNT of the SCAN family where none is given.
+/// COUNT of the SCAN family by default.
 const SCAN_COUNT: usize = 10;
 
 impl<'c> ElementScan<'c> {
-    /// Reads the words after the cursor.
+    /// Parses the words after the cursor.
     pub fn parse(words: &[&'c [u8]], leave_out: LeaveOut) -> Result<Self, ClientError> {
         let mut found = ElementScan { pattern: None, count: SCAN_COUNT, is_whole: true };
         let mut rest = words.iter();
@@ -254,13 +255,13 @@ impl<'c> ElementScan<'c> {
         Ok(found)
     }
 
-    /// Whether an element with this text is shown.
+    /// Whether an element with this text is returned.
     #[inline]
     pub fn fits(&self, text: &[u8]) -> bool {
         self.pattern.is_none_or(|pattern| glob::matches(pattern, text))
     }
 
-    /// Writes how a reply begins: the cursor to go on with. The elements follow, as an array.
+    /// Writes the beginning of a reply: the next cursor. The elements follow, as an array.
     pub fn begin(reply: &mut Reply<'_>, next: u64) {
         reply.array(2);
         reply.bulk(fmt_u64(next, &mut [0; I64_TEXT_MAX_BYTES]));

@@ -1,5 +1,5 @@
-//! For tests: a keyspace with its commands, and neighbours that want a partition while a command
-//! that holds it is under way.
+//! For tests: a keyspace with its commands, and threads that wait for a partition while a command
+//! holds it.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use crate::families::{
 };
 use crate::{Registry, Server, Session};
 
-/// Settings under which collections are soon large.
+/// Settings under which small collections are already stored as large ones.
 static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
     let mut settings = Settings::defaults();
     settings.proto_max_bulk_len = 1 << 20;
@@ -30,7 +30,7 @@ static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
     settings.zset_max_listpack_entries = 8;
     settings
 });
-/// When everything happens.
+/// The time of all commands.
 pub const NOW: UnixMs = UnixMs(1_000_000);
 
 /// A keyspace and its commands.
@@ -139,13 +139,13 @@ impl Fixture {
         (result, reply)
     }
 
-    /// Whether nobody holds the partition of a key.
+    /// Whether the partition of a key is free.
     pub fn is_free(&self, key: Key<'_>) -> bool {
         let tally = Tally::default();
         self.space.lock(&LockPlan::of([key.hash]), self.scope(&tally)).is_ok()
     }
 
-    /// What a command answers that is a visitor, as its keys' partitions may be open.
+    /// The result of a command that runs as a visitor: the partitions of its keys may be open.
     pub fn visit(&self, words: &str) -> Result<Result<(), Stop>, Missed> {
         let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
         let (hashes, tally) = (self.hashes(&args), Tally::default());
@@ -155,15 +155,15 @@ impl Fixture {
         Ok(self.call_locked(&args, &hashes, &mut locked, run).0)
     }
 
-    /// What a command answers.
+    /// The reply of a command.
     pub fn answer(&self, words: &str) -> Result<String, Stop> {
         let (done, reply) = self.call(words, |call| (call.command.handler)(call));
         done.map(|()| String::from_utf8(reply).expect("text"))
     }
 }
 
-/// Somebody who waits for a partition and, when it is free, runs a command in it: on the thread
-/// that has freed it, before that goes on.
+/// A waiter for a partition that runs a command there once it is free: on the thread that has freed
+/// it, before that goes on.
 struct Beside {
     fixture: Arc<Fixture>,
     command: String,
@@ -179,7 +179,7 @@ impl Inbox for Beside {
     fn wake(&self) {}
 }
 
-/// Lets one wait for the partition of `key`, which is held.
+/// Makes a waiter wait for the partition of `key`, which is held.
 pub fn wait(fixture: &Arc<Fixture>, key: Key<'_>, command: &str, ran: &Arc<AtomicUsize>) {
     let (fixture, command, ran) = (Arc::clone(fixture), command.to_owned(), Arc::clone(ran));
     let space = Arc::clone(&fixture);

@@ -1,4 +1,4 @@
-//! Commands that not all know who read what is recorded, in a form that does no harm to the others.
+//! Records of commands that not all readers know, in a form that the others ignore.
 //!
 //! ```text
 //! only Pantala   ZPEXPIREAT z ...   REPLCONF ACK PANTALA [""] ZPEXPIREAT z ...
@@ -6,43 +6,44 @@
 //! ```
 //!
 //! A command that a server does not know would cost it the whole transaction (EXECABORT), and an
-//! append-only file with it would not be loaded. REPLCONF ACK is for primaries: replicas of Redis
-//! and Valkey, and their files, take it without a word and do nothing. The script does what it is
-//! told where that is known, as in Valkey 9 and Redis 7.4, and nothing in Redis 7.0.
+//! append-only file with it would not load. REPLCONF ACK is for primaries: replicas of Redis and
+//! Valkey accept it, also in their files, and do nothing. The script runs the command where it is
+//! known, as in Valkey 9 and Redis 7.4, and does nothing in Redis 7.0.
 //!
-//! So what is recorded is known to Redis 7.0, whoever reads it now or will, and only what those
-//! cannot have (deadlines of elements, flags of Memcached, the mark of STICK) is told aside.
+//! So everything recorded is known to Redis 7.0, whichever server reads it, and only what that
+//! cannot have (deadlines of elements, Memcached's flags, the mark of STICK) is in such a form.
 //!
 //! Invariants
 //! 1. The command is the end of the arguments, so [`meant`] takes nothing apart.
-//! 2. Only a trusted stream, or a file, is read so: a client's REPLCONF and EVAL are what they are.
+//! 2. Only a trusted stream, or a file, is read so: a client's REPLCONF and EVAL mean what they
+//!    say.
 //!
 //! Tests: at the foot; the server's `tests/recorded_forms.rs`; `compat/replication`
 //! (`commands_of_our_own`).
 
 use crate::options::is_word;
 
-/// Goes before a command that only Pantala knows.
+/// Precedes a command that only Pantala knows.
 const OURS: [&[u8]; 3] = [b"REPLCONF", b"ACK", b"PANTALA"];
-/// Makes the number of REPLCONF's arguments odd, as it has to be.
+/// Makes the number of REPLCONF's arguments odd, as required.
 const FILLER: &[u8] = b"";
-/// Runs its arguments as a command, and is content where there is no such command.
+/// Runs its arguments as a command, and ignores an error.
 const ATTEMPT: &[u8] = b"redis.pcall(unpack(ARGV))";
-/// Words before the command in such a script's call.
+/// The number of words before the command in such a script's call.
 const BEFORE_ATTEMPT: usize = 4;
 
-/// Hands `record` the words of a command that only Pantala knows.
+/// Passes `record` the words for a command that only Pantala knows.
 pub fn for_ours(args: &[&[u8]], record: impl FnOnce(&[&[u8]])) {
     let filler: &[&[u8]] = if args.len().is_multiple_of(2) { &[] } else { &[FILLER] };
     record(&[&OURS, filler, args].concat());
 }
 
-/// Hands `record` the words of a command about this key that Redis 7.0 does not know.
+/// Passes `record` the words for a command about this key that Redis 7.0 does not know.
 pub fn for_some(key: &[u8], args: &[&[u8]], record: impl FnOnce(&[&[u8]])) {
     record(&[&[b"EVAL", ATTEMPT, b"1", key], args].concat());
 }
 
-/// The command that is meant by what was recorded.
+/// The command that recorded words mean.
 #[inline]
 pub fn meant<'a, 'b>(args: &'a [&'b [u8]]) -> &'a [&'b [u8]] {
     match args.first() {

@@ -1,4 +1,4 @@
-//! One command being run: what a handler is given, and how it may end.
+//! One command being run: the input of a handler, and its possible ends.
 
 use std::any::Any;
 
@@ -26,78 +26,79 @@ use crate::rows::registry::Registry;
 pub type Done = Result<(), Stop>;
 
 /// The ends other than success. In all of them nothing was changed, and what was written to the
-/// reply is taken back.
+/// reply is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// The client made a mistake.
     Error(ClientError),
-    /// This will take long: run it again on the slow lane.
+    /// It will take long: run it again on the slow lane.
     Lane,
-    /// Something is missing: run it again when it is there.
+    /// It has to wait: run it again afterwards.
     Park(Park),
 }
 
 /// What a parked command waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Park {
-    /// A partition that somebody else holds.
+    /// A partition that is busy.
     Partition(Busy),
-    /// A partition that is open to visitors, one of whom is inside.
+    /// A partition that is open to visitors, with another visitor inside.
     Visit(Busy),
-    /// Something to appear under its keys ([`Call::wait`]).
+    /// One of its keys to have something for it ([`Call::wait`]).
     Keys(Box<KeyWait>),
-    /// That a snapshot has what it is about to change, or has room for it.
+    /// A snapshot to write what it is about to change, or to have room for it.
     Snapshot(SnapshotWait),
-    /// That a key it is about to change is pinned no longer.
+    /// A key that it is about to change to be unpinned.
     Pin(PinWait),
     /// The errand in its session ([`Session::errand`]). Only on the lane.
     Errand,
-    /// A second key's partition, while it is served for its first: run it again by itself.
+    /// The partition of a second key, while it is served for its first: it is to run again by
+    /// itself.
     Again,
-    /// The keyspace's token, to begin like this.
+    /// The keyspace's token, to begin with these locks.
     Token(Locking),
-    /// Nothing: a script has had this for too long, and waiting was given up. It is answered so,
-    /// or runs again if the script has ended.
+    /// Nothing: this has been held by a script for too long. The command is answered BUSY, or runs
+    /// again if the script has ended.
     Aborted(Awaited),
 }
 
-/// What a command that learns of its keys while it runs begins with.
+/// The locks that a command begins with if it learns its keys while it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Locking {
-    /// The keys it names; others are tried, and if one is busy everything is undone.
+    /// The keys it names; others are only tried, and if one is busy everything is undone.
     #[default]
     Upfront,
-    /// The token: it may wait for the partitions it meets.
+    /// The token: it may wait for the partitions that it meets.
     Incremental,
     /// The token and all partitions.
     Everything,
 }
 
-/// How a command waits for its keys.
+/// How a command blocks on its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyWait {
-    /// Until when; `None`: for ever.
+    /// Its deadline; `None`: it blocks for ever.
     pub until: Option<UnixMs>,
-    /// Which of its keys.
+    /// Which of its keys it blocks on.
     pub keys: WaitedKeys,
-    /// What it answers when the time is over.
+    /// Its reply at the deadline.
     pub at_timeout: AtTimeout,
-    /// Arguments to run it with later, where those it was sent mean something else by then
+    /// The arguments to run it with later, if the original ones would mean something else by then
     /// (XREAD's `$`).
     pub args: Option<Vec<Vec<u8>>>,
 }
 
-/// Which keys of a command are waited for.
+/// Which keys of a command are blocked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitedKeys {
     /// All of them.
     All,
-    /// The first: the others are where something goes to.
+    /// The first: the others are destinations.
     First,
 }
 
 impl AtTimeout {
-    /// Writes it.
+    /// Writes the reply.
     pub fn reply(self, reply: &mut Reply<'_>) {
         match self {
             AtTimeout::Null => reply.null(),
@@ -107,35 +108,35 @@ impl AtTimeout {
     }
 }
 
-/// The reply of a command that has waited in vain.
+/// The reply of a command whose timeout has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtTimeout {
     /// Null.
     Null,
     /// Null, as an array in RESP2.
     NullArray,
-    /// How many servers have what was written (WAIT, WAITAOF). It waits for the journal and for
-    /// replicas, not for keys.
+    /// The number of servers that have the client's writes (WAIT, WAITAOF). The command waits for
+    /// the journal and for replicas, not for keys.
     Acknowledged(Acknowledged),
 }
 
-/// How many servers have what a connection wrote, and how many of them it waits for.
+/// Which servers have a connection's writes, and for which of them it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledged {
-    /// In their logs (WAITAOF), not only in memory (WAIT).
+    /// Durably (WAITAOF), not only in memory (WAIT).
     pub on_disk: bool,
     /// Whether this server is waited for, too.
     pub wants_local: bool,
-    /// So many replicas are waited for.
+    /// For how many replicas it waits.
     pub wanted: u64,
     /// Whether this server has it.
     pub local: bool,
-    /// So many replicas have it.
+    /// How many replicas have it.
     pub replicas: u64,
 }
 
 impl Acknowledged {
-    /// Whether all have it that are waited for.
+    /// Whether all have it that it waits for.
     pub fn is_enough(self) -> bool {
         self.replicas >= self.wanted && (self.local || !self.wants_local)
     }
@@ -179,20 +180,20 @@ impl From<Busy> for Stop {
     }
 }
 
-/// Which thread a command runs on.
+/// The kind of thread that runs a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
     /// A worker: other connections wait for it.
     Worker,
-    /// The slow lane: it may take its time, and wait.
+    /// The slow lane: it may take long, and wait.
     Slow,
 }
 
-/// The server as commands about the server see it: they know what is behind it.
+/// The server, for commands about the server: these know its type.
 pub trait Server: Send + Sync {
-    /// What is behind it.
+    /// The server's own state.
     fn any(&self) -> &dyn Any;
-    /// The engine that runs the command.
+    /// The engine that runs the command; its type is known to the engine.
     fn engine(&self) -> &dyn Any;
     /// The command table.
     fn registry(&self) -> &Registry;
@@ -204,7 +205,7 @@ pub struct Call<'c, 'k> {
     pub args: &'c [&'c [u8]],
     /// The row.
     pub command: &'static Command,
-    /// Where the reply goes.
+    /// The reply under construction.
     pub reply: Reply<'c>,
     /// The partitions of the command's keys.
     pub keys: &'c mut Locked<'k>,
@@ -216,18 +217,18 @@ pub struct Call<'c, 'k> {
     pub server: &'c dyn Server,
     /// The settings.
     pub settings: &'c Settings,
-    /// Where it runs.
+    /// The kind of thread that it runs on.
     pub lane: Lane,
-    /// For a command that waited: the key that changed, which alone may be looked at. Other keys it
-    /// needs are to be taken first, by [`Locked::try_hold`].
+    /// For a blocked command that is served: the key that changed, the only one that may be looked
+    /// at. Other keys have to be taken first, by [`Locked::try_hold`].
     pub ready: Option<Key<'c>>,
-    /// Whether it may wait; not inside a transaction or a script.
+    /// Whether it may block; not inside a transaction or a script.
     pub may_wait: bool,
 }
 
 impl<'c, 'k> Call<'c, 'k> {
-    /// The end of a command that finds nothing and has to wait: `return call.wait(...)`. Where it
-    /// may not wait it answers as if the time were over.
+    /// Ends a command that finds nothing and has to block: `return call.wait(...)`. Where it may
+    /// not block it replies as at its timeout.
     pub fn wait(&mut self, wait: KeyWait) -> Done {
         if self.may_wait {
             return Err(Stop::Park(Park::Keys(Box::new(wait))));
@@ -237,14 +238,14 @@ impl<'c, 'k> Call<'c, 'k> {
     }
 
     /// Whether it comes from a primary's stream or from a file: another server has accepted it, by
-    /// its own limits, and what that has done is to be done here.
+    /// its own limits, and its effect has to be repeated here.
     #[inline]
     pub fn is_repeated(&self) -> bool {
         self.keys.scope().sees_expired && !self.session.is_import_source
     }
 
-    /// The longest string: `proto-max-bulk-len`, as far as the table can follow. What is run again
-    /// was taken before, whatever the setting is now.
+    /// The longest string: `proto-max-bulk-len`, as far as the table allows. A repeated command was
+    /// accepted before, so the setting does not limit it.
     #[inline]
     pub fn most_string_bytes(&self) -> usize {
         if self.is_repeated() {
@@ -254,13 +255,13 @@ impl<'c, 'k> Call<'c, 'k> {
         most.min(MAX_STRING_BYTES)
     }
 
-    /// A connection with more output than this is closed, so no more need be written.
+    /// A connection with more output than this, in bytes, is closed, so no more need be written.
     #[inline]
     pub fn most_output_bytes(&self) -> usize {
         self.settings.client_output_buffer_limit.normal.most_bytes()
     }
 
-    /// Which versions of payloads are taken; all, where they were before.
+    /// Which versions of payloads are accepted: for a repeated command, all.
     pub fn rdb_versions(&self) -> Versions {
         if self.is_repeated() {
             return Versions::All;
@@ -272,21 +273,21 @@ impl<'c, 'k> Call<'c, 'k> {
         }
     }
 
-    /// What the settings say about how a list is packed.
+    /// How lists are packed, by the settings.
     #[inline]
     pub fn fill(&self) -> Fill {
         list_fill(self.settings)
     }
 
-    /// The time at which the command runs; the same for all it does.
+    /// The time at which the command runs; the same for everything it does.
     #[inline]
     pub fn now(&self) -> UnixMs {
         self.keys.scope().now
     }
 
-    /// The time of day: what relative times count from, and what a stream remembers. It is
-    /// [`Call::now`] but for one who sees the expired and applies a stream of commands, for whom no
-    /// deadline has passed, so that `now` is before all.
+    /// The time of day, from which relative times count, and which streams store. It is
+    /// [`Call::now`], except when a stream of commands is applied, for which no deadline has passed
+    /// and `now` is before all deadlines.
     pub fn clock(&self) -> UnixMs {
         if self.keys.scope().sees_expired { unix_ms() } else { self.now() }
     }
@@ -319,9 +320,9 @@ impl<'c, 'k> Call<'c, 'k> {
             .collect()
     }
 
-    /// The keys a command that may wait looks at, in order: all. When it is served, those that are
-    /// held anyway and hold this type: the one that changed, and others that the same transaction
-    /// or script may have changed, for the first of its keys comes first.
+    /// The keys that a command that may block looks at, in order: all of them. When it is served,
+    /// those that are held anyway and have this type: the one that changed, and others that the
+    /// same transaction or script may have changed, because the first of its keys takes precedence.
     pub fn keys_of_type(&mut self, kind: Type) -> SmallVec<[Key<'c>; 4]> {
         let Some(ready) = self.ready else { return self.all_keys() };
         let positions = crate::key_positions(self.command, self.args).unwrap_or_default();
@@ -344,7 +345,7 @@ impl<'c, 'k> Call<'c, 'k> {
     }
 }
 
-/// What the settings say about how a list is packed.
+/// How lists are packed, by the settings.
 #[inline]
 pub(crate) fn list_fill(settings: &Settings) -> Fill {
     Fill::new(settings.list_max_listpack_size).compressing(settings.list_compress_depth)

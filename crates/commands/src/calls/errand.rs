@@ -1,11 +1,11 @@
-//! What a command has done elsewhere, on another machine, while it runs on no thread of ours and
-//! holds nothing: it parks with [`Park::Errand`](crate::Park), and runs again from its start when
-//! the errand has come back. What came of it the errand itself knows.
+//! Errands: work on another machine that a command waits for without a thread and without holding
+//! anything. It parks with [`Park::Errand`](crate::Park), and runs again from its start when the
+//! errand has ended. The errand keeps its own results.
 //!
 //! Only on the lane, and only where the command may wait: in a transaction or a script it waits
-//! with its partitions in hand. What a transaction is to have done, and may wait for nothing, is
-//! left behind as its errand ([`Session::epilogue`](crate::Session::epilogue)): EXEC is answered
-//! when that is over.
+//! with its partitions held. What a transaction has to do without holding anything is left behind
+//! as its errand ([`Session::epilogue`](crate::Session::epilogue)): EXEC is answered when that has
+//! ended.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -15,26 +15,27 @@ use crate::error::ClientError;
 
 /// Work on another machine that a command waits for while it is parked.
 pub trait Errand: Debug + Send + Sync {
-    /// Begins, and does not wait. Dropping `way_back` is the end of it.
+    /// Begins the errand without waiting for it. Dropping `way_back` ends it.
     fn begin(self: Arc<Self>, way_back: WayBack);
 
-    /// Why a transaction's was in vain; asked when it is over.
+    /// Why a transaction's errand has failed; asked after its end.
     fn failure(&self) -> Option<ClientError> {
         None
     }
 
-    /// Itself, for the handler that knows what it is.
+    /// The errand, for the handler that knows its type.
     fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
-/// Dropped when the errand is over, however it went: then the command runs again.
+/// Dropped when the errand has ended, in whatever way: the command then runs again.
 pub struct WayBack {
     call: Option<Box<dyn FnOnce() + Send + Sync>>,
     is_unwanted: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl WayBack {
-    /// Calls `call` at the end. Meanwhile `is_unwanted` may say that nobody waits for it any more.
+    /// Calls `call` when it is dropped. Until then `is_unwanted` tells whether the errand should
+    /// end soon.
     pub fn new(
         call: impl FnOnce() + Send + Sync + 'static,
         is_unwanted: impl Fn() -> bool + Send + Sync + 'static,

@@ -1,14 +1,14 @@
-//! One command being run: what its handler is given, and what may become of it.
+//! One command being run: the input of its handler, and its possible ends.
 //!
 //! | file | what |
 //! |---|---|
-//! | `call` | what a handler is given, and how it may end |
-//! | `owned_args` | its arguments, beyond the bytes they were read from |
-//! | `errand` | what it has done on another machine |
-//! | `record` | in which form it is recorded |
-//! | `aside` | how that is told which not all readers know |
+//! | `call` | the input of a handler, and its ends |
+//! | `owned_args` | arguments that outlive the bytes they were read from |
+//! | `errand` | work on another machine that a command waits for |
+//! | `record` | the form in which a command is recorded |
+//! | `aside` | records that not all readers know |
 //!
-//! Not here: what works on very much for long (`long_work`); who calls handlers (the engine).
+//! Not here: long commands (`long_work`); the callers of handlers (the engine).
 
 pub(crate) mod aside;
 pub(crate) mod call;

@@ -10,7 +10,7 @@ pub struct OwnedArgs(Held);
 
 #[derive(Clone, Debug)]
 enum Held {
-    /// One after the other, and where each ends.
+    /// One after the other, and the end of each.
     Copied { bytes: Vec<u8>, ends: Vec<usize> },
     /// A whole multibulk request begins at `start`.
     Received { bytes: Vec<u8>, start: usize },
@@ -23,7 +23,7 @@ impl Default for OwnedArgs {
 }
 
 impl OwnedArgs {
-    /// A copy of these.
+    /// A copy of these arguments.
     pub fn of<A: AsRef<[u8]>>(args: &[A]) -> OwnedArgs {
         let total = args.iter().map(|arg| arg.as_ref().len()).sum();
         let (mut bytes, mut ends) = (Vec::with_capacity(total), Vec::with_capacity(args.len()));
@@ -34,8 +34,8 @@ impl OwnedArgs {
         OwnedArgs(Held::Copied { bytes, ends })
     }
 
-    /// The multibulk command that begins at `start` and that the parser has found whole: nothing is
-    /// copied, nor gone through before [`OwnedArgs::slices`].
+    /// The multibulk command that begins at `start` and that the parser has found complete: nothing
+    /// is copied, or parsed before [`OwnedArgs::slices`].
     pub fn received(bytes: Vec<u8>, start: usize) -> OwnedArgs {
         OwnedArgs(Held::Received { bytes, start })
     }
@@ -48,7 +48,7 @@ impl OwnedArgs {
         }
     }
 
-    /// As a handler reads them.
+    /// The arguments, as a handler reads them.
     pub fn slices(&self) -> Vec<&[u8]> {
         match &self.0 {
             Held::Copied { bytes, ends } => {
@@ -64,7 +64,7 @@ impl OwnedArgs {
         }
     }
 
-    /// As a client would send them.
+    /// The command in RESP, as a client would send it.
     pub fn to_request(&self) -> Vec<u8> {
         let args = self.slices();
         let mut bytes = format!("*{}\r\n", args.len()).into_bytes();

@@ -1,30 +1,30 @@
-//! In which form a command is recorded in the journal.
+//! The form in which a command is recorded in the journal.
 //!
 //! A command that has changed something is recorded as it came, unless its handler says otherwise:
-//! what it did, in commands that give the same result whenever they run.
+//! by its effect, in commands that give the same result whenever they run.
 //!
 //! ```text
 //! SETEX k 10 v    call.record_as(&[b"SET", k, v, b"PXAT", moment])
 //! SPOP k          call.record_as(&[b"SREM", k, member])
-//! SINTERSTORE to an empty set    nothing to say: the keyspace knows that nothing has changed
+//! SINTERSTORE to an empty set    nothing to do: the keyspace knows that nothing has changed
 //! ```
 //!
-//! Redis 7.0 knows all of it. What it does not know is told aside (`aside`): the same words are for
-//! replicas and files of all kinds, whoever follows now.
+//! Redis 7.0 knows all of these forms. For what it does not know there is a special form (`aside`),
+//! the same for replicas and files of all kinds.
 //!
-//! A handler that formats something for this asks [`Call::is_recorded`] first. It may record
-//! several commands; they are one step, between MULTI and EXEC. What expired, or was evicted, the
-//! keyspace records by itself.
+//! A handler that formats something for the journal checks [`Call::is_recorded`] first. It may
+//! record several commands; they are one step, between MULTI and EXEC. The keyspace itself records
+//! what expired or was evicted.
 //!
-//! Whoever runs records again (a file is loaded, a replica applies them)
+//! Code that runs records again (a file is loaded, a replica applies them)
 //!
 //! 1. sees keys and elements until they are said to be gone, whatever their deadlines
-//!    ([`Scope::sees_expired`](pantala_keyspace::Scope::sees_expired)): also a deadline that has
-//!    passed is kept;
-//! 2. is refused nothing that was taken before: not for memory, a state of the server,
+//!    ([`Scope::sees_expired`](pantala_keyspace::Scope::sees_expired)): a deadline that has passed
+//!    is kept, too;
+//! 2. is refused nothing that was accepted before: not for memory, a state of the server,
 //!    `proto-max-bulk-len` or a payload's version ([`Call::most_string_bytes`],
 //!    [`Call::rdb_versions`]);
-//! 3. records nothing, waits for nothing, and has no client that hears an answer.
+//! 3. records nothing, waits for nothing, and has no client that gets a reply.
 //!
 //! Tests: the server's `tests/journal.rs` and `tests/recorded_forms.rs`; compat's `records`
 //! compares with Valkey. `server/commands/mod.rs` has a list of all commands that change something.
@@ -39,21 +39,21 @@ use smallvec::SmallVec;
 use crate::calls::aside;
 use crate::calls::call::{Call, Lane, Stop};
 
-/// Words of a command that is put together to be recorded.
+/// The words of a command that is put together to be recorded.
 pub(crate) type Words<'w> = SmallVec<[&'w [u8]; 16]>;
 
-/// Who has a command that Redis 7.0 does not have.
+/// Which servers have a command that Redis 7.0 does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// Pantala.
+    /// Only Pantala.
     ToOurs,
     /// Also Valkey 9, and Redis after 7.0.
     ToSome,
 }
 
-/// So many elements at most are recorded in one command.
+/// The most elements recorded in one command.
 pub(crate) const RECORDED_AT_ONCE: usize = 1024;
-/// So many expired elements are removed in one go.
+/// The most expired elements removed at once.
 const EXPIRED_AT_ONCE: usize = 1000;
 
 impl Call<'_, '_> {
@@ -63,7 +63,7 @@ impl Call<'_, '_> {
         self.keys.scope().recorder.is_some()
     }
 
-    /// What the command did is recorded as this command, in the present database.
+    /// Records what the command did as the command in `args`, in the current database.
     pub fn record_as(&self, args: &[&[u8]]) {
         self.record_as_in(self.keys.scope().db, args);
     }
@@ -88,7 +88,7 @@ impl Call<'_, '_> {
         }
     }
 
-    /// What the command did leaves nothing to be recorded.
+    /// Records nothing: the command has left no change.
     #[inline]
     pub fn record_nothing(&self) {
         if let Some(recorder) = self.keys.scope().recorder {
@@ -96,12 +96,12 @@ impl Call<'_, '_> {
         }
     }
 
-    /// The command is recorded as it came, although no key has changed (FUNCTION LOAD).
+    /// Records the command as it came, although no key has changed (FUNCTION LOAD).
     pub fn record_as_it_came(&self) {
         self.record_as(self.args);
     }
 
-    /// The command is recorded as it came, for replicas only: it leaves no data behind (PUBLISH).
+    /// Records the command as it came, for replicas only: it leaves no data behind (PUBLISH).
     pub fn record_for_replicas(&self) {
         let scope = self.keys.scope();
         if let Some(recorder) = scope.recorder {
@@ -109,31 +109,32 @@ impl Call<'_, '_> {
         }
     }
 
-    /// The key has this deadline now.
+    /// Records the new deadline of the key.
     #[inline(never)]
     pub(crate) fn record_deadline(&self, key: &[u8], deadline: UnixMs) {
         let digits = &mut [0; I64_TEXT_MAX_BYTES];
         self.record_as(&[b"PEXPIREAT", key, fmt_i64(deadline.0, digits)]);
     }
 
-    /// The key is gone.
+    /// Records that the key is gone.
     #[inline(never)]
     pub(crate) fn record_removal(&self, key: &[u8]) {
         self.record_as(&[b"DEL", key]);
     }
 
-    /// The key is gone because its time has come, or because nothing is left of it: Valkey's word.
+    /// Records that the key is gone because its time has come, or because it is empty: with
+    /// Valkey's word.
     #[inline(never)]
     pub(crate) fn record_end(&self, key: &[u8]) {
         self.record_as(&[b"UNLINK", key]);
     }
 
-    /// The key is this string now.
+    /// Records that the key is this string now.
     pub(crate) fn record_string(&self, key: &[u8], value: &[u8], expiry: Expiry) {
         self.record_string_with_flags(key, value, expiry, 0);
     }
 
-    /// The key is this string now, with these flags of Memcached's beside it.
+    /// Records that the key is this string now, with these flags of Memcached's.
     #[inline(never)]
     pub(crate) fn record_string_with_flags(
         &self,
@@ -159,15 +160,16 @@ impl Call<'_, '_> {
         }
     }
 
-    /// So many elements were taken from an end of what is at the key.
+    /// Records that `count` elements were taken from an end of the value.
     #[inline(never)]
     pub(crate) fn record_pop(&self, name: &[u8], key: &[u8], count: usize) {
         let digits = &mut [0; I64_TEXT_MAX_BYTES];
         self.record_as(&[name, key, fmt_u64(count as u64, digits)]);
     }
 
-    /// A command about elements that is told aside: `first` words, the second of which is the key,
-    /// how many elements follow, and they; so many at a time.
+    /// Records a command about elements in the special form: the words `first`, of which the second
+    /// is the key, then the number of elements, and the elements; split into several commands if
+    /// there are many.
     #[inline(never)]
     pub(crate) fn record_counted_aside(&self, known: Known, first: &[&[u8]], elements: &[&[u8]]) {
         for elements in elements.chunks(RECORDED_AT_ONCE) {
@@ -177,7 +179,7 @@ impl Call<'_, '_> {
         }
     }
 
-    /// A command about elements: `first` words, and they.
+    /// Records a command about elements: the words `first`, then the elements.
     #[inline(never)]
     pub(crate) fn record_listed(&self, first: &[&[u8]], elements: &[&[u8]]) {
         if elements.is_empty() {
@@ -189,7 +191,7 @@ impl Call<'_, '_> {
     }
 }
 
-/// Elements that go while a command runs, to be recorded by name; nothing where nothing is.
+/// Elements removed while a command runs, to be recorded by name; empty if nothing is recorded.
 pub(crate) struct Gone {
     is_recorded: bool,
     bytes: Vec<u8>,
@@ -202,7 +204,7 @@ impl Gone {
         Gone { is_recorded: call.is_recorded(), bytes: Vec::new(), ends: Vec::new() }
     }
 
-    /// One more.
+    /// Adds an element.
     #[inline]
     pub(crate) fn add(&mut self, element: Element<'_>) {
         if self.is_recorded {
@@ -211,7 +213,7 @@ impl Gone {
         }
     }
 
-    /// Records them: this command, this key, so many of them at a time.
+    /// Records them with this command and key, in several commands if there are many.
     pub(crate) fn record(&self, call: &Call<'_, '_>, name: &[u8], key: &[u8]) {
         let mut from = 0;
         for ends in self.ends.chunks(RECORDED_AT_ONCE) {
@@ -223,9 +225,9 @@ impl Gone {
     }
 }
 
-/// Where changes are recorded, elements whose deadline has passed go, and are recorded as gone,
-/// before a command changes a collection or makes something of it: whoever runs the command again
-/// later sees every element that was not said to be gone.
+/// If changes are recorded: removes expired elements, and records that, before a command changes a
+/// collection or derives something from it. Code that runs the command again later sees every
+/// element that was not said to be gone.
 #[inline]
 pub(crate) fn expire_all(opened: &mut Opened<'_, '_>, lane: Lane) -> Result<(), Stop> {
     match opened.scope().recorder {
@@ -238,7 +240,7 @@ pub(crate) fn expire_all(opened: &mut Opened<'_, '_>, lane: Lane) -> Result<(), 
 fn expire_due(opened: &mut Opened<'_, '_>, lane: Lane) -> Result<(), Stop> {
     while opened.has_due_elements() {
         opened.expire_elements(EXPIRED_AT_ONCE);
-        // What is removed stays removed: the command begins again.
+        // Removed elements stay removed: the command begins again.
         if lane == Lane::Worker && opened.has_due_elements() {
             return Err(Stop::Lane);
         }

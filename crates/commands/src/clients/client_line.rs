@@ -1,7 +1,8 @@
-//! A client as a line of CLIENT LIST; ACL LOG shows the same.
+//! A client as a line of CLIENT LIST, also used by ACL LOG.
 //!
-//! What only its worker knows are [`Meters`]. A worker notes them in the session of a client that
-//! may be refused something, before its command runs: so they are at hand wherever that is.
+//! What only its worker knows are [`Meters`]. The worker stores them in the session of a client
+//! that may be refused something, before its command runs: so they are at hand where the refusal
+//! happens.
 //!
 //! Tests: compat/transcripts/connection, compat/transcripts/acl/log.txt.
 
@@ -12,30 +13,31 @@ use pantala_protocol::Version;
 
 use crate::clients::session::{Protocol, Session, Tracking};
 
-/// Valkey keeps so much output of a client in a buffer of its own (`obl`) and more than that in a
-/// list of such buffers (`oll`, `omem`). Here all of it lies together, and is told as if it did so.
+/// Valkey keeps so much output of a client in a buffer of its own (`obl`) and the rest in a list of
+/// such buffers (`oll`, `omem`). Here all of it is in one buffer, and is reported as if it were
+/// split so.
 const OWN_BUFFER_BYTES: usize = 16 << 10;
 
-/// What its worker knows of a client.
+/// The figures that a worker knows of a client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Meters {
     /// Its number in the event loop.
     pub descriptor: u32,
     /// When it last did something (monotonic, microseconds).
     pub active_us: u64,
-    /// It waits for a key, or for the end of CLIENT PAUSE.
+    /// It is blocked on a key, or held back by CLIENT PAUSE.
     pub waits: bool,
-    /// Received and not run yet, in bytes.
+    /// Input that is not executed yet, in bytes.
     pub input_bytes: usize,
-    /// Room for more of it, in bytes.
+    /// Free capacity of the input buffer, in bytes.
     pub input_room: usize,
-    /// What the commands since MULTI take, in bytes.
+    /// The memory of the commands since MULTI, in bytes.
     pub queue_bytes: usize,
-    /// Replies that are not on their way yet, in bytes.
+    /// Replies that are not being sent yet, in bytes.
     pub output_bytes: usize,
-    /// What their buffer has room for, in bytes.
+    /// The capacity of the output buffer, in bytes.
     pub output_capacity: usize,
-    /// Replies that are not sent yet, in bytes.
+    /// Replies not sent yet, including those being sent, in bytes.
     pub unsent_bytes: usize,
     /// The memory it takes, in bytes.
     pub memory_bytes: usize,
@@ -47,8 +49,8 @@ pub struct Meters {
     pub commands: u64,
 }
 
-/// The line, without its end, of a client whose last command is called `command`. Of texts that
-/// the client has given no more than `most_text_bytes` each are shown.
+/// The line, without its end, of a client whose last command is called `command`. Texts given by
+/// the client are cut to `most_text_bytes`.
 pub fn line(
     session: &Session,
     meters: &Meters,
@@ -117,17 +119,17 @@ fn resp_version(session: &Session) -> u8 {
     }
 }
 
-/// The client that is told of stale keys instead of this one: 0 for none, -1 without tracking.
+/// The client that gets the invalidations instead of this one: 0 for none, -1 without tracking.
 pub fn redirect(tracking: Option<&Tracking>) -> i64 {
     tracking.map_or(-1, |tracking| tracking.redirect.cast_signed())
 }
 
-/// What the client said it is able to do, one letter each.
+/// The capabilities that the client has announced, one letter each.
 pub fn capabilities(session: &Session) -> &'static str {
     if session.can_redirect() { "r" } else { "" }
 }
 
-/// The state of a client, one letter each; whether it waits its worker knows.
+/// The flags of a client, one letter each; `waits`: its worker counts it as blocked.
 pub fn flags(session: &Session, waits: bool) -> String {
     let is_tracking = |how: fn(&Tracking) -> bool| session.tracking.as_deref().is_some_and(how);
     let shown = [

@@ -1,15 +1,15 @@
-//! Who a client is, and what that leaves it free to do.
+//! The login of a client, and the restrictions that follow from it.
 //!
 //! ```text
 //! nobody         the server itself: files that are read, scripts' own sessions
-//! the default    a client as it begins; it may have to give a password first
+//! the default    a new client; it may have to authenticate first
 //! another        after AUTH
 //! ```
 //!
 //! Invariants
-//! 1. [`Limits`] is worked out when a login or its user's rules change, so that a command of one
-//!    who may do everything costs one look at a byte.
-//! 2. A user never changes ([`pantala_acl::User`]). Whoever keeps a session brings it up to date
+//! 1. [`Limits`] are computed when a login or its user's rules change, so that for an unrestricted
+//!    user a command costs one look at a byte.
+//! 2. A user never changes ([`pantala_acl::User`]). The owner of a session brings it up to date
 //!    ([`Login::renew`]) before it runs a command, if the version of the users has changed.
 //!
 //! Not here: rules (`pantala_acl`), asking them (`pantala_engine::clients::permission`).
@@ -18,27 +18,27 @@ use std::sync::Arc;
 
 use pantala_acl::{InForce, User};
 
-/// What restricts a client, as bits; none for most.
+/// The restrictions of a client, as bits; none for most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits(u8);
 
 impl Limits {
-    /// It has to say who it is first.
+    /// It has to authenticate first.
     pub const LOCKED_OUT: Limits = Limits(1);
-    /// Its user may not do everything.
+    /// Its user has rules.
     pub const RULES: Limits = Limits(1 << 1);
     /// It has subscribed to something.
     pub const SUBSCRIBED: Limits = Limits(1 << 2);
     /// A replica sends it to the primary.
     pub const REDIRECTED: Limits = Limits(1 << 3);
 
-    /// Whether nothing does.
+    /// Whether it is empty.
     #[inline]
     pub fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether this does.
+    /// Whether any bit of `limit` is set.
     #[inline]
     pub fn has(self, limit: Limits) -> bool {
         self.0 & limit.0 != 0
@@ -53,27 +53,27 @@ impl Limits {
 /// The user that a client has logged in as, and whether it has authenticated.
 #[derive(Clone, Debug, Default)]
 pub struct Login {
-    /// Whose rules hold; nobody's for what the server does by itself.
+    /// The user whose rules apply; `None` for what the server does by itself.
     user: Option<Arc<User>>,
-    /// It has shown who it is, or nobody asked when it came.
+    /// It has authenticated, or needed not to when it came.
     is_authenticated: bool,
-    /// Of the users that it was looked up in.
+    /// The version of the users in which it was looked up.
     version: u64,
 }
 
-/// What has become of a user.
+/// The result of looking a user up again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Renewed {
     /// It is the same.
     Same,
-    /// It has other rules than this one.
+    /// It has other rules now.
     Changed(Arc<User>),
-    /// It is gone.
+    /// It was removed.
     Gone,
 }
 
 impl Login {
-    /// A client as it begins.
+    /// The login of a new client.
     pub fn of_client(now: &InForce) -> Login {
         let default = now.users.default_user();
         Login {
@@ -83,22 +83,22 @@ impl Login {
         }
     }
 
-    /// A client that has shown who it is.
+    /// The login of a client that has authenticated.
     pub fn of_user(user: Arc<User>, version: u64) -> Login {
         Login { user: Some(user), is_authenticated: true, version }
     }
 
-    /// One that has yet to show it.
+    /// The login of a client that has yet to authenticate.
     pub fn locked_out(now: &InForce) -> Login {
         Login { is_authenticated: false, ..Login::of_client(now) }
     }
 
-    /// Whose rules hold.
+    /// The user whose rules apply.
     pub fn user(&self) -> Option<&Arc<User>> {
         self.user.as_ref()
     }
 
-    /// The version of the users that it was looked up in.
+    /// The version of the users in which it was looked up.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version
@@ -117,7 +117,8 @@ impl Login {
         }
     }
 
-    /// What it comes to, while the default user is `is_open` to everybody or not.
+    /// The restrictions that follow, while the default user is `is_open` (needs no password) or
+    /// not.
     pub(crate) fn limits(&self, is_open: bool) -> Limits {
         let is_locked_out = self.user.is_some() && !self.is_authenticated && !is_open;
         let has_rules = self.user.as_ref().is_some_and(|user| !user.is_unrestricted());

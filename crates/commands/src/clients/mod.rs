@@ -1,12 +1,12 @@
-//! What is remembered of a client between two commands.
+//! The state of a client between two commands.
 //!
 //! | file | what |
 //! |---|---|
 //! | `session` | all of it |
-//! | `login` | who it is, and what that leaves it free to do |
-//! | `permission` | what a command asks of its user's rules |
+//! | `login` | its user, and its restrictions |
+//! | `permission` | what a command needs of its user's rules |
 //! | `queue` | its transaction |
-//! | `client_line` | a client as a line of CLIENT LIST |
+//! | `client_line` | a line of CLIENT LIST |
 //!
 //! Not here: the commands about clients (CLIENT, AUTH ...: the server); connections.
 

@@ -1,12 +1,12 @@
-//! What a command asks of its user's rules: itself, its keys, its channels, its databases.
+//! What a command needs of its user's rules: for itself, its keys, its channels, its databases.
 //!
 //! Invariants
-//! 1. The keys that are asked about are those that are locked (`rows/keys`), so a handler reaches
-//!    no key that its user was not asked about. What SORT finds by patterns is asked about there
-//!    ([`may_read_every_key`]); what a script calls is a command of its own.
-//! 2. Arguments that do not fit together are let through: the handler refuses them.
+//! 1. The keys that are checked are those that are locked (`rows/keys`), so a handler reaches no
+//!    key that was not checked. Keys that SORT finds by patterns are checked there
+//!    ([`may_read_every_key`]); commands of a script are checked on their own.
+//! 2. Malformed arguments are let through: the handler refuses them.
 //!
-//! Not here: the rules (`pantala_acl`); when they are asked, and what a client is told
+//! Not here: the rules (`pantala_acl`); when they are checked, and the errors
 //! (`pantala_engine::clients::permission`).
 
 use pantala_acl::{Access, ChannelKind, CommandId, Database, Denied, Request, User};
@@ -18,28 +18,28 @@ use crate::calls::call::Call;
 use crate::rows::command::{Command, Databases};
 use crate::rows::keys::{ChannelSpec, KeyFlags, key_accesses};
 
-/// A command that somebody wants to run, in a database.
+/// A command that is to run in a database.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
     /// Its row.
     pub row: &'static Command,
-    /// The command whose rules hold for it ([`crate::Registry::permission`]),
+    /// The command whose rules apply to it ([`crate::Registry::permission`]),
     pub id: CommandId,
-    /// and one more, if there is.
+    /// and another one, if any.
     pub also: Option<CommandId>,
     /// Its arguments.
     pub args: &'a [&'a [u8]],
-    /// The database at hand.
+    /// The current database.
     pub db: DbIndex,
-    /// How many there are.
+    /// The number of databases.
     pub database_count: u32,
 }
 
 impl Asked<'_> {
-    /// Whether the user may run it.
+    /// Checks that the user may run it.
     ///
     /// # Errors
-    /// What its rules refuse.
+    /// What the user's rules refuse.
     pub fn of(&self, user: &User) -> Result<(), Denied> {
         self.with_request(|request| {
             user.check(request)?;
@@ -47,7 +47,7 @@ impl Asked<'_> {
         })
     }
 
-    /// Whether it may, and may read every key there is beside that.
+    /// Whether the user may run it, and may read every key besides.
     pub fn of_one_who_reads_all(&self, user: &User) -> bool {
         self.with_request(|request| user.check_with_every_key(request, Access::READ))
     }
@@ -73,7 +73,7 @@ impl Asked<'_> {
         let mut named = |position: usize| {
             let number = self.args.get(position).and_then(|text| parse_i64(text));
             let number = number.and_then(|number| u32::try_from(number).ok());
-            // What is no database is refused by the handler.
+            // The handler refuses a number without a database.
             let known = number.filter(|number| *number < self.database_count);
             asked.extend(known.map(|number| (position, Database::One(number))));
         };
@@ -84,7 +84,7 @@ impl Asked<'_> {
             Databases::Named(positions) => positions(self.args).into_iter().for_each(named),
             Databases::All => asked.push((0, Database::All)),
         }
-        // Of two that are refused the one that is named is told.
+        // If both are refused, the named database is reported.
         if self.row.is_about_data() && !matches!(self.row.databases, Databases::OnlyTwo) {
             asked.push((0, Database::One(self.db.0)));
         }
@@ -92,7 +92,7 @@ impl Asked<'_> {
     }
 }
 
-/// Whether the user of a command that runs may read every key there is.
+/// Whether the user of the running command may read every key.
 pub fn may_read_every_key(call: &Call<'_, '_>) -> bool {
     let Some(user) = call.session.login().user() else { return true };
     let registry = call.server.registry();
@@ -108,7 +108,7 @@ pub fn may_read_every_key(call: &Call<'_, '_>) -> bool {
     asked.of_one_who_reads_all(user)
 }
 
-/// What rules tell apart of what is done with a key.
+/// The access that rules distinguish, from what is done with a key.
 fn access(flags: KeyFlags) -> Access {
     let read = if flags.reads() { Access::READ } else { Access::NONE };
     if flags.writes() { read.and(Access::WRITE) } else { read }

@@ -1,4 +1,4 @@
-//! What a transaction has gathered: commands between MULTI and EXEC, and the keys WATCH named.
+//! A transaction in the making: the commands between MULTI and EXEC, and the keys of WATCH.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::calls::owned_args::OwnedArgs;
 use crate::rows::command::{Databases, Flags};
 use crate::rows::registry::CommandRef;
 
-/// A command that waits for EXEC.
+/// A command queued for EXEC.
 #[derive(Clone, Debug)]
 pub struct Queued {
     /// The row.
@@ -24,24 +24,24 @@ pub struct Queued {
 /// The commands since MULTI.
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
-    /// In the order they came.
+    /// The commands, in the order they came.
     pub commands: Vec<Queued>,
-    /// The flags that one of them has at least.
+    /// The flags that at least one of them has.
     pub flags: Flags,
-    /// The flags that one of them lacks at least.
+    /// The flags that at least one of them lacks.
     pub lacking: Flags,
-    /// How many arguments they have in all.
+    /// The total number of their arguments.
     pub arg_count: usize,
     /// The memory they take, in bytes.
     pub bytes: usize,
-    /// The database that is at hand after them, if one of them chooses it.
+    /// The database selected by them, if any selects one.
     pub selected: Option<DbIndex>,
-    /// One was refused: EXEC will run none.
+    /// A command was refused: EXEC will run none.
     pub is_aborted: bool,
 }
 
 impl Queue {
-    /// One more, with this many arguments.
+    /// Adds a command with this many arguments.
     pub fn push(&mut self, found: CommandRef, args: OwnedArgs, arg_count: usize) {
         self.flags = self.flags.and(found.row.flags);
         self.lacking = self.lacking.and(Flags(!found.row.flags.0));
@@ -55,8 +55,8 @@ impl Queue {
         self.commands.push(Queued { found, args });
     }
 
-    /// What EXEC needs beyond the keys of the commands: everything, if one of them goes through the
-    /// whole keyspace; the right to wait for more, if one is a script.
+    /// The locks that EXEC needs beyond the commands' keys: everything, if one goes through the
+    /// whole keyspace; the token, if one is a script.
     pub fn locking(&self) -> Locking {
         match self.flags {
             flags if flags.has(Flags::WHOLE) => Locking::Everything,
@@ -69,25 +69,25 @@ impl Queue {
 /// The keys of WATCH, and whether one has changed.
 #[derive(Clone, Debug, Default)]
 pub struct Watching {
-    /// Known to the partitions of the keys; they forget it when the last of these is dropped.
+    /// Registered in the partitions of the keys, which drop it when its last owner does.
     pub watch: Arc<Watch>,
-    /// About what the keys take, in bytes.
+    /// About the memory that the keys take, in bytes.
     pub bytes: usize,
     keys: HashSet<(DbIndex, Box<[u8]>)>,
-    /// Counts it among the clients that watch, once for all of its clones.
+    /// Counts the client among those that watch, once for all clones of this.
     _counted: Option<Arc<Counted>>,
 }
 
-/// What a watched key takes beside its name.
+/// The memory of a watched key beside its name.
 const WATCHED_KEY_BYTES: usize = 64;
 
 impl Watching {
-    /// Nothing is watched yet, by one client more.
+    /// Watches nothing yet, and counts one more watching client.
     pub fn begin(clients: &Arc<AtomicUsize>) -> Self {
         Watching { _counted: Some(Arc::new(Counted::new(clients))), ..Watching::default() }
     }
 
-    /// Watches a key; whether it did not before.
+    /// Adds a key; false if it was watched before.
     pub fn add(&mut self, db: DbIndex, key: &[u8]) -> bool {
         let is_new = self.keys.insert((db, key.into()));
         if is_new {
@@ -102,7 +102,7 @@ impl Watching {
     }
 }
 
-/// One of those that are counted, as long as it lives.
+/// Counts one client while it lives.
 #[derive(Debug)]
 struct Counted(Arc<AtomicUsize>);
 

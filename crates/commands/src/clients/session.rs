@@ -1,4 +1,4 @@
-//! What the server remembers of one connection between two commands.
+//! The session: the state of one connection between two commands.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -15,31 +15,31 @@ use crate::clients::client_line::Meters;
 use crate::clients::login::{Limits, Login, Renewed};
 use crate::clients::queue::{Queue, Watching};
 
-/// CLIENT TRACKING ON: how the client is told that keys have changed.
+/// CLIENT TRACKING ON: how the client is told of changed keys.
 #[derive(Clone, Debug, Default)]
 pub struct Tracking {
-    /// The client that is told instead; 0: this one.
+    /// The client that is told instead (REDIRECT); 0: this one.
     pub redirect: u64,
-    /// All keys with a prefix, read or not.
+    /// BCAST: all keys with a prefix are tracked, read or not.
     pub is_broadcast: bool,
-    /// The prefixes; an empty one is all keys.
+    /// The prefixes; an empty one means all keys.
     pub prefixes: Arc<Vec<Vec<u8>>>,
-    /// About what the prefixes take, in bytes.
+    /// About the memory of the prefixes, in bytes.
     pub prefix_bytes: usize,
-    /// Only keys of commands after CLIENT CACHING YES.
+    /// OPTIN: only keys of commands after CLIENT CACHING YES are tracked.
     pub opt_in: bool,
-    /// All but the keys of commands after CLIENT CACHING NO.
+    /// OPTOUT: all keys are tracked, except those of commands after CLIENT CACHING NO.
     pub opt_out: bool,
-    /// What the client changes itself it is not told.
+    /// NOLOOP: the client is not told of its own changes.
     pub no_loop: bool,
-    /// CLIENT CACHING stood before the next command.
+    /// CLIENT CACHING came before the next command.
     pub caching: bool,
-    /// Whoever should be told instead has gone.
+    /// The client that should be told instead has gone.
     pub is_broken: Arc<AtomicBool>,
 }
 
 impl Tracking {
-    /// Whether keys that the command at hand reads are remembered.
+    /// Whether keys that the current command reads are tracked.
     pub fn remembers(&self) -> bool {
         match self {
             Tracking { is_broadcast: true, .. } => false,
@@ -50,7 +50,7 @@ impl Tracking {
     }
 }
 
-/// Text that a client has given, of any length: all copies of its session share it.
+/// A text given by a client, of any length: all copies of its session share it.
 #[derive(Clone, Debug, Default)]
 pub struct SharedText(Option<Arc<[u8]>>);
 
@@ -71,41 +71,42 @@ impl Deref for SharedText {
 /// Whether replies are sent (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplyMode {
-    /// All of them.
+    /// All replies.
     #[default]
     On,
-    /// None.
+    /// No reply.
     Off,
-    /// Not the next one.
+    /// All but the next reply.
     SkipNext,
-    /// Neither this one nor the next one: the command at hand was to be skipped, and said so again.
+    /// Neither this reply nor the next: the current command was to be skipped, and is itself a
+    /// SKIP.
     SkipAgain,
 }
 
-/// What a connection speaks.
+/// The protocol of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// Its first bytes will tell.
+    /// Not known yet: the first bytes will tell.
     Undecided,
-    /// Redis's, in the version that the session says.
+    /// RESP, in the session's version.
     #[default]
     Resp,
-    /// Memcached's, as text.
+    /// Memcached's text protocol.
     MemcachedText,
-    /// Memcached's, as numbers.
+    /// Memcached's binary protocol.
     MemcachedBinary,
 }
 
-/// Where a connection is served.
+/// The place where a connection is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The worker.
     pub worker: u16,
-    /// The connection, among those of the worker.
+    /// The connection, as the worker numbers it.
     pub connection: u64,
 }
 
-/// How many things a connection has subscribed to.
+/// The numbers of a connection's subscriptions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Subscriptions {
     /// Channels.
@@ -114,7 +115,7 @@ pub struct Subscriptions {
     pub patterns: u32,
     /// Shard channels.
     pub slot_channels: u32,
-    /// About what all of them cost.
+    /// About the memory that they take.
     pub bytes: usize,
 }
 
@@ -126,17 +127,17 @@ pub struct Session {
     pub id: u64,
     /// The selected database.
     pub db: DbIndex,
-    /// What it speaks.
+    /// Its protocol.
     pub protocol: Protocol,
-    /// The version of RESP, if it speaks that.
+    /// The version of RESP, if its protocol is that.
     pub version: Version,
     login: Login,
     limits: Limits,
-    /// It is a replica, or has said something of itself as one.
+    /// Set if it is a replica, or has announced itself as one.
     pub replica: Option<Arc<Replica>>,
-    /// The last step of the journal that a command of its has ended.
+    /// The last journal step of its commands.
     pub last_step: Stamp,
-    /// What it has subscribed to; the server knows the names.
+    /// The numbers of its subscriptions; the engine has the names.
     pub subscriptions: Subscriptions,
     /// Where it is served.
     pub place: Place,
@@ -164,50 +165,51 @@ pub struct Session {
     pub reads_replicas: bool,
     /// CLIENT TRACKING.
     pub tracking: Option<Box<Tracking>>,
-    /// It is a script's own, not a client's.
+    /// It is a script's own session, not a client's.
     pub is_script: bool,
-    /// TIME goes on in this script, which has run for too long.
+    /// This script has run for too long, so TIME advances in it.
     pub time_goes_on: bool,
-    /// MONITOR: this connection is shown every command.
+    /// MONITOR: this connection is sent every command.
     pub monitor: bool,
     /// The connection is to be closed once the replies so far are sent.
     pub closing: bool,
-    /// Since its worker has looked last its user has lost channels, perhaps one that it listens to.
+    /// Its user has lost channels since its worker has looked last, perhaps one that it subscribes
+    /// to.
     pub has_fewer_channels: bool,
     /// The peer, as CLIENT LIST writes it.
     pub peer: String,
-    /// Our end of the connection.
+    /// The local address of the connection.
     pub local: String,
     /// When it was accepted (monotonic, microseconds).
     pub since_us: u64,
-    /// Wrong passwords that it has given.
+    /// How many wrong passwords it has given.
     pub wrong_passwords: u32,
-    /// Those for which it has waited.
+    /// For how many of these it has already waited.
     pub punished_passwords: u32,
-    /// It was authenticated before RESET: it may take its time to be so again.
+    /// It was authenticated before RESET: `auth_timeout` does not apply.
     pub was_let_in: bool,
     /// Commands that its transactions and scripts have run.
     pub inner_commands: u64,
-    /// What the command at hand has had done elsewhere.
+    /// The errand of the current command.
     pub errand: Option<Arc<dyn Errand>>,
-    /// What is to be done when the transaction at hand holds nothing any more, before it is
+    /// What is to be done when the current transaction holds nothing any more, before it is
     /// answered. Only on the lane.
     pub epilogue: Option<Arc<dyn Errand>>,
-    /// What its worker knows of it, where the command at hand may be refused something.
+    /// Figures of its worker, if the current command may be refused.
     pub meters: Option<Box<Meters>>,
-    /// A wrong password that the transaction at hand has just met, to be logged with it.
+    /// A wrong password in the current transaction, to be logged with it.
     pub refused_login: Option<Box<Refusal>>,
 }
 
 impl Session {
-    /// A client's session as it begins, and as RESET makes it again.
+    /// The session of a new client, also after RESET.
     pub fn of_client(id: u64, now: &InForce) -> Self {
         let mut session = Session::new(id);
         session.log_in(Login::of_client(now), now);
         session
     }
 
-    /// A session of the server's own, which may do everything.
+    /// A session of the server's own, without restrictions.
     pub fn new(id: u64) -> Self {
         Session {
             id,
@@ -251,13 +253,13 @@ impl Session {
         }
     }
 
-    /// It is this from now on.
+    /// Sets its login.
     pub fn log_in(&mut self, login: Login, now: &InForce) {
         self.login = login;
         self.work_out_limits(now);
     }
 
-    /// It acts as another session's user from now on.
+    /// Takes over another session's user.
     pub fn clone_login(&mut self, other: &Session) {
         self.login = other.login.clone();
         self.limits = other
@@ -266,8 +268,7 @@ impl Session {
             .with(Limits::REDIRECTED, self.can_redirect);
     }
 
-    /// Looks its user up again, when there are other users than it knows; whether it is still
-    /// there.
+    /// Looks its user up again, when the users have changed; false if the user is gone.
     pub fn renew_login(&mut self, now: &InForce) -> bool {
         let renewed = self.login.renew(now);
         self.work_out_limits(now);
@@ -285,7 +286,7 @@ impl Session {
             .with(Limits::REDIRECTED, self.can_redirect);
     }
 
-    /// Who it is.
+    /// Its login.
     pub fn login(&self) -> &Login {
         &self.login
     }
@@ -295,7 +296,7 @@ impl Session {
         self.login.user().map_or(DEFAULT_NAME, |user| user.name())
     }
 
-    /// Whether AUTH succeeded, or no password is asked.
+    /// Whether it has authenticated, or needs not to.
     #[inline]
     pub fn is_authenticated(&self) -> bool {
         !self.limits.has(Limits::LOCKED_OUT)
@@ -307,13 +308,13 @@ impl Session {
         self.wrong_passwords != self.punished_passwords
     }
 
-    /// Whether its user may not do everything.
+    /// Whether its user has rules.
     #[inline]
     pub fn has_rules(&self) -> bool {
         self.limits.has(Limits::RULES)
     }
 
-    /// Whether it has subscribed to something: in RESP2 it may do little else.
+    /// Whether it has subscriptions: in RESP2 it may do little else.
     #[inline]
     pub fn is_subscribed(&self) -> bool {
         self.limits.has(Limits::SUBSCRIBED)
@@ -324,29 +325,29 @@ impl Session {
         self.can_redirect
     }
 
-    /// It follows redirections from now on, or does not.
+    /// Sets whether it follows redirections.
     pub fn set_can_redirect(&mut self, can_redirect: bool) {
         self.can_redirect = can_redirect;
         self.limits = self.limits.with(Limits::REDIRECTED, can_redirect);
     }
 
-    /// Whether nothing restricts what it may do: one look for all commands of most clients.
+    /// Whether it has no restriction: one look for the commands of most clients.
     #[inline]
     pub fn is_unrestricted(&self) -> bool {
         self.limits.is_none()
     }
 
-    /// Whether it is one of those RESP2 connections that may do little but subscribe.
+    /// Whether it is a subscribed RESP2 connection, which may do little else.
     pub fn is_confined(&self) -> bool {
         self.is_subscribed() && self.version == Version::Resp2
     }
 
-    /// Whether it follows this server, or waits for that.
+    /// Whether it is a replica of this server, or waits to become one.
     pub fn is_replica(&self) -> bool {
         self.replica.as_ref().is_some_and(|replica| replica.phase() != Phase::Greeting)
     }
 
-    /// Counts its subscriptions anew.
+    /// Sets the numbers of its subscriptions.
     pub fn set_subscriptions(&mut self, now: Subscriptions) {
         self.subscriptions = now;
         self.limits = self.limits.with(Limits::SUBSCRIBED, now != Subscriptions::default());

@@ -1,43 +1,44 @@
-//! Commands of very many keys, partition by partition, so that each is free as soon as may be.
+//! Commands of very many keys, partition by partition, so that each partition is free as early as
+//! possible.
 //!
 //! ```text
-//! lock all | one partition's keys | free it | the next one's, first where somebody waits | ...
+//! lock all | one partition's keys | free it | the next one's, first where others wait | ...
 //! ```
 //!
-//! MSET of 100,000 keys works for tens of milliseconds. It happens at one moment for everybody else
-//! if all its partitions are held at one moment: from then on it takes none, and each may be free
-//! when the work in it is done (two-phase locking). After each partition, or some
-//! [`LOOKED_AFTER`] keys, it looks where others wait, and goes on there: they wait for the keys of
-//! few partitions and not for all.
+//! MSET of 100,000 keys works for tens of milliseconds. For all others it happens at one moment if
+//! all its partitions are held at one moment: from then on it takes no further one, and each may be
+//! freed when the work in it is done (two-phase locking). After each partition, or some
+//! [`LOOKED_AFTER`] keys, it checks where others wait, and goes on there: they wait for the keys of
+//! few partitions instead of all.
 //!
 //! Invariants
-//! 1. A partition is free only when all keys of the command in it are done, and with all partitions
-//!    held before the first is free. So whoever sees one change finds all others.
-//! 2. The keys of a partition are done in the order of the arguments: the last value of a key that
-//!    is named twice holds.
-//! 3. What is recorded has its place in the journal before the first partition is free.
-//! 4. What is told of a change is told before its partition is free (`keyspace::effects`).
+//! 1. A partition is freed only when all keys of the command in it are done, and all partitions
+//!    were held before the first is freed. So a command that sees one change finds all others.
+//! 2. The keys of a partition are done in the order of the arguments: for a key named twice, the
+//!    last value counts.
+//! 3. Its records have their place in the journal before the first partition is freed.
+//! 4. Effects of a change are published before its partition is freed (`keyspace::effects`).
 //!
-//! Not here: transactions, scripts, clients that track keys, and any command while somebody listens
-//! to events, which are told in the order of the arguments: all these hold everything to their end.
-//! Nor what must look at all keys before it changes one (MSETNX), until it has done so. Tests: at
-//! the foot.
+//! Not here: transactions, scripts, clients that track keys, and any command while events are
+//! wanted, which are published in the order of the arguments: all these hold everything to their
+//! end. Nor a command that must look at all keys before it changes one (MSETNX), until it has done
+//! so. Tests: at the foot.
 
 use pantala_keyspace::{Locked, PARTITION_COUNT, PREFETCHED, PartitionId};
 
 use crate::calls::call::{Call, Stop};
 
-/// After so many keys it looks where others wait: to look at all partitions takes as long as these.
+/// After so many keys it checks where others wait: checking all partitions takes as long as these.
 const LOOKED_AFTER: usize = 256;
 
 /// The keys of a command in the order of their partitions.
 struct Sorted {
     hashes: Vec<u64>,
-    /// Which keys of the command they are.
+    /// The positions of the keys in the command.
     nths: Vec<u32>,
-    /// Where each partition's keys begin, and the end.
+    /// The start of each partition's keys, and the end.
     starts: Vec<u32>,
-    /// Partitions that are not done.
+    /// Partitions that are not done yet.
     is_left: Vec<bool>,
 }
 
@@ -61,7 +62,7 @@ impl Sorted {
         Sorted { hashes: sorted, nths, starts, is_left }
     }
 
-    /// The keys of a partition, once.
+    /// The keys of a partition; to be called once for each.
     fn take(&mut self, id: PartitionId) -> (&[u64], &[u32]) {
         let at = id.index();
         let mut range = self.starts[at] as usize..self.starts[at + 1] as usize;
@@ -72,7 +73,7 @@ impl Sorted {
     }
 }
 
-/// Brings keys near while they are gone through.
+/// Prefetches keys while they are gone through.
 #[inline]
 pub(crate) fn prefetch(keys: &Locked<'_>, hashes: &[u64], at: usize) {
     if at.is_multiple_of(PREFETCHED) {
@@ -81,9 +82,9 @@ pub(crate) fn prefetch(keys: &Locked<'_>, hashes: &[u64], at: usize) {
 }
 
 impl Call<'_, '_> {
-    /// Calls `act` with the number of each of the command's keys, in any order. On the lane, and
-    /// where that may be, partitions are free before the end: what `act` has seen need not hold any
-    /// more, and no key may be opened after it.
+    /// Calls `act` with the number of each of the command's keys, in any order. On the lane, where
+    /// possible, partitions are freed before the end: what `act` has seen need not hold any more,
+    /// and no key may be opened afterwards.
     pub(crate) fn for_each_key(
         &mut self,
         mut act: impl FnMut(&mut Self, usize),
@@ -100,7 +101,7 @@ impl Call<'_, '_> {
         }
         let mut sorted = self.meanwhile(|| Sorted::of(hashes))?;
         self.keys.stamp_early();
-        // From the last: so those held move least.
+        // From the last one, so that the held ones move least.
         let mut rest: Vec<PartitionId> = PartitionId::all().collect();
         let mut wanted: Vec<PartitionId> = Vec::new();
         let mut since_look = LOOKED_AFTER;
@@ -116,15 +117,15 @@ impl Call<'_, '_> {
                 act(self, *nth as usize);
             }
             since_look += nths.len();
-            // Those who wait for what has changed are served with everything held that is left.
+            // Clients blocked on changed keys are served while everything left is still held.
             if !self.keys.has_ready() {
                 self.keys.free_early(id);
             }
         }
     }
 
-    /// Whether partitions may be free before the command has ended. Not where it is recorded: that
-    /// is done at its end, and who comes after it in a partition must stand after it there, too.
+    /// Whether partitions may be freed before the command has ended. Not if it is recorded at its
+    /// end: later commands in a partition must come after it in the journal, too.
     fn may_free_early(&self) -> bool {
         self.has_many_args()
             && !self.is_recorded()

@@ -6,23 +6,22 @@
 //!                                            ^ changed: once more
 //! ```
 //!
-//! SADD of a million members works for a good part of a second. On the slow lane it makes a new
-//! value, or changes a copy of a small one, while its partition is free, and puts it there if the
-//! key is still as it was: it is watched meanwhile, as WATCH does it, so that writers pay nothing
-//! extra. When it has changed the work begins again; the third time the partition is held.
+//! SADD of a million members takes a good part of a second. On the slow lane it builds a new value,
+//! or changes a copy of a small one, while its partition is free, and puts it in place if the key
+//! has not changed: it is watched meanwhile, as by WATCH, so writers pay nothing extra. If it has
+//! changed the work begins again; the third time the partition is held.
 //!
 //! Invariants
-//! 1. The watch is there before the partition is free, and nothing has touched it when the caller
-//!    gets the changed value; the partition is held from that look to the end of the command. So
-//!    the change is one of that moment.
-//! 2. What is made in vain is freed with the partition free.
+//! 1. The watch is set before the partition is freed, and is untouched when the caller gets the
+//!    changed value; the partition is held from that check to the end of the command. So the change
+//!    happens at that moment.
+//! 2. What was built in vain is freed while the partition is free.
 //!
-//! A large value would take as long to copy. It is changed where it is, or rather in the command's
-//! hands, with its partition open to those who work on other keys (`keyspace::visit`).
+//! Copying a large value would take as long as changing it. It is changed itself, taken out of its
+//! record, with its partition open to commands on other keys (`keyspace::visit`).
 //!
-//! Not here: transactions and scripts, which hold their partitions to their end; clients that track
-//! keys without being told of their own changes, whose name would be lost on the way. Tests: at the
-//! foot.
+//! Not here: transactions and scripts, which hold their partitions to their end; clients with
+//! CLIENT TRACKING NOLOOP, whose identity would be lost on the way. Tests: at the foot.
 
 use std::sync::Arc;
 
@@ -35,21 +34,21 @@ use crate::calls::call::{Call, Done, Stop};
 
 /// A larger value is not copied: that takes about a millisecond.
 const COPIED_BYTES: usize = 1 << 20;
-/// How often a value is changed in a copy, at most.
+/// The most attempts with a copy.
 const MOST_ATTEMPTS: u32 = 2;
 
 impl Call<'_, '_> {
     /// Whether there are so many arguments that the work may be done in a copy. Always false on a
-    /// worker, but in scripts and transactions.
+    /// worker, except in scripts and transactions.
     #[inline]
     pub(crate) fn has_many_args(&self) -> bool {
         self.args.len() > MANY_ARGS
     }
 
-    /// What `act` makes of the collection at the command's first key, of an empty one where there
-    /// is none, and what it answers. The caller, for whom the partition is held, puts it there or
-    /// leaves it; there is no collection where a large one has been changed already, and is in its
-    /// place again. `None`: it is to be changed where it is. `act` may run again.
+    /// What `act` makes of the collection at the command's first key, or of an empty one if there
+    /// is none, and its answer. The caller, for whom the partition is held, puts the collection in
+    /// place or drops it; there is none if a large one was changed already, and is back in its
+    /// place. `None`: the value is to be changed in place. `act` may run again.
     pub(crate) fn copy_and_swap<C: Collection, R>(
         &mut self,
         mut act: impl FnMut(&mut C) -> R,
@@ -80,8 +79,8 @@ impl Call<'_, '_> {
         Ok(None)
     }
 
-    /// Whether the collection at the command's first key is so large, and this command such, that
-    /// the value is changed apart from its record: with its partition open to others.
+    /// Whether the collection at the command's first key is so large, and the command such, that
+    /// the value is changed outside its record, with its partition open to others.
     fn works_apart<C: Collection>(&mut self) -> Result<bool, Stop> {
         let may = self.may_pause() && self.session.tracking.is_none() && self.keys.may_work_apart();
         let key = self.key();
@@ -90,8 +89,8 @@ impl Call<'_, '_> {
         Ok(may && is_large(self.keys.peek(key).collection::<C>()?))
     }
 
-    /// The end of a command of few arguments on the slow lane that may remove many elements from
-    /// the collection at its first key, which it has opened before. How many there were.
+    /// Ends a command of few arguments on the slow lane that may remove many elements from the
+    /// collection at its first key, which it has opened before. Returns how many were removed.
     pub(crate) fn remove_long<C: Collection>(
         &mut self,
         event: Event,
@@ -115,8 +114,8 @@ impl Call<'_, '_> {
         Ok(removed)
     }
 
-    /// The end of a command that removes many elements from the collection at its first key, which
-    /// it has opened before: `remove` does it, and says how many there were. It may run again.
+    /// Ends a command that removes many elements from the collection at its first key, which it has
+    /// opened before: `remove` does it, and returns how many there were. It may run again.
     pub(crate) fn remove_many<C: Collection>(
         &mut self,
         event: Event,

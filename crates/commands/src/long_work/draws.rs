@@ -1,8 +1,8 @@
 //! Random elements: SRANDMEMBER, HRANDFIELD and ZRANDMEMBER with a count.
 //!
 //! All are read in steps (`incremental.rs`), so that a large count does not hold the partition. A
-//! negative count may draw an element more than once, and goes on as long as it is told to: such a
-//! reply has a limit, and one that is sure to go beyond it is refused before it begins.
+//! negative count may draw an element more than once, without an end of its own: such a reply has a
+//! limit, and one that is sure to exceed it is refused before it begins.
 //!
 //! Tests: at the foot, and in `incremental.rs`.
 
@@ -17,14 +17,14 @@ use crate::calls::call::{Call, Done, Stop};
 use crate::error;
 use crate::long_work::incremental::{Aggregate, Header, Step};
 
-/// No reply is made longer than this, however many elements are asked for.
+/// The longest reply, however many elements are asked for.
 const MOST_REPLY_BYTES: usize = 512 << 20;
-/// The shortest element of a reply: the empty text.
+/// The bytes of the shortest element of a reply: the empty text.
 const LEAST_ELEMENT_BYTES: usize = "$0\r\n\r\n".len();
-/// Up to this many different elements are drawn in one go, where that is less than a look at all.
+/// The most different elements drawn at once, if that is quicker than looking at all.
 const MOST_AT_ONCE: usize = 1000;
 
-/// Whether this many different elements of that many are drawn one by one.
+/// Whether `count` different elements of `all` are drawn one by one.
 #[inline]
 pub fn are_few(count: usize, all: usize) -> bool {
     count <= MOST_AT_ONCE && count.saturating_mul(3) <= all
@@ -32,9 +32,9 @@ pub fn are_few(count: usize, all: usize) -> bool {
 
 impl<'c, 'k> Call<'c, 'k> {
     /// Draws `count` times from the collection at the command's first key. `check` looks at it
-    /// first. `draw` writes this many draws at most, while the step has room, and says how many
-    /// there were; when it stops before, there is nothing to be drawn. `each` is how many elements
-    /// of the reply a draw is.
+    /// first. `draw` writes at most the given number of draws, while the step has room, and returns
+    /// how many it wrote; if fewer while there is room, there is nothing to draw. `each` is how
+    /// many elements of the reply a draw has.
     pub(crate) fn draw_repeatedly<C: Collection>(
         &mut self,
         open: impl for<'l> FnOnce(&'l mut Locked<'k>, Key<'l>) -> Result<Opened<'l, 'k>, Stop>,
@@ -74,8 +74,8 @@ impl<'c, 'k> Call<'c, 'k> {
     }
 }
 
-/// Picks some of a number of elements that are met one after the other, each choice as likely as
-/// any other: selection sampling (Knuth, volume 2, 3.4.2, algorithm S).
+/// Picks some of a number of elements met one after the other, each selection equally likely:
+/// selection sampling (Knuth, volume 2, 3.4.2, algorithm S).
 pub struct Selection {
     to_pick: usize,
     to_meet: usize,
@@ -83,14 +83,14 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// A step is at most this many elements that are met.
+    /// The most elements met in a step.
     const STEP: usize = 4000;
 
     pub fn new(to_pick: usize, all: usize) -> Selection {
         Selection { to_pick: to_pick.min(all), to_meet: all, in_step: 0 }
     }
 
-    /// Whether the next one is picked.
+    /// Whether the next element is picked.
     #[inline]
     pub fn picks(&mut self, chance: &mut Rng) -> bool {
         let picks = chance.below(self.to_meet.max(1) as u64) < self.to_pick as u64;
@@ -100,26 +100,26 @@ impl Selection {
         picks
     }
 
-    /// Whether nothing more is picked.
+    /// Whether nothing more is to be picked.
     pub fn is_done(&self) -> bool {
         self.to_pick == 0
     }
 
-    /// Whether the step takes one more element.
+    /// Whether the step has room for one more element.
     #[inline]
     pub fn goes_on(&self, step: &Step<'_, '_>) -> bool {
         !self.is_done() && self.in_step < Self::STEP && step.has_room()
     }
 
-    /// A step begins.
+    /// Begins a step.
     pub fn begin_step(&mut self) {
         self.in_step = 0;
     }
 }
 
-/// Some of the numbers below `all` in random order, each order of each choice as likely as any
-/// other: the shuffle of Fisher and Yates (Knuth, volume 2, 3.4.2, algorithm P), which keeps only
-/// what is not in its place.
+/// Some of the numbers below `all` in random order, each order of each selection equally likely:
+/// the shuffle of Fisher and Yates (Knuth, volume 2, 3.4.2, algorithm P), which stores only numbers
+/// that have moved.
 pub struct Shuffle {
     at: usize,
     count: usize,
@@ -130,12 +130,12 @@ pub struct Shuffle {
 impl Shuffle {
     pub fn new(count: usize, all: usize) -> Shuffle {
         let count = count.min(all);
-        // About a fifth of all is out of its place at most; so the map never grows.
+        // At most about a fifth of all numbers has moved, so the map never grows.
         let moved = HashMap::with_capacity(count.min(all / 4 + 64));
         Shuffle { at: 0, count, all, moved }
     }
 
-    /// The next one; `None` at the end.
+    /// The next number; `None` at the end.
     pub fn next(&mut self, chance: &mut Rng) -> Option<usize> {
         let at = (self.at < self.count).then_some(self.at)?;
         self.at += 1;

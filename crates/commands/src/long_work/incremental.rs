@@ -1,32 +1,32 @@
 //! Reading whole values in steps, so that a large one does not hold its partition.
 //!
 //! ```text
-//! lock, open, begin | step | step ...              as one go: on a worker, in a transaction
+//! lock, open, begin | step | step ...              in one go: on a worker, in a transaction
 //! lock, open, begin, step, watch | free | lock, step | free | ... | lock, last step
 //!                                             ^ changed: once more from its beginning
 //! ```
 //!
-//! [`Call::read_whole`] shows one value. [`Call::gather`] makes something of several (SUNION,
-//! ZINTERSTORE, SORT): one watch is for all their keys, and what is slow and needs no value any
-//! more (sorting, building what is to be stored) is done with the partitions free. Then all are
-//! taken again, and if nothing has changed the result is put where it belongs.
+//! [`Call::read_whole`] reads one value. [`Call::gather`] derives something from several (SUNION,
+//! ZINTERSTORE, SORT): one watch is for all their keys, and slow work that needs no value any more
+//! (sorting, building the result) is done with the partitions free. Then all are taken again, and
+//! if nothing has changed the result is put in its place.
 //!
-//! SMEMBERS of ten million members copies for most of a second. On the slow lane it lets go of the
-//! partition after each step, and whoever waits there is served. The key is watched meanwhile,
-//! as WATCH does it, so that writers pay nothing extra. When it has changed, what was written is
-//! dropped and the reading begins again; the third reading keeps the partition to its end.
+//! SMEMBERS of ten million members copies for most of a second. On the slow lane it frees the
+//! partition after each step, and waiting commands are served. The key is watched meanwhile, as by
+//! WATCH, so writers pay nothing extra. If it has changed, what was written is dropped and the
+//! reading begins again; the third reading holds the partition to its end.
 //!
 //! Invariants
-//! 1. The reply is the value of one moment: that of the last step, since nothing has changed
-//!    a key between the first step and then. What is stored is of the moment it is stored at.
-//! 2. The watch is there before the partitions are first free, and is asked with all of them held.
-//! 3. The reply grows while the partition is free, and so does what is put in front of it at the
+//! 1. The reply is the value at one moment: that of the last step, since no key has changed between
+//!    the first step and then. A stored result is of the moment at which it is stored.
+//! 2. The watch is set before the partitions are first freed, and is checked with all of them held.
+//! 3. The reply grows while the partition is free, and so does its header, which is inserted at the
 //!    end ([`Call::read_whole`]).
-//! 4. `now` is the same for all steps: what expires meanwhile is shown, unless it is removed,
+//! 4. `now` is the same for all steps: what expires meanwhile is included, unless it is removed,
 //!    which is a change.
 //!
 //! Not here: transactions and scripts, which hold their partitions to their end; small encodings,
-//! which are one step. Tests: at the foot.
+//! which are read in one step. Tests: at the foot.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -38,12 +38,11 @@ use pantala_values::Collection;
 use crate::calls::call::{Call, Lane, Stop};
 use crate::rows::command::Flags;
 
-/// A step is about this many bytes of the reply: one to three thousand short elements, and 50 to
+/// About the bytes that a step adds to the reply: one to three thousand short elements, and 50 to
 /// 200 microseconds.
 const STEP_BYTES: usize = 64 << 10;
 
-/// A step of what is gathered is this many short elements: each may be looked up elsewhere, or
-/// put into a table.
+/// A step of gathering, in short elements: each may be looked up elsewhere, or put into a table.
 const STEP_ELEMENTS: usize = 500;
 
 /// More keys than this are watched together, and may be read as the steps come to them
@@ -53,10 +52,10 @@ const MANY_KEYS: usize = 256;
 /// A longer element counts as several.
 const SHORT_BYTES: usize = 256;
 
-/// A reading begins again so often at most.
+/// How often a reading begins again at most.
 const MOST_RESTARTS: u32 = 2;
 
-/// The reply, while a step is added to it.
+/// The reply, in one step.
 pub struct Step<'r, 'o> {
     /// The reply.
     pub reply: &'r mut Reply<'o>,
@@ -69,30 +68,30 @@ impl<'r, 'o> Step<'r, 'o> {
         Step { reply, end }
     }
 
-    /// Whether the step takes one more element.
+    /// Whether the step has room for one more element.
     #[inline]
     pub fn has_room(&self) -> bool {
         self.reply.len() < self.end && !self.reply.is_over()
     }
 }
 
-/// What is left of a step that is measured in elements.
+/// The rest of a step that is measured in elements.
 pub struct Budget {
     left: usize,
 }
 
 impl Budget {
-    /// One step.
+    /// The budget of one step.
     pub(crate) fn of_step() -> Budget {
         Budget { left: STEP_ELEMENTS }
     }
 
-    /// To find this many keys again takes a part of each step, so it is the longer.
+    /// Finding this many keys again takes part of each step, so the step is longer.
     fn beside(keys: usize) -> Budget {
         Budget { left: STEP_ELEMENTS.max(keys) }
     }
 
-    /// Without an end.
+    /// An unlimited budget.
     pub(crate) fn for_all() -> Budget {
         Budget { left: usize::MAX }
     }
@@ -103,12 +102,12 @@ impl Budget {
         self.left > 0
     }
 
-    /// This many short elements that may be looked at.
+    /// How many short elements may still be looked at.
     pub fn left(&self) -> usize {
         self.left
     }
 
-    /// An element of this many bytes was looked at. Whether there is room for one more.
+    /// Charges an element of this many bytes. Whether there is room for one more.
     #[inline]
     pub fn take(&mut self, bytes: usize) -> bool {
         self.left = self.left.saturating_sub(1 + bytes / SHORT_BYTES);
@@ -116,26 +115,26 @@ impl Budget {
     }
 }
 
-/// Whether a gathering is to go on.
+/// Whether gathering is to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gathered {
     /// There is more to look at.
     Part,
-    /// There is more to look at. Of the keys only so many were looked at so far, from the first.
+    /// There is more to look at. Of the keys only the first so many were looked at so far.
     PartOf(usize),
-    /// What is needed of the values is in the reply or in the state.
+    /// Everything needed of the values is in the reply or in the state.
     Whole,
 }
 
 impl Gathered {
-    /// `Whole` if it is so.
+    /// `Whole` if `is_whole`, else `Part`.
     pub fn whole_if(is_whole: bool) -> Gathered {
         if is_whole { Gathered::Whole } else { Gathered::Part }
     }
 }
 
-/// Keys that are read one after the other: each counts once, also when they are read again from
-/// the first because one has changed.
+/// Reads keys one after the other: each counts as a hit or miss once, even if it is read again
+/// because one has changed.
 #[derive(Default)]
 pub(crate) struct FirstLooks {
     count: usize,
@@ -157,7 +156,7 @@ impl FirstLooks {
     }
 }
 
-/// What a reply's elements are together.
+/// The aggregate type of a reply's elements.
 #[derive(Clone, Copy)]
 pub enum Aggregate {
     Array,
@@ -179,13 +178,13 @@ impl Aggregate {
 
 /// The header of a reply whose length may be known only at its end.
 pub struct Header {
-    /// How many elements there are so far.
+    /// The number of elements so far.
     pub count: usize,
     mark: Option<Mark>,
 }
 
 impl Header {
-    /// Writes it if the length is known, or notes where it belongs.
+    /// Writes it if the length is known; otherwise notes its place.
     #[inline]
     pub fn begin(of: Aggregate, reply: &mut Reply<'_>, length: Option<usize>) -> Header {
         let mark = reply.begin();
@@ -195,13 +194,13 @@ impl Header {
         Header { count: 0, mark: length.is_none().then_some(mark) }
     }
 
-    /// Notes where it belongs.
+    /// Notes its place.
     #[inline]
     pub fn later(reply: &Reply<'_>) -> Header {
         Header { count: 0, mark: Some(reply.begin()) }
     }
 
-    /// Puts it in front of the elements, if it is not there.
+    /// Inserts it in front of the elements, unless it is there already.
     #[inline]
     pub fn end(self, of: Aggregate, reply: &mut Reply<'_>) {
         match (self.mark, of) {
@@ -213,7 +212,7 @@ impl Header {
     }
 }
 
-/// The end of a step, if `next` is where to go on.
+/// The result of a step: `next` is where to go on, if anywhere.
 #[inline]
 pub fn step<P>(next: Option<P>, header: Header) -> ControlFlow<Header, (P, Header)> {
     match next {
@@ -222,21 +221,21 @@ pub fn step<P>(next: Option<P>, header: Header) -> ControlFlow<Header, (P, Heade
     }
 }
 
-/// Opens a key to read it, and no more.
+/// Opens a key to read it.
 pub fn open<'l, 'k>(keys: &'l mut Locked<'k>, key: Key<'l>) -> Result<Opened<'l, 'k>, Stop> {
     Ok(keys.read(key))
 }
 
-/// Who notices that what was read changes between two steps.
+/// What notices changes of the read keys between two steps.
 enum Watching {
     Keys(Arc<Watch>),
     Crowd(Arc<Crowd>),
 }
 
-/// What is known of a value that is read, between its steps.
+/// The state of a reading between its steps.
 #[derive(Default)]
 struct Reading {
-    /// Where the keys are many: made before anything is looked at, with the partitions free.
+    /// For very many keys: built before anything is read, with the partitions free.
     crowd: Option<Arc<Crowd>>,
     watching: Option<Watching>,
     restarts: u32,
@@ -245,12 +244,12 @@ struct Reading {
 impl<'c, 'k> Call<'c, 'k> {
     /// Reads the collection at the command's first key; `None` if there is none, or if the reply is
     /// over its limit ([`Reply::is_over`]), so that what follows does not matter. `begin` looks at
-    /// it, writes what stands before the first element, and says where to begin. `go_on` writes
-    /// elements while the step has budget, and says where to go on, or how it ended. Both may run
-    /// again from the beginning.
+    /// the collection, writes what comes before the first element, and returns where to begin.
+    /// `go_on` writes elements while the step has budget, and returns where to go on, or how it
+    /// ended. Both may run again from the beginning.
     ///
-    /// After it the key may not be opened any more; what takes long there (turning a header to the
-    /// front) holds up nobody.
+    /// The key may not be opened afterwards; slow work then (moving a header to the front) holds up
+    /// no other command.
     pub(crate) fn read_whole<C: Collection, P, R>(
         &mut self,
         open: impl for<'l> FnOnce(&'l mut Locked<'k>, Key<'l>) -> Result<Opened<'l, 'k>, Stop>,
@@ -281,7 +280,7 @@ impl<'c, 'k> Call<'c, 'k> {
                 }
                 ControlFlow::Break(end) => Some(end),
             };
-            // Nobody reads a reply that is over its limit.
+            // A reply over its limit is not sent.
             if end.is_some() || self.reply.is_over() {
                 reading.end(self, &[key]);
                 return Ok(end);
@@ -293,11 +292,11 @@ impl<'c, 'k> Call<'c, 'k> {
         }
     }
 
-    /// Makes something of the values at some keys, which the command has read before. `begin` makes
-    /// what is gathered, `go_on` adds to it or to the reply while there is budget, and `finish`
+    /// Derives something from the values at some keys, which the command has read before. `begin`
+    /// makes the state, `go_on` adds to it or to the reply while there is budget, and `finish`
     /// makes the result. All may run again from the beginning.
     ///
-    /// After it a command that writes holds all its partitions, and nothing it has read has
+    /// Afterwards a command that writes holds all its partitions, and nothing that it has read has
     /// changed. One that reads may open no key any more: on the lane the partitions are free from
     /// `finish` on.
     pub(crate) fn gather<S, R>(
@@ -318,7 +317,7 @@ impl<'c, 'k> Call<'c, 'k> {
                     Gathered::PartOf(seen) => seen,
                     Gathered::Whole => break,
                 };
-                // Nobody reads a reply that is over its limit.
+                // A reply over its limit is not sent.
                 if self.reply.is_over() {
                     break;
                 }
@@ -341,28 +340,28 @@ impl<'c, 'k> Call<'c, 'k> {
         }
     }
 
-    /// The command no longer needs its values, only time: where that is allowed, others have its
-    /// partitions from here on.
+    /// Declares that the command needs its values no longer, only time: where possible its
+    /// partitions are free from here on.
     pub(crate) fn has_read(&mut self) {
         if self.may_let_go() {
             self.keys.let_go();
         }
     }
 
-    /// Runs what takes long and needs no key, with the partitions free where that may be. What was
-    /// looked at before may have changed.
+    /// Runs slow work that needs no key, with the partitions free where possible. Values read
+    /// before may have changed.
     pub fn meanwhile<R>(&mut self, run: impl FnOnce() -> R) -> Result<R, Aborted> {
         if self.may_pause() { self.keys.give_way(run) } else { Ok(run()) }
     }
 
-    /// What was gathered is of no use. To free much takes long.
+    /// Drops a state that is of no use. Freeing a large one takes long.
     #[cold]
     fn forget<S>(&mut self, gathered: S, start: usize) -> Result<(), Aborted> {
         self.reply.truncate(start);
         self.keys.give_way(|| drop(gathered))
     }
 
-    /// Whether others may have the partitions in the middle of this command.
+    /// Whether the partitions may be freed in the middle of this command.
     pub fn may_pause(&self) -> bool {
         self.lane == Lane::Slow
             && self.may_wait
@@ -371,15 +370,15 @@ impl<'c, 'k> Call<'c, 'k> {
             && !self.keys.has_token()
     }
 
-    /// Whether the partitions are not needed once everything is read: nothing is to be written, and
-    /// no client to be remembered with a key.
+    /// Whether the partitions are not needed once everything is read: nothing is written, and no
+    /// client is registered with a key.
     fn may_let_go(&self) -> bool {
         self.may_pause() && self.session.tracking.is_none() && !self.command.flags.has(Flags::WRITE)
     }
 }
 
 impl Reading {
-    /// Before the first look at any key: what takes long of noticing changes of many.
+    /// Before the first look at any key: prepares the slow part of watching many keys.
     fn prepare(&mut self, call: &mut Call<'_, '_>, keys: &[Key<'_>]) -> Result<(), Aborted> {
         if keys.len() > MANY_KEYS && self.restarts < MOST_RESTARTS && call.may_pause() {
             let db = call.keys.scope().db;
@@ -400,8 +399,7 @@ impl Reading {
         Watching::Keys(watch)
     }
 
-    /// Between two steps: lets others have the partitions, where that may be. False: a key has
-    /// changed.
+    /// Frees the partitions between two steps, where possible. False: a key has changed.
     #[inline]
     fn pause<'c>(
         &mut self,
@@ -431,7 +429,7 @@ impl Reading {
         Ok((result, self.is_as_seen(call, keys)))
     }
 
-    /// The keys are watched, the first of them as they are now.
+    /// Watches the keys; the first `seen` of them were read as they are now.
     #[inline(never)]
     fn see(&mut self, call: &mut Call<'_, '_>, keys: &[Key<'_>], seen: usize) {
         let watching = match self.watching.take() {
@@ -458,8 +456,8 @@ impl Reading {
         !has_changed
     }
 
-    /// Everything is gathered, and what is left to do takes as long as the gathering: where that
-    /// let others have the partitions, this does, too. False: a key has changed.
+    /// Runs the final work, which takes as long as the gathering: with the partitions free if they
+    /// were free in between. False: a key has changed.
     fn finish<'c, R>(
         &mut self,
         call: &mut Call<'c, '_>,
@@ -474,7 +472,7 @@ impl Reading {
         Ok(ended)
     }
 
-    /// Nobody asks the watch any more.
+    /// Drops the watch.
     #[inline(never)]
     fn forget(&mut self, call: &mut Call<'_, '_>, keys: &[Key<'_>]) {
         match self.watching.take() {
@@ -486,8 +484,8 @@ impl Reading {
         }
     }
 
-    /// The last step is written. A client that tracks keys is remembered with the partition
-    /// held; otherwise nobody needs it any more.
+    /// Ends after the last step. A client that tracks keys is registered with the partition held;
+    /// otherwise the partition is not needed any more.
     fn end(&mut self, call: &mut Call<'_, '_>, keys: &[Key<'_>]) {
         if self.watching.is_some() {
             self.forget(call, keys);

@@ -1,9 +1,9 @@
-//! Commands of very many keys or elements, so that what they touch is free as soon as may be.
+//! Commands of very many keys or elements, which free their partitions as early as possible.
 //!
 //! | file | what |
 //! |---|---|
-//! | `incremental` | whole values are read in steps |
-//! | `copy_and_swap` | a copy is changed, and put in the place of the value |
+//! | `incremental` | reading whole values in steps |
+//! | `copy_and_swap` | changing a copy, and putting it in the place of the value |
 //! | `by_partition` | one partition after the other |
 //! | `draws` | random elements, read in steps |
 //!

@@ -1,7 +1,7 @@
-//! Commands of Valkey that are not here, by name: rules of users may name them, so that a file of
-//! users that was made for Valkey means here what it meant there. Nobody can run them.
+//! Commands of Valkey that do not exist here, by name: users' rules may name them, so that a file
+//! of users made for Valkey means the same here. They cannot be run.
 //!
-//! A name goes when its row comes. Tests: the server's `tests/reference.rs`.
+//! A name is removed when its row is added. Tests: the server's `tests/reference.rs`.
 
 /// The names, in lower case, sorted.
 pub const ABSENT: &[&str] = &[

@@ -19,16 +19,16 @@ pub use pantala_acl::Category;
 use crate::calls::call::{Call, Done};
 pub use crate::rows::keys::{Begin, ChannelSpec, Databases, Find, KeyFlags, KeySpec};
 
-/// Whether an argument, by its position, is to be shown to nobody.
+/// Whether the argument at a position is a secret.
 pub type IsSecret = fn(&[&[u8]], usize) -> bool;
 
 /// What is done with the keys, given the arguments.
 pub type FlagsOf = fn(&[&[u8]]) -> KeyFlags;
 
-/// What runs the command.
+/// The function that runs a command.
 pub type Handler = fn(&mut Call<'_, '_>) -> Done;
 
-/// What a command is and needs, as bits. The first are those COMMAND INFO shows.
+/// Properties of a command, as bits. The first ones are shown by COMMAND INFO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u64);
 
@@ -39,7 +39,7 @@ impl Flags {
     pub const WRITE: Flags = Flags(1 << 0);
     /// Reads data.
     pub const READONLY: Flags = Flags(1 << 1);
-    /// May need memory: refused when there is none left.
+    /// May need memory: refused when memory is full.
     pub const DENYOOM: Flags = Flags(1 << 2);
     /// For operators.
     pub const ADMIN: Flags = Flags(1 << 3);
@@ -47,7 +47,7 @@ impl Flags {
     pub const PUBSUB: Flags = Flags(1 << 4);
     /// Not from scripts.
     pub const NOSCRIPT: Flags = Flags(1 << 5);
-    /// May wait for something to appear.
+    /// May block.
     pub const BLOCKING: Flags = Flags(1 << 6);
     /// Allowed while data is loaded.
     pub const LOADING: Flags = Flags(1 << 7);
@@ -61,7 +61,7 @@ impl Flags {
     pub const FAST: Flags = Flags(1 << 11);
     /// Allowed before AUTH.
     pub const NO_AUTH: Flags = Flags(1 << 12);
-    /// Where the keys are depends on the arguments.
+    /// The positions of the keys depend on the arguments.
     pub const MOVABLEKEYS: Flags = Flags(1 << 13);
     /// Allowed while a script runs too long.
     pub const ALLOW_BUSY: Flags = Flags(1 << 14);
@@ -69,16 +69,16 @@ impl Flags {
     pub const NO_MULTI: Flags = Flags(1 << 15);
     /// Not while a replica loads in the background.
     pub const NO_ASYNC_LOADING: Flags = Flags(1 << 16);
-    /// Goes to replicas although it does not write: refused where writing is. Not shown.
+    /// Goes to replicas although it does not write: refused where writes are. Not shown.
     pub const MAY_REPLICATE: Flags = Flags(1 << 17);
     /// Its keys may be none.
     pub const NO_MANDATORY_KEYS: Flags = Flags(1 << 18);
 
-    /// Ours: what operators need when nothing else goes on: on the lane it never waits behind other
+    /// Ours: what operators need when nothing else works: on the lane it never waits behind other
     /// commands. It takes no partition.
     pub const OPERATOR: Flags = Flags(1 << 19);
-    /// Ours: leaves nothing behind but its own session and what is told at the end, so that a
-    /// transaction can begin again after it. As true of every `READONLY` command.
+    /// Ours: leaves nothing behind except its own session and effects, so a transaction can begin
+    /// again after it. Also true of every `READONLY` command.
     pub const REVERSIBLE: Flags = Flags(1 << 20);
     /// Ours: changes a key of another database, too.
     pub const OTHER_DB: Flags = Flags(1 << 22);
@@ -88,25 +88,26 @@ impl Flags {
     pub const SUBSCRIBED: Flags = Flags(1 << 23);
     /// Ours: always runs on the slow lane.
     pub const LANE: Flags = Flags(1 << 24);
-    /// Ours: on the lane, but outside the gate, because it closes the gate itself or takes nothing.
+    /// Ours: on the lane, but outside the gate, because it closes the gate itself or takes no
+    /// partition.
     pub const OUTSIDE: Flags = Flags(1 << 25);
     /// Of a cluster: allowed on a slot that is being imported.
     pub const ASKING: Flags = Flags(1 << 26);
     /// Ours: its subcommands do the work.
     pub const CONTAINER: Flags = Flags(1 << 27);
-    /// Ours: takes long only when its request or its reply is large, so it needs no look at the
-    /// clock of its own. True of every `FAST` command.
+    /// Ours: takes long only when its request or its reply is large, so it is not timed on its own.
+    /// True of every `FAST` command.
     pub const STEADY: Flags = Flags(1 << 28);
     /// Ours: goes through the whole keyspace or changes it as a whole: a transaction or a script
     /// takes all partitions for it.
     pub const WHOLE: Flags = Flags(1 << 29);
-    /// Ours: runs at once, also between MULTI and EXEC.
+    /// Ours: runs at once even between MULTI and EXEC.
     pub const UNQUEUED: Flags = Flags(1 << 30);
-    /// Ours: runs what was gathered since MULTI.
+    /// Ours: runs what was queued since MULTI.
     pub const TRANSACTION: Flags = Flags(1 << 31);
-    /// What it does has no replica that is no Pantala.
+    /// Its effect does not reach replicas other than Pantala.
     pub const ONLY_OURS: Flags = Flags(1 << 32);
-    /// What it does has no replica of Redis 7.0.
+    /// Its effect does not reach replicas of Redis 7.0.
     pub const NEWER: Flags = Flags(1 << 33);
 
     const NAMES: [(Flags, &'static str); 19] = [
@@ -131,17 +132,17 @@ impl Flags {
         (Flags::ASKING, "asking"),
     ];
 
-    /// Both sets.
+    /// The union of both sets.
     pub const fn and(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// Those that are not in the other set.
+    /// The flags that are not in the other set.
     pub const fn without(self, other: Flags) -> Flags {
         Flags(self.0 & !other.0)
     }
 
-    /// Whether any bit of `other` is here.
+    /// Whether any bit of `other` is set.
     #[inline]
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 != 0
@@ -153,7 +154,7 @@ impl Flags {
     }
 }
 
-/// The chapter of the documentation a command stands in, as COMMAND DOCS names it.
+/// The group of a command in the documentation, as COMMAND DOCS names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// `string`
@@ -188,7 +189,7 @@ pub enum Group {
     PubSub,
     /// `cluster`
     Cluster,
-    /// Commands of Memcached's protocols, which RESP does not know.
+    /// Commands of Memcached's protocols, which RESP does not have.
     Memcached,
 }
 
@@ -217,7 +218,7 @@ impl Group {
     }
 }
 
-/// Which program a command runs, by its first argument.
+/// How the first argument names the program that a command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     /// The script with this text.
@@ -235,19 +236,19 @@ pub struct Command {
     pub name: &'static str,
     /// The container's name, for a subcommand.
     pub parent: Option<&'static str>,
-    /// What runs it.
+    /// The function that runs it.
     pub handler: Handler,
     /// How many arguments with the name: exactly, or at least when negative.
     pub arity: i16,
-    /// What it is and needs.
+    /// Its properties.
     pub flags: Flags,
-    /// Where its keys are.
+    /// The positions of its keys.
     pub keys: &'static [KeySpec],
     /// Which arguments name channels that it publishes to or subscribes to.
     pub channels: Option<ChannelSpec>,
-    /// Which databases it reaches beside the one at hand.
+    /// The databases it reaches beside the current one.
     pub databases: Databases,
-    /// The argument that is the only key, or 0: the quick way to the lock.
+    /// The position of its only key, or 0: the quick way to the lock.
     pub only_key: u8,
     /// The chapter of the documentation.
     pub group: Group,
@@ -255,38 +256,37 @@ pub struct Command {
     pub categories: &'static [Category],
     /// Hints for clients that route commands.
     pub tips: &'static [&'static str],
-    /// Version that brought it, in Redis's counting.
+    /// The version of Redis that introduced it.
     pub since: &'static str,
-    /// Time, in the usual notation.
+    /// Its complexity, in the usual notation.
     pub complexity: &'static str,
     /// One sentence.
     pub summary: &'static str,
-    /// The arguments as documentation writes them: `key [NX | XX] [EX seconds:int]`.
+    /// Its arguments in the documentation's syntax: `key [NX | XX] [EX seconds:int]`.
     pub syntax: &'static str,
-    /// What a container holds.
+    /// The subcommands of a container.
     pub subcommands: &'static [Command],
     /// Which arguments MONITOR and COMMANDLOG do not show.
     pub is_secret: Option<IsSecret>,
-    /// For keys with variable flags: what they come to.
+    /// What is done with keys that have variable flags.
     pub flags_of: Option<FlagsOf>,
-    /// Rules of users do not name it: it is allowed to whom this other command is.
+    /// For a command that users' rules do not name: it is allowed if this other command is,
     pub allowed_as: Option<&'static str>,
-    /// And only if this one is allowed, too.
+    /// and only if this one is, too.
     pub and_as: Option<&'static str>,
-    /// For a command that runs a script or function: how it names it.
+    /// For a command that runs a script or function: how that is named.
     pub program: Option<Program>,
-    /// It writes, but changes no value where it is: values are put in the place of others, or
-    /// removed, or get another deadline. So it need not wait until a snapshot has a large one.
+    /// It writes, but changes no value in place: values are replaced, removed, or get another
+    /// deadline. So it need not wait until a snapshot has written a large one.
     pub replaces: bool,
-    /// Another command does the same; COMMAND DOCS tells so.
+    /// Another command replaces it, as COMMAND DOCS says.
     pub is_deprecated: bool,
-    /// What CLIENT CACHING has said is for a command after this one, which is about the client
-    /// itself.
+    /// It is about the client itself, so CLIENT CACHING before it applies to the command after it.
     pub keeps_caching: bool,
 }
 
 impl Command {
-    /// A row with nothing but a name.
+    /// A row with only a name, a handler and a group.
     pub const fn new(name: &'static str, handler: Handler, group: Group) -> Command {
         Command {
             name,
@@ -333,19 +333,19 @@ impl Command {
         }
     }
 
-    /// The word of CLIENT CACHING outlasts it.
+    /// Sets [`Command::keeps_caching`].
     pub const fn keeps_caching(mut self) -> Command {
         self.keeps_caching = true;
         self
     }
 
-    /// Another command does the same.
+    /// Marks it as replaced by another command.
     pub const fn deprecated(mut self) -> Command {
         self.is_deprecated = true;
         self
     }
 
-    /// It changes no value where it is: see [`Command::replaces`].
+    /// Sets [`Command::replaces`]: it changes no value in place.
     pub const fn replaces(mut self) -> Command {
         self.replaces = true;
         self
@@ -361,7 +361,7 @@ impl Command {
         Command::new(name, handler, group).flags(Flags::WRITE)
     }
 
-    /// A command that is only a roof over its subcommands.
+    /// A command that only groups its subcommands.
     pub const fn container(
         name: &'static str,
         group: Group,
@@ -381,7 +381,8 @@ impl Command {
         self
     }
 
-    /// How many arguments with the name (both names for a subcommand); negative: at least.
+    /// Sets the number of arguments including the name (both names for a subcommand); negative: at
+    /// least.
     pub const fn arity(mut self, arity: i16) -> Command {
         self.arity = arity;
         self
@@ -393,7 +394,7 @@ impl Command {
         self
     }
 
-    /// Where the keys are.
+    /// Sets the positions of the keys.
     pub const fn keys(mut self, keys: &'static [KeySpec]) -> Command {
         self.keys = keys;
         self.only_key = match keys {
@@ -407,13 +408,13 @@ impl Command {
         self
     }
 
-    /// Which arguments name channels.
+    /// Sets which arguments name channels.
     pub const fn channels(mut self, channels: ChannelSpec) -> Command {
         self.channels = Some(channels);
         self
     }
 
-    /// Which databases it reaches beside the one at hand.
+    /// Sets the databases it reaches beside the current one.
     pub const fn databases(mut self, databases: Databases) -> Command {
         self.databases = databases;
         self
@@ -425,68 +426,68 @@ impl Command {
         self
     }
 
-    /// Which arguments are secrets.
+    /// Sets which arguments are secrets.
     pub const fn secrets(mut self, is_secret: IsSecret) -> Command {
         self.is_secret = Some(is_secret);
         self
     }
 
-    /// What is done with keys whose flags are variable.
+    /// Sets what is done with keys whose flags are variable.
     pub const fn flags_of(mut self, flags_of: FlagsOf) -> Command {
         self.flags_of = Some(flags_of);
         self
     }
 
-    /// It is allowed to whom the command of this name (`name` or `container|name`) is.
+    /// Allows it to users that may run the command of this name (`name` or `container|name`),
     pub const fn allowed_as(mut self, name: &'static str) -> Command {
         self.allowed_as = Some(name);
         self
     }
 
-    /// And it does what this one does, so that has to be allowed, too.
+    /// and requires permission for this one, too.
     pub const fn and_as(mut self, name: &'static str) -> Command {
         self.and_as = Some(name);
         self
     }
 
-    /// Whether it has to do with what a database holds: then its user must be allowed there.
+    /// Whether it concerns the contents of a database: then its user must be allowed there.
     pub fn is_about_data(&self) -> bool {
         self.flags.has(Flags::WRITE.and(Flags::READONLY))
             || self.keys.iter().any(|spec| spec.flags.0 & KeyFlags::NOT_KEY.0 == 0)
             || self.categories.contains(&Category::Keyspace)
     }
 
-    /// It runs a script or a function; the handler is not used.
+    /// Makes it run a script or a function; the handler is not used.
     pub const fn runs(mut self, program: Program) -> Command {
         self.program = Some(program);
         self
     }
 
-    /// Hints for routing clients.
+    /// Sets hints for routing clients.
     pub const fn tips(mut self, tips: &'static [&'static str]) -> Command {
         self.tips = tips;
         self
     }
 
-    /// Version that brought it.
+    /// Sets the version that introduced it.
     pub const fn since(mut self, since: &'static str) -> Command {
         self.since = since;
         self
     }
 
-    /// Time.
+    /// Sets its complexity.
     pub const fn complexity(mut self, complexity: &'static str) -> Command {
         self.complexity = complexity;
         self
     }
 
-    /// One sentence.
+    /// Sets its summary, one sentence.
     pub const fn summary(mut self, summary: &'static str) -> Command {
         self.summary = summary;
         self
     }
 
-    /// The arguments.
+    /// Sets the syntax of its arguments.
     pub const fn syntax(mut self, syntax: &'static str) -> Command {
         self.syntax = syntax;
         self
@@ -501,7 +502,7 @@ impl Command {
         }
     }
 
-    /// Whether this many arguments (with the name) will do.
+    /// Whether this many arguments (including the name) are allowed.
     #[inline]
     pub fn accepts(&self, count: usize) -> bool {
         let wanted = usize::from(self.arity.unsigned_abs());
@@ -523,12 +524,12 @@ impl Command {
         let with = |set: Categories, (flag, one)| set.with_if(self.flags.has(flag), one);
         let all = implied.into_iter().fold(named, with);
         let all = all.with_if(!self.flags.has(Flags::FAST), Category::Slow);
-        // What a script does, its own row cannot promise.
+        // A script's effects are not known from its row.
         if named.has(Category::Scripting) { all.without(Category::Read) } else { all }
     }
 
-    /// First key, last key, step, as COMMAND INFO's older form has them: what covers all
-    /// specifications that are plain ranges, or zeros.
+    /// First key, last key, step, as in COMMAND INFO's older form: the range that covers all plain
+    /// range specifications, or zeros.
     pub fn key_range(&self) -> (isize, isize, isize) {
         let mut whole: Option<(isize, isize, isize)> = None;
         for spec in self.keys {

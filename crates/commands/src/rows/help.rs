@@ -1,12 +1,12 @@
-//! CONTAINER HELP, made from the rows of its subcommands.
+//! CONTAINER HELP, generated from the rows of its subcommands.
 
 use pantala_protocol::Reply;
 
 use crate::calls::call::{Call, Done};
 use crate::rows::syntax::plain;
 
-/// The handler of every `HELP` row: each subcommand of the same container with its arguments and
-/// its summary.
+/// The handler of every `HELP` row: lists each subcommand of the same container with its arguments
+/// and its summary.
 pub fn help(call: &mut Call<'_, '_>) -> Done {
     let parent = call.command.parent.unwrap_or_default();
     let registry = call.server.registry();

@@ -1,15 +1,15 @@
 //! Which arguments of a command are keys or channels, and what is done with them.
 //!
-//! A row says it once, as [`KeySpec`]s and [`ChannelSpec`]s. Locks need the positions
+//! A row states it once, as [`KeySpec`]s and [`ChannelSpec`]s. Locks need the positions
 //! ([`key_positions`]), permissions also what is done with each key ([`key_accesses`]).
 //!
 //! Invariants
-//! 1. Both find the same keys, in the order of the specifications: no command reaches a key of
-//!    which its user has not been asked.
-//! 2. Where the arguments do not fit together there are no keys, and the handler says so: without a
-//!    key's partition it cannot reach the key.
+//! 1. Both find the same keys, in the order of the specifications: no command reaches a key for
+//!    which its user's rules were not checked.
+//! 2. Malformed arguments have no keys, and the handler reports them: without a key's partition it
+//!    cannot reach the key.
 //!
-//! Not here: what SORT's patterns and scripts name while they run.
+//! Not here: keys named by SORT's patterns and by scripts while they run.
 //!
 //! Tests: at the foot; the server's `tests/reference.rs`, and beside the reference
 //! compat/clients/acl_calls.py.
@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use crate::rows::command::Command;
 
-/// What a command does with a key, as COMMAND INFO's key specifications say it.
+/// What a command does with a key, in the terms of COMMAND INFO's key specifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyFlags(pub u16);
 
@@ -31,52 +31,52 @@ impl KeyFlags {
     const UPDATE: KeyFlags = KeyFlags(1 << 5);
     const INSERT: KeyFlags = KeyFlags(1 << 6);
     const DELETE: KeyFlags = KeyFlags(1 << 7);
-    /// Not a key, though it is routed as one: a shard channel.
+    /// Not a key, though it is routed like one: a shard channel.
     pub const NOT_KEY: KeyFlags = KeyFlags(1 << 8);
     const INCOMPLETE: KeyFlags = KeyFlags(1 << 9);
     const VARIABLE: KeyFlags = KeyFlags(1 << 10);
 
-    /// Looks at the value.
+    /// Reads the value.
     pub const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
-    /// Looks only at the key, not at the value.
+    /// Reads only the key, not the value.
     pub const LOOK: KeyFlags = KeyFlags::RO;
-    /// Overwrites whatever is there.
+    /// Overwrites the key.
     pub const OVERWRITE: KeyFlags = KeyFlags::OW.and(KeyFlags::UPDATE);
     /// Reads, then changes.
     pub const CHANGE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE);
-    /// Changes without telling what was there.
+    /// Changes without returning the old value.
     pub const MODIFY: KeyFlags = KeyFlags::RW.and(KeyFlags::UPDATE);
-    /// Adds to what is there.
+    /// Adds to the value.
     pub const ADD: KeyFlags = KeyFlags::RW.and(KeyFlags::INSERT);
-    /// Reads, and adds to what is there.
+    /// Reads, and adds to the value.
     pub const READ_ADD: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::INSERT);
-    /// Reads, and may keep what it found out with the value.
+    /// Reads, and may store a computed result with the value.
     pub const READ_CACHE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS);
-    /// Sets a key that must not be there.
+    /// Sets a key that must be absent.
     pub const CREATE: KeyFlags = KeyFlags::OW.and(KeyFlags::INSERT);
     /// Removes.
     pub const REMOVE: KeyFlags = KeyFlags::RM.and(KeyFlags::DELETE);
     /// Reads and removes.
     pub const TAKE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE);
-    /// Changes, removes, without telling.
+    /// Changes and removes, without returning anything of the value.
     pub const CHANGE_REMOVE: KeyFlags = KeyFlags::RW.and(KeyFlags::DELETE);
 
-    /// Both sets.
+    /// The union of both sets.
     pub const fn and(self, other: KeyFlags) -> KeyFlags {
         KeyFlags(self.0 | other.0)
     }
 
-    /// With `variable_flags`: what is done depends on the arguments.
+    /// Adds `variable_flags`: what is done depends on the arguments.
     pub const fn variable(self) -> KeyFlags {
         self.and(KeyFlags::VARIABLE)
     }
 
-    /// With `incomplete`: there may be others.
+    /// Adds `incomplete`: there may be other keys.
     pub const fn incomplete(self) -> KeyFlags {
         self.and(KeyFlags::INCOMPLETE)
     }
 
-    /// Whether the value is looked at.
+    /// Whether the value is read.
     pub fn reads(self) -> bool {
         self.0 & KeyFlags::ACCESS.0 != 0
     }
@@ -112,18 +112,18 @@ impl KeyFlags {
     }
 }
 
-/// Where a key specification begins.
+/// Where the keys of a specification begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
     /// At this argument.
     Index(usize),
     /// After this word, searched from this argument on (from the end when negative).
     Keyword(&'static str, isize),
-    /// Nobody can say from outside: [`Find`] knows, or it depends on data.
+    /// Not known in advance: [`Find`] decides, or it depends on data.
     Unknown,
 }
 
-/// Which arguments from there on are keys.
+/// Which of the arguments from there on are keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Find {
     /// Up to `last` (relative to the begin; negative: from the end of the arguments), every `step`.
@@ -133,25 +133,25 @@ pub enum Find {
         /// The distance between keys.
         step: usize,
     },
-    /// The argument at `at` says how many keys follow from `first` on, every `step`.
+    /// The argument at `at` is the number of keys, which follow from `first` on, every `step`.
     Count {
-        /// Where the count is, relative to the begin.
+        /// The position of the number, relative to the begin.
         at: usize,
-        /// Where the first key is, relative to the begin.
+        /// The position of the first key, relative to the begin.
         first: usize,
         /// The distance between keys.
         step: usize,
     },
-    /// XREAD's: the first half of what stands after STREAMS; the other half are ids. The words
-    /// before are read as the options they are.
+    /// XREAD's: the first half of the arguments after STREAMS; the other half are ids. The words
+    /// before are parsed as the options they are.
     Streams,
-    /// None that can be told from the arguments: SORT's patterns name keys by what is sorted.
+    /// None that the arguments show: SORT's patterns name keys by the sorted elements.
     Unknown,
-    /// SORT's: where the result goes, after the last STORE.
+    /// SORT's destination, after the last STORE.
     SortStore,
-    /// MIGRATE's: what stands after the word KEYS, if it does, instead of the key before it.
+    /// MIGRATE's: the arguments after the word KEYS, if it is there, in place of the key before it.
     Listed,
-    /// GEORADIUS's: where the result goes, after the word, unless another such word follows.
+    /// GEORADIUS's destination, after this word, unless another such word follows.
     GeoStore(&'static str),
 }
 
@@ -177,7 +177,7 @@ impl KeySpec {
         KeySpec { begin: Begin::Index(first), find: Find::Range { last, step }, flags }
     }
 
-    /// A count at `at` and as many keys after it, every `step`.
+    /// The number of keys at `at`, and as many keys after it, every `step`.
     pub const fn counted(at: usize, step: usize, flags: KeyFlags) -> KeySpec {
         let find = Find::Count { at: 0, first: 1, step };
         KeySpec { begin: Begin::Index(at), find, flags }
@@ -187,7 +187,7 @@ impl KeySpec {
 /// Which arguments name channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelSpec {
-    /// Only the first argument does; else all do.
+    /// Only the first argument; otherwise all of them.
     pub only_one: bool,
     /// They are patterns.
     pub are_patterns: bool,
@@ -200,25 +200,25 @@ impl ChannelSpec {
     }
 }
 
-/// Which databases a command reaches beside the one at hand.
+/// Which databases a command reaches beside the current one.
 #[derive(Clone, Copy, Debug)]
 pub enum Databases {
     /// None.
     Selected,
-    /// The one that the first argument names, which is at hand from then on.
+    /// The one that the first argument names, which is the current one from then on.
     Selects,
-    /// Those that the arguments at these positions name.
+    /// Those named by the arguments at these positions.
     Named(fn(&[&[u8]]) -> SmallVec<[usize; 2]>),
-    /// Those two that its arguments name, and not the one at hand.
+    /// Only the two that its arguments name, and not the current one.
     OnlyTwo,
-    /// All there are.
+    /// All databases.
     All,
 }
 
-/// A key among the arguments, and what is done with it.
+/// A key of a command, and what is done with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyAccess {
-    /// Where it stands.
+    /// Its position among the arguments.
     pub position: usize,
     /// What is done with it.
     pub flags: KeyFlags,
@@ -227,7 +227,7 @@ pub struct KeyAccess {
 /// The keys of one command.
 pub type KeyAccesses = SmallVec<[KeyAccess; 4]>;
 
-/// What a walk over the specifications gathers.
+/// What a walk over the specifications collects.
 trait Found: Sized {
     fn new(position: usize, flags: KeyFlags) -> Self;
     fn position(&self) -> usize;
@@ -254,8 +254,8 @@ impl Found for KeyAccess {
     }
 }
 
-/// The arguments that are keys, by their positions. `None`: the arguments do not fit together (a
-/// count that is no number or exceeds them); the handler will say so.
+/// The positions of the arguments that are keys. `None`: the arguments are malformed (a number of
+/// keys that is invalid or too large); the handler reports that.
 #[inline]
 pub fn key_positions(command: &Command, args: &[&[u8]]) -> Option<SmallVec<[usize; 8]>> {
     let only = usize::from(command.only_key);
@@ -298,7 +298,7 @@ where
             }
             Find::Count { at, first, step } => {
                 let count = pantala_base::number::parse_i64(args.get(begin + at)?)?;
-                // None is too few wherever a count is asked for; of scripts it is none indeed.
+                // Zero is invalid for most; for scripts it means no keys.
                 let count = usize::try_from(count).ok().filter(|count| *count > 0)?;
                 let end = count.checked_mul(step)?.checked_add(begin + first)?;
                 if end > args.len() {
@@ -311,7 +311,7 @@ where
             Find::SortStore => found.extend(sort_store(args).map(one)),
             Find::Listed => {
                 if let Some(begin) = listed_begin(args) {
-                    // Else the key that is named there is one too many.
+                    // Otherwise the key named there is one too many.
                     let is_empty = |one: &T| args[one.position()].is_empty();
                     found.iter().all(is_empty).then_some(())?;
                     found.clear();
@@ -327,8 +327,8 @@ where
     Some(found)
 }
 
-/// Where the first key of XREAD or XREADGROUP is. A group may be called `streams`: the options are
-/// read one by one.
+/// The position of the first key of XREAD or XREADGROUP. Options are parsed one by one, because a
+/// group may be called `streams`.
 pub fn streams_begin(args: &[&[u8]]) -> Option<usize> {
     let mut at = 1;
     loop {
@@ -342,8 +342,8 @@ pub fn streams_begin(args: &[&[u8]]) -> Option<usize> {
     }
 }
 
-/// Where the first key of MIGRATE's list is. Its options are read one by one: a password may be
-/// `keys`.
+/// The position of the first key in MIGRATE's list. Options are parsed one by one, because a
+/// password may be `keys`.
 pub fn listed_begin(args: &[&[u8]]) -> Option<usize> {
     let mut at = 6;
     loop {
@@ -357,7 +357,7 @@ pub fn listed_begin(args: &[&[u8]]) -> Option<usize> {
     }
 }
 
-/// The position of GEORADIUS's destination, if it stands after this word: the last of STORE and
+/// The position of GEORADIUS's destination, if it follows this word: the last of STORE and
 /// STOREDIST counts.
 fn geo_store(args: &[&[u8]], word: &str) -> Option<usize> {
     let (mut at, mut found) = (5, None);
@@ -375,7 +375,8 @@ fn geo_store(args: &[&[u8]], word: &str) -> Option<usize> {
     found.filter(|(_, is_it)| *is_it).map(|(position, _)| position)
 }
 
-/// The position of SORT's destination. Its options are read one by one: they may be called `store`.
+/// The position of SORT's destination. Options are parsed one by one, because an argument may be
+/// `store`.
 fn sort_store(args: &[&[u8]]) -> Option<usize> {
     let (mut at, mut found) = (2, None);
     while let Some(word) = args.get(at) {

@@ -1,14 +1,14 @@
-//! The command table: what a row says, and how one is found.
+//! The command table: rows, and how they are found.
 //!
 //! | file | what |
 //! |---|---|
 //! | `command` | a row |
 //! | `keys` | which arguments are keys or channels |
-//! | `syntax` | the arguments, read from the line that documents them |
+//! | `syntax` | the arguments, parsed from the line that documents them |
 //! | `registry` | all rows, found by name |
-//! | `help`, `absent` | HELP, made from rows; names of Valkey's that have none |
+//! | `help`, `absent` | HELP, generated from rows; names of Valkey's without a row |
 //!
-//! Not here: the rows themselves, and what they run (`families`, other crates).
+//! Not here: the rows themselves, and their handlers (`families`, other crates).
 
 pub(crate) mod absent;
 pub(crate) mod command;

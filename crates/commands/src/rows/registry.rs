@@ -1,15 +1,15 @@
-//! Finding a row by name.
+//! The registry: finding a row by name.
 //!
-//! All rows, containers' subcommands included, stand in one list; a row's position in it is its
-//! number in the statistics. Names are found through a small open-addressed table over the name
-//! folded to upper case, eight letters at once: lookup costs one multiplication and, nearly always,
-//! one comparison of words, which is all that a name of up to eight letters needs.
+//! All rows, including subcommands, are in one list; a row's position in it is its number in the
+//! statistics. Names are found through a small open-addressed table over the name folded to upper
+//! case, eight letters at once: a lookup costs one multiplication and, nearly always, one
+//! comparison of words, which is all that a name of up to eight letters needs.
 //!
-//! `rename-command` changes only what that table says: a row keeps its own name for users' rules,
-//! statistics, documentation and the journal.
+//! `rename-command` changes only that table: a row keeps its own name for users' rules, statistics,
+//! documentation and the journal.
 //!
-//! Rows of [`Group::Memcached`] stand at the end and have no name that RESP could find: who reads
-//! that protocol asks for them once ([`Registry::row_of`]).
+//! Rows of [`Group::Memcached`] are at the end and have no name that RESP finds: the front end of
+//! that protocol looks them up once ([`Registry::row_of`]).
 
 use std::borrow::Cow;
 
@@ -31,10 +31,10 @@ pub struct CommandRef {
     pub number: u16,
 }
 
-/// Slots a row, so that most names are found at the first look.
+/// Slots for each row, so that most names are found at the first look.
 const SLOTS_PER_ROW: usize = 4;
 impl CommandRef {
-    /// The number, as the rules of users know it.
+    /// The number, as an id for users' rules.
     #[inline]
     pub fn id(self) -> CommandId {
         CommandId(self.number)
@@ -42,36 +42,36 @@ impl CommandRef {
 }
 
 const EMPTY: u16 = u16::MAX;
-/// The only command without a name for clients that stands in records.
+/// The only command in records that clients have no name for.
 const FOR_RECORDS: &str = "mc.flags";
-/// So much of a name is compared at once.
+/// How many bytes of a name are compared at once.
 const HEAD_BYTES: usize = 8;
 
 /// The command table: all rows, and the index that finds them by name.
 pub struct Registry {
     rows: Vec<&'static Command>,
-    /// For each row: which command's rules hold for it.
+    /// For each row: the command whose rules apply to it.
     permissions: Vec<CommandId>,
-    /// For a container: where its subcommands begin in `rows`.
+    /// For each container: the position of its first subcommand in `rows`.
     first_sub: Vec<u16>,
-    /// What clients call the commands; empty for one that they can not.
+    /// The names that clients use; empty for a command that they cannot call.
     names: Vec<Cow<'static, str>>,
     slots: Vec<Slot>,
     shift: u32,
 }
 
-/// A place in the table of names.
+/// A slot in the table of names.
 #[derive(Clone, Copy)]
 struct Slot {
-    /// As [`head_of`] says.
+    /// The result of [`head_of`].
     head: u64,
-    /// Of the whole name; of an empty slot what no name has.
+    /// The length of the name; of an empty slot a length that no name has.
     len: usize,
     number: u16,
 }
 
 impl Registry {
-    /// The registry of all these families. Two rows with one name are a mistake of ours.
+    /// The registry of all these families. Two rows with one name are a bug.
     pub fn new(families: &[&'static [Command]]) -> Self {
         let all = families.iter().flat_map(|rows| rows.iter());
         let (unnamed, mut rows): (Vec<&'static Command>, Vec<_>) =
@@ -101,7 +101,7 @@ impl Registry {
     /// The registry with other names for some commands (`rename-command`).
     ///
     /// # Errors
-    /// A text for the operator. It tells no new name: that may be meant as a secret.
+    /// A text for the operator, without the new names: these may be secrets.
     pub fn renamed(mut self, renames: &[Rename]) -> Result<Self, String> {
         let mut is_renamed = vec![false; self.names.len()];
         for Rename { from, to } in renames {
@@ -113,7 +113,7 @@ impl Registry {
             if std::mem::replace(&mut is_renamed[found], true) {
                 return wrong("it is renamed twice");
             }
-            // Names of ours stay free: what the journal has under them must mean them.
+            // The rows' own names stay reserved: in the journal they must keep their meaning.
             let is_it = |name: &str| !to.is_empty() && name.eq_ignore_ascii_case(to);
             let mut others = (0..self.names.len()).filter(|other| *other != found);
             if others.any(|other| is_it(&self.names[other]) || is_it(self.rows[other].name)) {
@@ -125,18 +125,18 @@ impl Registry {
         Ok(self)
     }
 
-    /// The command whose rules hold for a row.
+    /// The command whose rules apply to a row.
     #[inline]
     pub fn permission(&self, found: CommandRef) -> CommandId {
         self.permissions.get(usize::from(found.number)).copied().unwrap_or(found.id())
     }
 
-    /// A second one whose rules hold for it, if there is.
+    /// A second command whose rules apply to it, if any.
     pub fn also(&self, found: CommandRef) -> Option<CommandId> {
         found.row.and_as.and_then(|name| self.find_full(name.as_bytes())).map(CommandRef::id)
     }
 
-    /// Every row; subcommands stand after the commands.
+    /// All rows; subcommands are after the commands.
     pub fn rows(&self) -> &[&'static Command] {
         &self.rows
     }
@@ -146,30 +146,30 @@ impl Registry {
         &self.rows[..self.first_sub.len()]
     }
 
-    /// Those of them that clients can call.
+    /// The commands that clients can call.
     pub fn callable(&self) -> impl Iterator<Item = &'static Command> + Clone {
         let named = self.rows.iter().zip(&self.names).filter(|(_, name)| !name.is_empty());
         named.map(|(row, _)| *row)
     }
 
-    /// How clients call the command of this name of its own; `None`: they can not.
+    /// The name by which clients call the command with this own name; `None`: they cannot.
     pub fn called(&self, name: &str) -> Option<&str> {
         let number = usize::from(self.find_own(name.as_bytes())?.number);
         Some(&*self.names[number]).filter(|name| !name.is_empty())
     }
 
-    /// The row of a command, by its own name in any case, whatever clients call it.
+    /// The row of a command, by its own name in any case, even if it was renamed.
     pub fn find_own(&self, name: &[u8]) -> Option<CommandRef> {
         let name = name.to_ascii_uppercase();
         let number = self.commands().binary_search_by(|row| row.name.as_bytes().cmp(&name)).ok()?;
         Some(CommandRef { row: self.rows[number], number: number as u16 })
     }
 
-    /// What the rules of users are about: all rows, by their numbers, and behind them what only
+    /// The catalogue for users' rules: all rows by their numbers, and after them names that only
     /// rules know.
     pub fn catalogue(&self) -> Catalogue {
         let entries = self.rows.iter().map(|row| Entry {
-            // What is allowed as another command has no name or category that rules could mean.
+            // A row that is allowed as another command has no name or category of its own in rules.
             name: if row.allowed_as.is_some() { String::new() } else { row.full_name() },
             categories: match row.allowed_as {
                 None => row.all_categories(),
@@ -208,7 +208,7 @@ impl Registry {
         }
     }
 
-    /// The row that will run these arguments: the subcommand's, where there is one.
+    /// The row that will run these arguments: the subcommand's, if there is one.
     #[inline]
     pub fn resolve(&self, args: &[&[u8]]) -> Option<CommandRef> {
         self.resolve_in(self.find(args.first()?)?, args)
@@ -222,7 +222,7 @@ impl Registry {
         self.resolve_in(found.or_else(|| self.find_for_records(name))?, args)
     }
 
-    /// The row of a command that only records have.
+    /// The row of a command that exists only in records.
     #[cold]
     fn find_for_records(&self, name: &[u8]) -> Option<CommandRef> {
         if name != FOR_RECORDS.as_bytes() {
@@ -248,7 +248,7 @@ impl Registry {
         Some(CommandRef { row: &rows[at], number: (first + at) as u16 })
     }
 
-    /// A row by the name it has in statistics, also one that RESP does not find.
+    /// A row by its name in the statistics, even one that RESP does not find.
     pub fn row_of(&self, name: &str) -> Option<CommandRef> {
         let number = self.rows.iter().position(|row| row.full_name() == name)?;
         Some(CommandRef { row: self.rows[number], number: number as u16 })
@@ -263,7 +263,7 @@ impl Registry {
     }
 }
 
-/// The table of these names, and how a hash becomes a slot of it.
+/// The table for these names, and the shift that turns a hash into a slot.
 fn table_of(names: &[Cow<'static, str>]) -> (Vec<Slot>, u32) {
     let slot_count = (names.len() * SLOTS_PER_ROW).next_power_of_two().max(2);
     let shift = u64::BITS - slot_count.trailing_zeros();
@@ -280,7 +280,8 @@ fn table_of(names: &[Cow<'static, str>]) -> (Vec<Slot>, u32) {
     (slots, shift)
 }
 
-/// The slot a name starts its search at: its length, its head and its last letter, in one case.
+/// The slot at which the search for a name begins, from its length, its head and its last letter,
+/// ignoring case.
 #[inline]
 fn slot_of(head: u64, name: &[u8], shift: u32) -> usize {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -289,8 +290,8 @@ fn slot_of(head: u64, name: &[u8], shift: u32) -> usize {
     (word.wrapping_mul(MULTIPLIER) >> shift) as usize
 }
 
-/// The first eight bytes of a name in upper case, zeros behind a shorter one: loads of fixed size
-/// that overlap, no loop over bytes.
+/// The first eight bytes of a name in upper case, padded with zeros: overlapping loads of fixed
+/// size, without a loop over bytes.
 #[inline]
 fn head_of(name: &[u8]) -> u64 {
     if let Some(head) = name.first_chunk::<HEAD_BYTES>() {
@@ -306,7 +307,7 @@ fn head_of(name: &[u8]) -> u64 {
     upper(u64::from(*first) | middle | u64::from(*last) << (8 * (name.len() - 1)))
 }
 
-/// Eight bytes, those of them that are small letters in upper case.
+/// Eight bytes with lower-case letters turned to upper case.
 #[inline]
 fn upper(word: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
@@ -318,7 +319,7 @@ fn upper(word: u64) -> u64 {
     word ^ (from_a & !past_z & !word & TOP) >> 2
 }
 
-/// The handler of a container: reached only when the second word names no subcommand.
+/// The handler of a container: reached only if the second word names no subcommand.
 pub(crate) fn no_subcommand(call: &mut Call<'_, '_>) -> Done {
     let word = call.args.get(1).copied().unwrap_or_default();
     Err(error::unknown_subcommand(call.command.name, word).into())

@@ -1,4 +1,4 @@
-//! The arguments of a command, read from the line that documents them.
+//! The arguments of a command, parsed from the line that documents them.
 //!
 //! ```text
 //! key value [condition: NX | XX | IFEQ comparison-value] [GET] [EX seconds:int | KEEPTTL]
@@ -17,19 +17,19 @@
 //! | `WORD x [x ...]` | the word once; `WORD x [WORD x ...]` each time |
 //! | `label: ` at the start of brackets | the name of the choice, group or word |
 //!
-//! A word that begins a group without a label introduces the group; it is a part of one with a
-//! label.
+//! A word that begins a group without a label introduces the group; in a group with a label it is a
+//! part.
 //!
 //! Invariants
-//! 1. Every text gives some list of arguments: the lines are ours, and a test reads all of them.
-//! 2. Brackets nest at most [`MOST_DEPTH`] deep; what is deeper is read as words.
+//! 1. Every text gives some list of arguments: the lines are ours, and a test parses all of them.
+//! 2. Brackets nest at most [`MOST_DEPTH`] deep; deeper ones are read as words.
 
 use crate::Command;
 
-/// Brackets nest so deep at most.
+/// The deepest nesting of brackets.
 const MOST_DEPTH: usize = 8;
 
-/// What kind of argument it is, as COMMAND DOCS names it.
+/// The kind of an argument, as COMMAND DOCS names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `string`
@@ -85,9 +85,9 @@ impl Kind {
 pub struct Argument {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// The word in front of it, or that it is.
+    /// The word in front of it, or the word that it is.
     pub token: Option<String>,
     /// It may be left out.
     pub optional: bool,
@@ -95,9 +95,9 @@ pub struct Argument {
     pub multiple: bool,
     /// With its word each time.
     pub multiple_token: bool,
-    /// Which of the command's key specifications it belongs to.
+    /// The key specification that it belongs to.
     pub key_spec: Option<usize>,
-    /// What a choice or group consists of.
+    /// The parts of a choice or group.
     pub parts: Vec<Argument>,
 }
 
@@ -138,7 +138,7 @@ impl Argument {
         self.kind == Kind::PureToken && !self.optional && !self.multiple
     }
 
-    /// Whether both name the same, however often they may come; the other with or without the word.
+    /// Whether both have the same name, and `other` has the same word or none.
     fn is_repeated_by(&self, other: &Argument) -> bool {
         self.name == other.name && (other.token.is_none() || self.token == other.token)
     }
@@ -160,7 +160,7 @@ pub fn arguments(row: &Command) -> Vec<Argument> {
     arguments
 }
 
-/// A line of documentation for people: without labels and types.
+/// A line for people: without labels and types.
 pub fn plain(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     for word in line.split_ascii_whitespace() {
@@ -173,7 +173,7 @@ pub fn plain(line: &str) -> String {
         let closing = written.trim_start_matches(|of: char| !matches!(of, ']' | ')'));
         plain.push_str(opening);
         plain.push_str(closing);
-        // What opens a bracket stands by what is in it.
+        // No blank after an opening bracket.
         if !plain.ends_with(['[', '(']) {
             plain.push(' ');
         }
@@ -182,7 +182,7 @@ pub fn plain(line: &str) -> String {
     plain
 }
 
-/// Reads a line of documentation.
+/// Parses a line of documentation.
 pub fn parse(line: &str) -> Vec<Argument> {
     let pieces = pieces(line);
     let mut rest = pieces.as_slice();
@@ -190,13 +190,13 @@ pub fn parse(line: &str) -> Vec<Argument> {
     while !rest.is_empty() {
         let mut read = Reader { rest, depth: 0 };
         arguments.extend(read.sequence());
-        // A closing bracket without its opening one is passed over.
+        // A closing bracket without an opening one is skipped.
         rest = read.rest.get(1..).unwrap_or_default();
     }
     arguments
 }
 
-/// Words, and each bracket or bar by itself.
+/// Splits a line into words, brackets and bars.
 fn pieces(line: &str) -> Vec<&str> {
     let is_mark = |byte: u8| matches!(byte, b'[' | b']' | b'(' | b')' | b'|');
     let mut pieces = Vec::new();
@@ -252,7 +252,7 @@ impl<'p> Reader<'p> {
         items
     }
 
-    /// What stands in square brackets: something optional, or the repetition of what precedes.
+    /// The contents of square brackets: something optional, or the repetition of the item before.
     fn optional(&mut self, items: &mut Vec<Argument>) {
         let mut inner = self.choice("]");
         let parts: &[Argument] =
@@ -323,7 +323,7 @@ fn join(items: &mut Vec<Argument>, mut argument: Argument) {
     items.push(argument);
 }
 
-/// Several items as one.
+/// Several items as one argument.
 fn together(mut items: Vec<Argument>) -> Argument {
     // `LIMIT offset count`: the word introduces all that follows.
     let token = match items.as_mut_slice() {
@@ -336,7 +336,7 @@ fn together(mut items: Vec<Argument>) -> Argument {
     Argument { token: token.or(one.token), ..one }
 }
 
-/// Several items as one of this name.
+/// Several items as one group of this name.
 fn block(name: &str, mut items: Vec<Argument>) -> Argument {
     match items.len() {
         1 => items.remove(0),
