@@ -1,4 +1,4 @@
-//! The connection itself, as far as nothing but the session is concerned.
+//! Commands about the connection itself that concern only the session.
 
 use pantala_keyspace::DbIndex;
 
@@ -49,7 +49,7 @@ pub const ROWS: &[Command] = &[
 fn ping(call: &mut Call<'_, '_>) -> Done {
     match call.args {
         [_] | [_, _] if call.session.is_confined() => {
-            // Shaped like a message, for clients that wait for these.
+            // In the form of a message, for subscribed clients.
             call.reply.array(2);
             call.reply.bulk(b"pong");
             call.reply.bulk(call.args.get(1).copied().unwrap_or_default());

@@ -54,7 +54,7 @@ fn db_size(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// How many keys there are in one database, or in all.
+/// The number of keys in one database, or in all.
 fn keys_of(call: &Call<'_, '_>, only: Option<DbIndex>) -> u64 {
     let space = call.space();
     let all = (0..space.database_count()).map(DbIndex);

@@ -1,5 +1,5 @@
-//! Deadlines of single fields and members: what the commands of hashes, sets and sorted sets have
-//! in common. How each is written differs (`FIELDS`, `MEMBERS`), what it does does not.
+//! Deadlines of fields and members: what the commands of hashes, sets and sorted sets share. Their
+//! syntax differs (`FIELDS`, `MEMBERS`), their effect does not.
 
 use pantala_base::UnixMs;
 use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64};
@@ -12,29 +12,30 @@ use crate::calls::call::Call;
 use crate::calls::record::{Known, Words};
 use crate::options::Conditions;
 
-/// What the commands answer for one element.
+/// The replies for one element.
 const MISSING: i64 = -2;
 pub(super) const NO_DEADLINE: i64 = -1;
 const REFUSED: i64 = 0;
 const DONE: i64 = 1;
 const REMOVED: i64 = 2;
 
-/// A collection whose elements may have a deadline each.
+/// A collection whose elements may have deadlines.
 pub(super) trait Timed: Collection {
-    /// What is told when elements were given a deadline.
+    /// The event when elements were given a deadline.
     const GIVEN: Event;
-    /// What is told when elements were given one that has passed, and so are gone.
+    /// The event when elements were given a deadline that has passed, and so were removed.
     const GONE: Event;
-    /// The commands that remove elements and give them a moment, and the word before their count.
+    /// The commands for the journal that remove elements and give them deadlines, and the word
+    /// before their count.
     const RECORDED: Recorded;
 
-    /// The deadline of an element; `None` outside when there is no such element.
+    /// The deadline of an element; the outer `None`: there is no such element.
     fn deadline_of(&self, element: &[u8], now: UnixMs) -> Option<Option<UnixMs>>;
 
-    /// Gives an element that is there a deadline, or takes its deadline away.
+    /// Sets or removes the deadline of a present element.
     fn change_deadline(&mut self, element: &[u8], deadline: Option<UnixMs>, now: UnixMs);
 
-    /// Removes an element that is there.
+    /// Removes a present element.
     fn take(&mut self, element: &[u8], now: UnixMs);
 }
 
@@ -46,7 +47,7 @@ pub(super) struct Recorded {
     pub known: Known,
 }
 
-/// Records that elements of a key were given this deadline, or are gone because it has passed.
+/// Records that elements of a key were given this deadline, or were removed because it has passed.
 pub(super) fn record_set<C: Timed>(
     call: &Call<'_, '_>,
     key: &[u8],
@@ -63,7 +64,7 @@ pub(super) fn record_set<C: Timed>(
     call.record_counted_aside(recorded.known, &first, elements);
 }
 
-/// Records, by this command, that elements of a key have no deadline any more.
+/// Records, with this command, that elements of a key have no deadline any more.
 pub(super) fn record_persist<C: Timed>(
     call: &Call<'_, '_>,
     name: &[u8],
@@ -145,8 +146,8 @@ impl Timed for SortedSet {
     }
 }
 
-/// Gives elements a deadline, or removes them where it has passed, and answers for each. Those that
-/// have changed, if that is recorded.
+/// Gives elements a deadline, or removes them if it has passed, and replies for each. Returns the
+/// changed ones, if that is recorded.
 pub(super) fn set<'e, C: Timed>(
     reply: &mut Reply<'_>,
     mut opened: Opened<'_, '_>,
@@ -205,7 +206,7 @@ fn set_one<C: Timed>(
     DONE
 }
 
-/// In which form a deadline is asked for.
+/// The form in which a deadline is returned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Left,
@@ -231,7 +232,7 @@ pub(super) fn seconds(milliseconds: i64) -> i64 {
     milliseconds / 1000 + i64::from(milliseconds % 1000 >= 500)
 }
 
-/// Answers the deadline of each element.
+/// Replies with the deadline of each element.
 pub(super) fn reply<C: Timed>(
     reply: &mut Reply<'_>,
     opened: &Opened<'_, '_>,
@@ -251,7 +252,7 @@ pub(super) fn reply<C: Timed>(
     Ok(())
 }
 
-/// Takes the deadlines of elements away and answers for each. Those that had one, if that is
+/// Removes the deadlines of elements and replies for each. Returns those that had one, if that is
 /// recorded.
 pub(super) fn persist<'e, C: Timed>(
     reply: &mut Reply<'_>,

@@ -1,5 +1,5 @@
-//! MULTI, DISCARD, WATCH, UNWATCH; EXEC's row. Running a transaction is the server's: it locks for
-//! all commands at once.
+//! MULTI, DISCARD, WATCH, UNWATCH; EXEC's row. The engine runs transactions: it locks for all
+//! commands at once.
 //!
 //! Tests: compat/transcripts/transaction.
 
@@ -65,7 +65,7 @@ fn discard(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Never reached: a row with `TRANSACTION` is run by the server.
+/// Never reached: the engine runs rows with `TRANSACTION`.
 fn exec(_: &mut Call<'_, '_>) -> Done {
     Err(error::EXEC_WITHOUT_MULTI.into())
 }

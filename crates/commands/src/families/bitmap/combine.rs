@@ -1,12 +1,11 @@
-//! BITOP: several strings made into one.
+//! BITOP: several strings combined into one.
 //!
-//! The work goes stretch by stretch: a stretch of every source is folded in a short buffer, then
-//! written into the destination where it lies. So nothing of the sources' size is allocated, and a
-//! destination that is a source, too, is read before it is overwritten.
+//! The work is done stretch by stretch: a stretch of every source is folded in a short buffer, then
+//! written into the destination in place. So nothing of the sources' size is allocated, and a
+//! destination that is also a source is read before it is overwritten.
 //!
-//! Where others may have the partitions meanwhile, long strings are folded into a new one instead,
-//! some stretches at a time (`long_work/incremental.rs`), and that is put into the place of the
-//! destination.
+//! Where the partitions may be freed meanwhile, long strings are folded into a new one instead,
+//! some stretches at a time (`long_work/incremental.rs`), which then replaces the destination.
 
 use pantala_keyspace::{Expiry, Key, Suspended, event};
 use pantala_table::{IntText, OwnedRecord};
@@ -32,10 +31,10 @@ pub(super) const BITOP: Command = Command::write("BITOP", bitop, Group::Bitmap)
     )
     .summary("Combines strings bit by bit and stores what comes out.");
 
-/// A stretch: two of them fit the first-level cache beside those of the sources.
+/// The bytes of a stretch: two of them fit the first-level cache beside those of the sources.
 const STRETCH_BYTES: usize = 8 << 10;
 
-/// Buffers up to this size lie on the stack.
+/// A buffer that is on the stack up to this size.
 type Buffer = SmallVec<[u8; 256]>;
 
 const OPERATIONS: [(&str, BitOp); 8] = [
@@ -90,7 +89,7 @@ fn bitop(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// A new string that is made with the partitions free in between.
+/// A new string that is built with the partitions free in between.
 struct Folding {
     lengths: SmallVec<[usize; 8]>,
     length: usize,
@@ -138,8 +137,8 @@ fn fold_aside(call: &mut Call<'_, '_>, op: BitOp, target: Key<'_>, sources: &[Ke
     Ok(())
 }
 
-/// Records what came of an operation that Redis 7.0 and Valkey do not know. Theirs is recorded as
-/// it came: it may be much shorter than its result.
+/// Records the result of an operation that Redis 7.0 and Valkey do not know. Operations that they
+/// know are recorded as they came: that may be much shorter than the result.
 fn record_result(call: &mut Call<'_, '_>, op: BitOp, target: Key<'_>) {
     let is_known = matches!(op, BitOp::And | BitOp::Or | BitOp::Xor | BitOp::Not);
     if is_known || !call.is_recorded() {
@@ -155,7 +154,7 @@ fn record_result(call: &mut Call<'_, '_>, op: BitOp, target: Key<'_>) {
     }
 }
 
-/// Folds a stretch of the sources, which begins at `at` and is as long as both buffers.
+/// Folds a stretch of the sources, which begins at `at` and has the length of both buffers.
 fn fold_stretch<'b>(
     call: &mut Call<'_, '_>,
     op: BitOp,
@@ -179,8 +178,8 @@ fn fold_stretch<'b>(
     fold.finish()
 }
 
-/// Makes the destination a string of this length. What it held stays in front: it may be a source,
-/// which is then no longer than that.
+/// Makes the destination a string of this length. Its old contents stay at the front: it may be a
+/// source, which is then no longer than that.
 fn make_room(call: &mut Call<'_, '_>, target: Key<'_>, length: usize) -> Suspended {
     let mut opened = call.keys.open(target);
     if opened.kind() == Some(Type::String) {
@@ -189,11 +188,11 @@ fn make_room(call: &mut Call<'_, '_>, target: Key<'_>, length: usize) -> Suspend
         opened.set_string(&[0; 64][..length.min(64)], Expiry::Never);
     }
     opened.resize(length);
-    // Told of when all is written.
+    // The change is published once everything is written.
     opened.suspend()
 }
 
-/// Folds the sources into the target, whose change goes on and is not published yet.
+/// Folds the sources into the target, whose change is published later.
 fn fold(
     call: &mut Call<'_, '_>,
     mut unfinished: Suspended,

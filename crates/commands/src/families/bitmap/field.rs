@@ -1,4 +1,4 @@
-//! BITFIELD and BITFIELD_RO: numbers inside a string, several at a time.
+//! BITFIELD and BITFIELD_RO: integers inside a string, several at a time.
 
 use pantala_base::number::parse_i64;
 use pantala_keyspace::event;
@@ -36,7 +36,7 @@ pub(super) const BITFIELD_RO: Command = Command::read("BITFIELD_RO", bitfield_ro
     .syntax("key [GET (get-block: encoding offset:int) ...]")
     .summary("Reads numbers of any width inside a string.");
 
-/// Nothing is changed where every operation only reads.
+/// With only GET operations nothing is changed.
 fn bitfield_key_flags(args: &[&[u8]]) -> KeyFlags {
     match parse(args.get(2..).unwrap_or_default(), usize::MAX) {
         Ok(operations) if operations.iter().all(|one| one.act == Act::Get) => KeyFlags::READ,
@@ -60,7 +60,7 @@ struct Operation {
 }
 
 impl Operation {
-    /// The bytes a string must have for it.
+    /// The bytes that a string must have for it.
     fn end_bytes(&self) -> usize {
         (self.offset + self.field.width()).div_ceil(8)
     }
@@ -150,7 +150,7 @@ fn read(call: &mut Call<'_, '_>, operations: &[Operation]) -> Done {
     Ok(())
 }
 
-/// The string reaches as far as the furthest write, whether that then fails or not.
+/// The string grows to the end of the furthest write, even if that write fails.
 fn write(call: &mut Call<'_, '_>, operations: &[Operation], bytes: usize) -> Done {
     let key = call.key();
     let mut opened = call.keys.open(key);
@@ -180,7 +180,7 @@ fn write(call: &mut Call<'_, '_>, operations: &[Operation], bytes: usize) -> Don
     Ok(())
 }
 
-/// The answer, and whether something changed; `None` where the operation fails.
+/// The reply, and whether something changed; `None` if the operation fails.
 fn run(one: &Operation, bytes: &mut [u8]) -> Option<(i64, bool)> {
     let old = one.field.read(bytes, one.offset);
     let (new, answers_new) = match one.act {

@@ -1,4 +1,4 @@
-//! Bitmaps: strings as rows of bits, changed where they lie.
+//! Bitmaps: strings as arrays of bits, changed in place.
 //!
 //! | file | commands |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | `combine` | BITOP |
 //! | `field` | BITFIELD, BITFIELD_RO |
 //!
-//! Here is what they share: offsets, and making a string long enough.
-//! Tests: compat/transcripts/bitmap.
+//! Here is what they share: offsets, and making a string long enough. Tests:
+//! compat/transcripts/bitmap.
 
 mod bit;
 mod combine;
@@ -34,13 +34,13 @@ pub const ROWS: &[Command] = &[
     field::BITFIELD_RO,
 ];
 
-/// A string that must be filled with more zero bytes than this grows on the slow lane.
+/// Growing a string by more zero bytes than this is for the slow lane.
 const WORKER_FILL_BYTES: usize = 1 << 20;
 
 /// Counting or searching more bytes than this is for the slow lane: it takes some 100 microseconds.
 const WORKER_READ_BYTES: usize = 4 << 20;
 
-/// A new string is made with this many zero bytes at once, so that short ones are allocated once.
+/// The initial contents of a new string, so that short ones are allocated once.
 const ZEROS: [u8; 64] = [0; 64];
 
 /// The offset of a bit, below `most_bytes` bytes.
@@ -49,8 +49,8 @@ fn bit_offset(text: &[u8], most_bytes: usize) -> Result<usize, ClientError> {
     offset.filter(|offset| offset / 8 < most_bytes).ok_or(error::BIT_OFFSET)
 }
 
-/// Makes a string at least this many bytes long, creating it if need be. Whether that changed it.
-/// Ends the command instead where it is to run on the slow lane.
+/// Makes a string at least this many bytes long, creating it if need be; whether that changed it.
+/// Ends the command instead if it is to run on the slow lane.
 fn lengthen(opened: &mut Opened<'_, '_>, bytes: usize, lane: Lane) -> Result<bool, Stop> {
     let length = opened.string()?.map(|value| value.len());
     let fill = bytes.saturating_sub(length.unwrap_or(0));
@@ -72,10 +72,10 @@ fn lengthen(opened: &mut Opened<'_, '_>, bytes: usize, lane: Lane) -> Result<boo
     Ok(true)
 }
 
-/// This many bytes of a long string are looked at in one go: some 20 to 50 microseconds.
+/// How many bytes of a long string are looked at in one step: some 20 to 50 microseconds.
 const STEP_BYTES: usize = 256 << 10;
 
-/// Ends the command where this many bytes are too much for a worker.
+/// Moves the command to the slow lane if this many bytes are too much for a worker.
 fn check_lane(lane: Lane, bytes: usize) -> Done {
     match lane {
         Lane::Worker if bytes > WORKER_READ_BYTES => Err(Stop::Lane),

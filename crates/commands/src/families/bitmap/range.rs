@@ -29,10 +29,10 @@ pub(super) const BITPOS: Command = Command::read("BITPOS", bitpos, Group::Bitmap
     .syntax("key bit:int [range: start:int [end-unit-block: end:int [unit: BYTE | BIT]]]")
     .summary("Returns the offset of the first bit that is set, or clear, in a string.");
 
-/// This many bits of a string are looked at in one go.
+/// How many bits of a string are looked at in one step.
 const STEP_BITS: usize = 8 * super::STEP_BYTES;
 
-/// Which part of a string is meant; bounds count from the end where they are negative.
+/// A part of a string; negative bounds count from the end.
 #[derive(Clone, Copy)]
 struct Part {
     start: i64,
@@ -47,7 +47,7 @@ impl Part {
             return Err(error::SYNTAX);
         }
         let start = args.first().map_or(Ok(0), |text| int(text))?;
-        // The unit is judged before the end, but after the start.
+        // The unit is checked before the end, but after the start.
         let unit = args.get(2);
         let in_bits = unit.is_some_and(|word| is_word(word, "BIT"));
         if !in_bits && unit.is_some_and(|word| !is_word(word, "BYTE")) {
@@ -57,7 +57,7 @@ impl Part {
         Ok(Part { start, end, in_bits })
     }
 
-    /// The bits meant in a string of this many bytes; empty where the start lies beyond the end.
+    /// The range of bits in a string of this many bytes; empty if the start is beyond the end.
     fn bits(self, bytes: usize) -> Range<usize> {
         let unit_bits = if self.in_bits { 1 } else { 8 };
         let total = (bytes * 8 / unit_bits) as i64;
@@ -83,9 +83,9 @@ fn bitcount(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Goes through the bits that are meant in the string at the command's first key, and lets others
-/// have the partition after each step. `look` sees some of them, and ends the walk by an answer;
-/// otherwise the answer is what it made of all, and where they end. `None` if there is no string.
+/// Goes through the selected bits of the string at the command's first key, and frees the partition
+/// after each step. `look` gets some of them, and may end the walk with an answer; otherwise the
+/// result is the state it has built, and where the bits end. `None` if there is no string.
 fn walk<S: Default>(
     call: &mut Call<'_, '_>,
     part: Part,
@@ -113,8 +113,8 @@ fn walk<S: Default>(
     )
 }
 
-/// Where no bit is clear and no end was given, the first one beyond the string is: what is not
-/// there counts as zeros.
+/// If no bit is clear and no end was given, the first bit beyond the string is the answer: missing
+/// bits count as zeros.
 fn bitpos(call: &mut Call<'_, '_>) -> Done {
     let wanted = match call.int(2)? {
         0 => false,

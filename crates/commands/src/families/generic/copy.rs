@@ -8,7 +8,7 @@ use crate::error::{self, ClientError};
 use crate::options::{database, is_word};
 use crate::rows::command::{Command, Databases, Flags, Group, KeyFlags, KeySpec};
 
-/// A value of more bytes than this is copied on the slow lane: it takes some 100 microseconds.
+/// Copying a value of more bytes than this is for the slow lane: it takes some 100 microseconds.
 const WORKER_COPY_BYTES: usize = 1 << 20;
 
 pub(super) const COPY: Command = Command::write("COPY", copy, Group::Generic)
@@ -30,7 +30,7 @@ pub(super) const MOVE: Command = Command::write("MOVE", shift, Group::Generic)
     .syntax("key db:int")
     .summary("Moves a key to another database that has no such key.");
 
-/// What stands after the words DB.
+/// The positions after the words DB.
 fn copy_databases(args: &[&[u8]]) -> SmallVec<[usize; 2]> {
     let mut found = SmallVec::new();
     let mut at = 3;
@@ -76,7 +76,7 @@ fn copy(call: &mut Call<'_, '_>) -> Done {
         return Err(Stop::Lane);
     }
     let is_there = call.keys.read(from).exists();
-    // Looking makes an expired destination say so first.
+    // Looking makes an expired destination publish its expiry first.
     let is_free = is_there && !call.keys.peek_in(target.db, to).exists();
     let copies = is_there && (is_free || target.replaces);
     let record = if copies { call.keys.peek(from).copy(to.bytes) } else { None };
@@ -104,7 +104,7 @@ fn shift(call: &mut Call<'_, '_>) -> Done {
     let moves = is_there && !call.keys.peek_in(db, key).exists();
     let mut source = call.keys.peek(key);
     if moves && let Some(record) = source.take() {
-        // It is told of below: first that there is a new key, then that the old one is gone.
+        // Published below: first that there is a new key, then that the old one is gone.
         let source = source.suspend();
         let mut target = call.keys.peek_in(db, key);
         target.put(record);

@@ -17,11 +17,13 @@ use crate::long_work::incremental::Gathered;
 use crate::options::is_word;
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
-/// A value of more bytes than this is written on the slow lane: it takes some 500 microseconds.
+/// Serialising a value of more bytes than this is for the slow lane: it takes some 500
+/// microseconds.
 const WORKER_DUMP_BYTES: usize = 1 << 20;
-/// Of a larger value this many bytes are written in one go.
+/// How many bytes of a larger value are written in one step.
 const PART_BYTES: usize = 64 << 10;
-/// A payload of more bytes than this is read there: it may be compressed, and is looked at closely.
+/// Reading a payload of more bytes than this is for the slow lane: it may be compressed, and is
+/// checked closely.
 const WORKER_RESTORE_BYTES: usize = 64 << 10;
 
 const BAD_TTL: ClientError = ClientError::text("ERR Invalid TTL value, must be >= 0");
@@ -85,14 +87,14 @@ fn dump(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// What is written of a large value, in pieces, so that nothing is moved to make room.
+/// The payload of a large value, in pieces, so that nothing is moved to make room.
 pub(super) struct Dumping {
     writing: Writing,
     pieces: Vec<Vec<u8>>,
 }
 
 impl Dumping {
-    /// Of the record at this place.
+    /// Begins with the record at this place.
     pub(super) fn begin(table: &Table<Object>, place: Place, now: UnixMs) -> Dumping {
         let writing = Writing::begin(&table.value(place), now, Strings::Plain);
         let mut head = Vec::new();
@@ -101,7 +103,7 @@ impl Dumping {
         Dumping { pieces: vec![head], writing }
     }
 
-    /// Writes a part of the record, which has not changed; whether it is the last.
+    /// Writes a part of the record, which has not changed; whether it was the last.
     pub(super) fn go_on(&mut self, table: &Table<Object>, place: Place) -> bool {
         let mut piece = Vec::with_capacity(PART_BYTES + PART_BYTES / 8);
         let is_last = self.writing.go_on(&table.value(place), PART_BYTES, &mut piece);
@@ -109,7 +111,7 @@ impl Dumping {
         is_last
     }
 
-    /// The whole payload.
+    /// The complete payload.
     pub(super) fn end(self) -> Vec<Vec<u8>> {
         let Dumping { writing, mut pieces } = self;
         let footer = payload::footer(writing.kind(), pieces.iter().map(Vec::as_slice));
@@ -118,7 +120,7 @@ impl Dumping {
     }
 }
 
-/// The partition is free between two parts, and while the checksum is made.
+/// Frees the partition between two parts, and while the checksum is computed.
 fn dump_in_parts(call: &mut Call<'_, '_>) -> Done {
     let (key, now) = (call.key(), call.now());
     call.gather(
@@ -152,15 +154,15 @@ pub(super) fn is_large(opened: &Opened<'_, '_>) -> bool {
 struct Options {
     replaces: bool,
     is_absolute: bool,
-    /// How hot the key begins; else as any new one does.
+    /// The initial hotness of the key; `None`: that of any new key.
     heat: Option<Heat>,
 }
 
-/// How hot a key is to be.
+/// How the hotness of a key is given.
 enum Heat {
-    /// As one that was not used for so many seconds.
+    /// It was not used for this many seconds.
     Idle(i64),
-    /// As one that was used as often.
+    /// It has this access frequency.
     Frequency(i64),
 }
 
@@ -175,7 +177,7 @@ impl Heat {
     }
 }
 
-/// Two bits for what Redis counts in eight, by a logarithm: there a new key has 5.
+/// Two bits for what Redis counts in eight, logarithmically: a new key there has 5.
 fn hotness_of_frequency(frequency: i64) -> u8 {
     match frequency {
         ..=5 => 0,
@@ -185,7 +187,7 @@ fn hotness_of_frequency(frequency: i64) -> u8 {
     }
 }
 
-/// The words after the payload.
+/// Parses the words after the payload.
 fn parse_options(words: &[&[u8]]) -> Result<Options, ClientError> {
     let mut options = Options::default();
     let (mut has_idle_time, mut has_frequency) = (false, false);
@@ -222,7 +224,7 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
     if call.lane == Lane::Worker && call.args[3].len() > WORKER_RESTORE_BYTES {
         return Err(Stop::Lane);
     }
-    // The errors come in the reference's order: the key is looked at first.
+    // Errors come in the reference's order: the key is checked first.
     check_free(call, &options)?;
     let ttl = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
     let deadline = deadline(ttl, options.is_absolute, call.clock())?;
@@ -238,7 +240,7 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
         let told = (is_recorded && !payload.is_for_all()).then(|| Told::of(&payload, &record));
         Ok((record, told))
     })??;
-    // Somebody may have made the key meanwhile.
+    // The key may have been created meanwhile.
     check_free(call, &options)?;
     let mut opened = call.keys.open(call.nth_key(1, 0));
     if deadline.is_some_and(|deadline| opened.scope().has_passed(deadline)) {
@@ -251,7 +253,7 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
             call.record_end(name);
         }
     } else {
-        // What was there makes way: the key is a new one.
+        // The old value is removed first: the key is a new one.
         opened.remove();
         opened.put(record);
         if let Some(heat) = options.heat {
@@ -268,10 +270,10 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// A payload that not all servers read, in a form for those.
+/// A payload that not all servers read, in a form that they do.
 struct Told {
     payload: Vec<u8>,
-    /// Who also has what this form lacks.
+    /// Which servers have what this form lacks.
     rest: Option<Known>,
 }
 
@@ -288,7 +290,8 @@ impl Told {
     }
 }
 
-/// Records the key as it is now: in a form that all servers read, and aside as it came.
+/// Records the key as it is now: in a form that all servers read, and in the special form as it
+/// came.
 #[inline(never)]
 fn record_restored(call: &Call<'_, '_>, deadline: Option<UnixMs>, told: Option<&Told>) {
     let (name, payload) = (call.args[1], call.args[3]);
@@ -308,7 +311,7 @@ fn check_free(call: &mut Call<'_, '_>, options: &Options) -> Done {
     }
 }
 
-/// Zero means none. What lies beyond the last moment has passed, as in the reference.
+/// Zero means none. As in the reference, a time beyond the representable range has passed.
 fn deadline(ttl: i64, is_absolute: bool, now: UnixMs) -> Result<Option<UnixMs>, ClientError> {
     match ttl {
         ..0 => Err(BAD_TTL),
@@ -318,7 +321,7 @@ fn deadline(ttl: i64, is_absolute: bool, now: UnixMs) -> Result<Option<UnixMs>, 
     }
 }
 
-/// Made with the partition free: a long string is copied.
+/// Built with the partition free: a long string is copied.
 fn record_of(
     name: &[u8],
     value: Value<'_>,
@@ -334,12 +337,12 @@ fn record_of(
     }
 }
 
-/// What a value that a client brings may be.
+/// The limits of a value from a client.
 fn limits(call: &Call<'_, '_>) -> Limits {
     Limits { text_bytes: call.most_string_bytes(), ..rdb_limits(call.settings) }
 }
 
-/// The settings that say how a value is kept that is read; as large as it can be.
+/// The settings for the encodings of a value that is read, without a limit on its size.
 pub fn rdb_limits(settings: &Settings) -> Limits {
     Limits {
         text_bytes: MAX_STRING_BYTES,

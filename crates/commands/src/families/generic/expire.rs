@@ -1,4 +1,4 @@
-//! Giving keys a deadline, and taking it away.
+//! Setting and removing the deadlines of keys.
 
 use pantala_base::UnixMs;
 use pantala_keyspace::{Key, Opened, event};
@@ -46,7 +46,7 @@ fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
     let conditions = Conditions::parse(&call.args[3..])?;
     let new = deadline(call.args[2], form, call.clock(), call.command.name)?;
     let key = call.key();
-    // A key that is made and given a deadline at once has not been used twice.
+    // Creating a key and giving it a deadline at once does not count as two uses.
     let mut opened = call.keys.peek(key);
     opened.make_way_for_writer();
     let applies = opened.exists() && conditions.allow(new, opened.deadline());
@@ -59,7 +59,7 @@ fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
     Ok(())
 }
 
-/// Gives a key that is there a deadline, or removes it where that has passed; whether it stays.
+/// Gives a present key a deadline, or removes the key if that has passed; whether it stays.
 pub(in crate::families) fn give_deadline(opened: &mut Opened<'_, '_>, deadline: UnixMs) -> bool {
     if opened.scope().has_passed(deadline) {
         opened.remove_expired();

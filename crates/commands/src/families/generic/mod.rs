@@ -1,15 +1,15 @@
-//! Keys, whatever they hold.
+//! Keys, whatever their values.
 //!
 //! | file | commands |
 //! |---|---|
 //! | `presence` | DEL, UNLINK, EXISTS, TOUCH, TYPE |
-//! | `expire` | EXPIRE and its three sisters, PERSIST |
+//! | `expire` | EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT, PERSIST |
 //! | `ttl` | TTL, PTTL, EXPIRETIME, PEXPIRETIME |
 //! | `rename` | RENAME, RENAMENX |
 //! | `copy` | COPY, MOVE |
 //! | `scan` | KEYS, SCAN, RANDOMKEY |
 //! | `dump` | DUMP, RESTORE |
-//! | `transfer` | what MIGRATE does here |
+//! | `transfer` | MIGRATE's work on the keys |
 //! | `object` | OBJECT |
 //! | `stick` | STICK, UNSTICK |
 //!

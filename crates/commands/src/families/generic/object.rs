@@ -1,7 +1,7 @@
-//! OBJECT: how a value is kept.
+//! OBJECT: the representation of a value.
 //!
-//! A string's encoding is told in Valkey's words, by what Valkey would have chosen: see
-//! docs/differences.md for where that can be told apart.
+//! A string's encoding is reported as Valkey would have chosen it: see docs/differences.md for
+//! where a difference shows.
 
 use pantala_keyspace::Opened;
 use pantala_table::{Encoding, ValueRef};
@@ -41,9 +41,9 @@ const fn sub(name: &'static str, handler: Handler) -> Command {
         .syntax("key")
 }
 
-/// Valkey keeps key and string in one allocation up to this many bytes, all headers counted.
+/// Up to this many bytes, including all headers, Valkey keeps key and string in one allocation.
 const EMBEDDED_BYTES: usize = 128;
-/// Those headers, for keys shorter than [`LONG_KEY_BYTES`] ...
+/// The bytes of those headers for keys shorter than [`LONG_KEY_BYTES`] ...
 const SHORT_KEY_HEADERS: usize = 15;
 /// ... and for longer ones.
 const LONG_KEY_HEADERS: usize = 17;
@@ -90,7 +90,7 @@ fn frequency(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// At least so long: no clock is kept with a key.
+/// A lower bound: no clock is kept with a key.
 fn idle_time(call: &mut Call<'_, '_>) -> Done {
     let opened = call.keys.look_unheard(call.key());
     match opened.record() {

@@ -1,4 +1,4 @@
-//! Whether keys are there, of what type they are, and removing them.
+//! Whether keys exist, their types, and removing them.
 
 use pantala_keyspace::{Key, Locked, event};
 use pantala_values::Type;
@@ -81,7 +81,7 @@ fn touch(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// For how many of the keys `act` says yes. No key may be opened after it.
+/// The number of keys for which `act` returns true. No key may be opened afterwards.
 #[inline]
 fn count_keys<'k>(
     call: &mut Call<'_, 'k>,

@@ -31,7 +31,7 @@ fn rename_nx(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Moves the first key to the second; whether it did. A key is renamed to itself by doing nothing.
+/// Moves the first key to the second; whether it did. Renaming a key to itself does nothing.
 fn shift(call: &mut Call<'_, '_>, overwrites: bool) -> Result<bool, crate::Stop> {
     let (from, to) = (call.nth_key(1, 0), call.nth_key(2, 1));
     if !call.keys.open(from).exists() {
@@ -40,13 +40,13 @@ fn shift(call: &mut Call<'_, '_>, overwrites: bool) -> Result<bool, crate::Stop>
     if from.bytes == to.bytes {
         return Ok(overwrites);
     }
-    // Looking makes an expired target say so first.
+    // Looking makes an expired target publish its expiry first.
     if call.keys.peek(to).exists() && !overwrites {
         return Ok(false);
     }
     let mut source = call.keys.peek(from);
     let record = source.take().ok_or(error::NO_SUCH_KEY)?;
-    // It is told of below: first that there is a new key, then that the old one is gone.
+    // Published below: first that there is a new key, then that the old one is gone.
     let source = source.suspend();
     let mut target = call.keys.peek(to);
     target.remove();

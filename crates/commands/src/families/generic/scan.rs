@@ -1,6 +1,6 @@
 //! Going through the keys of a database: KEYS, SCAN, RANDOMKEY.
 //!
-//! None of them stops others from changing keys meanwhile: each partition is seen at a moment of
+//! None of them stops others from changing keys meanwhile: each partition is read at a moment of
 //! its own.
 
 use pantala_base::glob;
@@ -13,7 +13,7 @@ use crate::error::{self, ClientError};
 use crate::options::is_word;
 use crate::rows::command::{Category, Command, Flags, Group};
 
-/// A SCAN that is to look at more keys than this runs on the slow lane.
+/// A SCAN with a larger COUNT runs on the slow lane.
 const WORKER_COUNT: usize = 4096;
 const DEFAULT_COUNT: usize = 10;
 
@@ -69,12 +69,12 @@ fn keys(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// A lone star means every key, also the empty one, which no other pattern of stars matches.
+/// A single star matches every key, even the empty one, which no other pattern of stars matches.
 fn fits(pattern: &[u8], key: &[u8]) -> bool {
     pattern == b"*" || glob::matches(pattern, key)
 }
 
-/// The type of the key with this name.
+/// The type tag of the key with this name.
 fn tag_of(call: &mut Call<'_, '_>, name: &[u8]) -> Result<Option<u8>, Busy> {
     let key = call.space().key(name);
     call.keys.tag_of(key)
@@ -131,7 +131,7 @@ impl<'c> Options<'c> {
             && self.pattern.is_none_or(|pattern| fits(pattern, one.key()))
     }
 
-    /// The one key that can match, where that is certain; only for a scan that begins.
+    /// The only key that can match, if that is certain; for a scan that begins.
     fn only_key(&self) -> Option<&'c [u8]> {
         let pattern = self.pattern.filter(|pattern| glob::is_literal(pattern))?;
         (self.from == ScanCursor(0)).then_some(pattern)
@@ -146,7 +146,7 @@ fn scan(call: &mut Call<'_, '_>) -> Done {
     if call.lane == Lane::Worker && options.count > WORKER_COUNT {
         return Err(Stop::Lane);
     }
-    // The cursor is known last and written first, so the keys wait here: each with its end.
+    // The cursor is known last and written first, so the keys are collected here.
     let (mut names, mut ends) = (Vec::new(), Vec::new());
     let next = call.keys.scan(options.from, options.count, &mut |one| {
         if options.wants(one) {
@@ -163,7 +163,7 @@ fn scan(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// A pattern that only one key can match: that key is looked up, and the scan is over.
+/// Looks up the only key that can match the pattern; the scan is then complete.
 fn scan_one(call: &mut Call<'_, '_>, options: &Options<'_>, name: &[u8]) -> Done {
     let found = tag_of(call, name)?;
     let found = found.filter(|tag| options.kind.is_none_or(|kind| kind as u8 == *tag));

@@ -1,6 +1,6 @@
-//! STICK and UNSTICK: keys that stay when memory runs out. The mark is one bit of the table's word:
-//! it stays when the value changes, goes with the key when that is renamed, moved or copied, and
-//! ends with it.
+//! STICK and UNSTICK: keys that eviction passes over. The mark is one bit of the table's word: it
+//! stays when the value changes, is kept when the key is renamed, moved or copied, and is removed
+//! with the key.
 
 use crate::calls::call::{Call, Done};
 use crate::calls::record::Known;

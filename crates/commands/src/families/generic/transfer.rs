@@ -1,10 +1,10 @@
-//! What MIGRATE does with keys on this side: it makes payloads of them, and removes those that the
-//! target has. What goes between is not here (the server's `migrate`).
+//! MIGRATE's work on the keys: making payloads of them, and removing those that the target has. The
+//! transfer is not here (the server's `migrate`).
 //!
 //! Invariants
 //! 1. A key is removed only if it has not changed since its payload was made: each is watched.
-//! 2. The partitions are free between two keys, and between two parts of a large value, where the
-//!    command may wait.
+//! 2. Where the command may wait, the partitions are freed between two keys, and between two parts
+//!    of a large value.
 //!
 //! Tests: crates/server/tests/migrate.rs.
 
@@ -17,43 +17,43 @@ use pantala_rdb::payload;
 use super::dump::{Dumping, is_large};
 use crate::calls::call::{Call, Stop};
 
-/// After so many bytes others may have the partitions,
+/// The partitions are freed after so many bytes,
 const STEP_BYTES: usize = 256 << 10;
 /// or after so many keys.
 const STEP_KEYS: usize = 256;
-/// A value that changes meanwhile is read anew so often; then its partition is held to its end.
+/// How often a value that changes meanwhile is read again; then its partition is held to its end.
 const MOST_RESTARTS: usize = 2;
 
-/// A key on its way.
+/// A key that is transferred.
 #[derive(Debug)]
 pub struct Parcel {
-    /// Which of the command's keys.
+    /// Its number among the command's keys.
     pub nth: usize,
-    /// What RESTORE takes, in pieces.
+    /// The payload for RESTORE, in pieces.
     pub payload: Vec<Vec<u8>>,
-    /// What is left of its time, in milliseconds; 0: it has no deadline.
+    /// The rest of its time to live, in milliseconds; 0: it has no deadline.
     pub ttl_ms: i64,
     watch: Arc<Watch>,
 }
 
 impl Parcel {
-    /// How long its payload is.
+    /// The length of its payload.
     pub fn bytes(&self) -> usize {
         self.payload.iter().map(Vec::len).sum()
     }
 }
 
-/// What became of the keys that the target has.
+/// The result of removing the keys that the target has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// They are still here, because they are other than what the target has.
+    /// How many keys stay, because they have changed since.
     pub changed: usize,
 }
 
-/// Payloads of those of the keys that are there.
+/// The payloads of the present ones of these keys.
 ///
 /// # Errors
-/// A partition has been held by somebody else for too long.
+/// A partition has been held for too long.
 pub fn pack(call: &mut Call<'_, '_>, keys: &[Key<'_>]) -> Result<Vec<Parcel>, Stop> {
     let mut parcels = Vec::new();
     let (mut bytes, mut count) = (0, 0);
@@ -116,8 +116,8 @@ fn pack_one(call: &mut Call<'_, '_>, key: Key<'_>) -> Result<Option<Packed>, Sto
     }
 }
 
-/// Removes the keys of those parcels that `is_there` says the target has, unless they have changed
-/// since; it is recorded as one DEL.
+/// Removes the keys of the parcels that `is_there` says the target has, unless they have changed
+/// since; recorded as one DEL.
 pub fn remove(
     call: &mut Call<'_, '_>,
     keys: &[Key<'_>],

@@ -1,4 +1,4 @@
-//! How long a key has to live.
+//! The time to live of keys.
 
 use pantala_base::UnixMs;
 

@@ -1,12 +1,12 @@
-//! Positions on the Earth: sorted sets whose scores are cells of the world.
+//! Positions on the Earth: sorted sets whose scores are cells of a grid over the world.
 //!
 //! | file | commands |
 //! |---|---|
 //! | `place` | GEOADD, GEOPOS, GEOHASH, GEODIST |
-//! | `query` | what a search asks for, and in which words |
-//! | `search` | GEOSEARCH, GEOSEARCHSTORE, GEORADIUS and its three sisters |
+//! | `query` | the options of a search |
+//! | `search` | GEOSEARCH, GEOSEARCHSTORE, GEORADIUS, GEORADIUSBYMEMBER and their _RO forms |
 //!
-//! Here is what they share: positions, units, lengths. Tests: compat/transcripts/geo.
+//! Here is what they share: positions, units, distances. Tests: compat/transcripts/geo.
 
 mod place;
 mod query;
@@ -39,7 +39,7 @@ const READS: &[KeySpec] = &[KeySpec::one(1, KeyFlags::READ)];
 const NO_UNIT: ClientError =
     ClientError::text("ERR unsupported unit provided. please use M, KM, FT, MI");
 
-/// Metres of a unit.
+/// The metres of a unit.
 fn unit(word: &[u8]) -> Result<f64, ClientError> {
     let units = [("m", 1.0), ("km", 1000.0), ("ft", 0.3048), ("mi", 1609.34)];
     units.iter().find(|(name, _)| is_word(word, name)).map(|(_, metres)| *metres).ok_or(NO_UNIT)
@@ -55,20 +55,20 @@ fn position(longitude: &[u8], latitude: &[u8]) -> Result<Position, ClientError> 
     })
 }
 
-/// A distance, with four decimal places.
+/// Writes a distance, with four decimal places.
 fn reply_distance(reply: &mut Reply<'_>, length: f64, text: &mut Vec<u8>) {
     const PLACES: i64 = 10_000;
     let scaled = (length * PLACES as f64).round_ties_even() as i64;
     text.clear();
     push_i64(text, scaled / PLACES);
-    // A leading one keeps the zeros after the point; it becomes the point.
+    // A leading one keeps the zeros after the point; it is overwritten by the point.
     let point = text.len();
     push_i64(text, PLACES + scaled % PLACES);
     text[point] = b'.';
     reply.bulk(text);
 }
 
-/// Longitude and latitude, as exact as they are.
+/// Writes longitude and latitude in full precision.
 fn reply_position(reply: &mut Reply<'_>, position: Position, text: &mut Vec<u8>) {
     reply.array(2);
     for degrees in [position.longitude, position.latitude] {

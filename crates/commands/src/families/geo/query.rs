@@ -1,7 +1,7 @@
-//! What a search asks for.
+//! The options of a search.
 //!
-//! Words are judged one after the other, and a member that the search is to begin at is looked up
-//! when its word comes: so the first fault is the one the client is told.
+//! Words are checked one after the other, and a member that is the centre is looked up when its
+//! word comes: so the client is told of the first error.
 
 use pantala_base::number::parse_i64;
 use pantala_values::geo::{Outline, Position, Shape};
@@ -23,17 +23,17 @@ const VERTICES_NOT_NUMBER: ClientError = ClientError::text("ERR invalid number o
 const TOO_FEW_VERTICES: ClientError =
     ClientError::text("ERR GEOSEARCH BYPOLYGON must have at least 3 vertices");
 
-/// Which command it is.
+/// The command whose options are parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// GEORADIUS: around a position.
     Radius {
-        /// Whether STORE is known.
+        /// Whether STORE is allowed.
         may_store: bool,
     },
     /// GEORADIUSBYMEMBER.
     ByMember {
-        /// Whether STORE is known.
+        /// Whether STORE is allowed.
         may_store: bool,
     },
     /// GEOSEARCH.
@@ -56,31 +56,31 @@ pub(super) struct Query {
     pub with_hash: bool,
     pub with_position: bool,
     pub order: Option<Order>,
-    /// At most this many; 0: all.
+    /// The most results; 0: all.
     pub count: usize,
-    /// The first `count` found will do.
+    /// Any `count` results will do (ANY).
     pub any: bool,
-    /// Whether the result goes to a key, and distances as its scores.
+    /// Whether the result is stored, and distances as scores.
     pub stores: bool,
     pub stores_distances: bool,
     from: Option<From>,
     outline: Option<Outline>,
-    /// Whether what is searched is a polygon.
+    /// Whether the shape is a polygon.
     pub is_polygon: bool,
-    /// Metres of the unit that was given.
+    /// The metres of the given unit.
     pub unit: f64,
 }
 
-/// Where a search begins.
+/// The centre of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum From {
-    /// FROMMEMBER; no position where there is no sorted set.
+    /// FROMMEMBER; no position if there is no sorted set.
     Member(Option<Position>),
     Position(Position),
 }
 
 impl Query {
-    /// Reads the arguments, given the sorted set, if there is one.
+    /// Parses the arguments, given the sorted set, if there is one.
     pub fn parse(
         args: &[&[u8]],
         form: Form,
@@ -93,7 +93,7 @@ impl Query {
                 query.take_radius(args[4], args[5])?;
                 &args[6..]
             }
-            // Without a sorted set nothing can be said about the member.
+            // Without a sorted set the member cannot be looked up.
             Form::ByMember { .. } if set.is_none() => &args[5..],
             Form::ByMember { .. } => {
                 query.take_member(args[2], set)?;
@@ -154,7 +154,7 @@ impl Query {
         true
     }
 
-    /// STORE and STOREDIST; the row knows where the key is.
+    /// Handles STORE and STOREDIST; the row knows the position of the key.
     fn take_store(&mut self, word: &[u8], form: Form) -> Result<(), ClientError> {
         let (Form::Radius { may_store } | Form::ByMember { may_store }) = form else {
             return Err(error::SYNTAX);
@@ -167,7 +167,7 @@ impl Query {
         Ok(())
     }
 
-    /// A word of GEOSEARCH, given what stands after it; what is left.
+    /// Handles a word of GEOSEARCH with the words after it; returns what is left.
     fn take_search_option<'a, 'b>(
         &mut self,
         word: &[u8],
@@ -267,7 +267,7 @@ impl Query {
         Ok(left)
     }
 
-    /// What must be there, and what must not be there together.
+    /// Checks for missing words, and for words that exclude each other.
     fn check(&mut self, form: Form, name: &[u8]) -> Result<(), ClientError> {
         let is_search = matches!(form, Form::Search | Form::SearchStore);
         if self.stores && (self.with_distance || self.with_hash || self.with_position) {
@@ -286,19 +286,19 @@ impl Query {
         if self.any && self.count == 0 {
             return Err(ANY_WITHOUT_COUNT);
         }
-        // Some results are the nearest, unless any will do.
+        // With COUNT and without ANY, the nearest are wanted.
         if self.count > 0 && !self.any && self.order.is_none() {
             self.order = Some(Order::Ascending);
         }
         Ok(())
     }
 
-    /// This many hits end the search.
+    /// After this many hits the search may end.
     pub fn most(&self) -> usize {
         if self.any { self.count } else { usize::MAX }
     }
 
-    /// What is searched; `None` without a sorted set.
+    /// The shape to be searched; `None` without a sorted set.
     pub fn shape(&mut self) -> Option<Shape> {
         match self.outline.take()? {
             Outline::Polygon(corners) => Some(Shape::polygon(corners)),

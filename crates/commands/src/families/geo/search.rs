@@ -1,4 +1,4 @@
-//! Searches: what lies within a shape, in some order, shown or stored.
+//! Searches: members within a shape, in some order, returned or stored.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ const fn overwrite(_args: &[&[u8]]) -> KeyFlags {
     KeyFlags::OVERWRITE
 }
 
-/// The destination of GEORADIUS after this word, which is looked for from an argument on.
+/// GEORADIUS's destination after this word, which is searched from an argument on.
 const fn stored(word: &'static str, from: isize) -> KeySpec {
     KeySpec {
         begin: Begin::Keyword(word, from),
@@ -36,7 +36,7 @@ const fn stored(word: &'static str, from: isize) -> KeySpec {
 const SEARCH_COMPLEXITY: &str =
     "O(N+log(M)) for N members in the cells around the shape, of M in all";
 
-/// More members than this are looked at on the slow lane: it takes some 100 microseconds.
+/// Looking at more members than this is for the slow lane: it takes some 100 microseconds.
 const WORKER_MEMBERS: usize = 2000;
 
 pub(super) const GEORADIUS: Command = Command::write("GEORADIUS", georadius, Group::Geo)
@@ -154,16 +154,17 @@ fn geosearchstore(call: &mut Call<'_, '_>) -> Done {
     search(call, Form::SearchStore)
 }
 
-/// So few entries are read once for all spans: a packed sorted set is searched from its start.
+/// With so few entries all are read once for all spans, as a packed sorted set is searched from its
+/// start.
 const READ_ONCE: usize = 256;
 
-/// A member inside.
+/// A member inside the shape.
 struct Hit {
-    /// Where its text ends in [`Hits::texts`]; it begins where the one before ends.
+    /// The range of its text in [`Hits::texts`].
     text: Range<usize>,
     score: f64,
     place: Position,
-    /// From the middle: in metres while searching, then in the query's unit.
+    /// The distance from the centre: in metres while searching, then in the query's unit.
     distance: f64,
 }
 
@@ -174,7 +175,7 @@ struct Hits {
 }
 
 impl Hits {
-    /// Takes an entry inside a shape, unless there are as many as wanted.
+    /// Takes an entry inside a shape, unless there are enough.
     fn take(&mut self, (member, score): (StrRef<'_>, f64), shape: &Shape, most: usize) {
         if self.found.len() >= most {
             return;
@@ -192,7 +193,7 @@ impl Hits {
     }
 }
 
-/// A search under way: it goes through the members in the cells around the shape, some at a time.
+/// A running search: it goes through the members in the cells around the shape, some at a time.
 struct Search {
     query: Query,
     shape: Option<Shape>,
@@ -201,7 +202,7 @@ struct Search {
     hits: Hits,
 }
 
-/// What came of it: the hits in order, and what is to be stored.
+/// The result: the hits in order, and what is to be stored.
 struct Found {
     query: Query,
     hits: Hits,
@@ -294,7 +295,7 @@ impl Search {
         }
     }
 
-    /// Puts the hits in order, and makes what is to be stored.
+    /// Puts the hits in order, and builds what is to be stored.
     fn finish(self, limits: SortedSetLimits) -> Found {
         let Search { query, mut hits, .. } = self;
         arrange(&mut hits.found, &query);
@@ -312,8 +313,8 @@ fn scores(span: ScoreSpan) -> ScoreRange {
     ScoreRange { min, after_min: false, max, before_max: true }
 }
 
-/// Puts hits in order and keeps as many as are wanted. Equally distant ones stay as they were
-/// found.
+/// Puts hits in order and keeps as many as are wanted. Equally distant ones keep the order in which
+/// they were found.
 fn arrange(hits: &mut Vec<Hit>, query: &Query) {
     let wanted = if query.count == 0 { hits.len() } else { query.count.min(hits.len()) };
     if let Some(order) = query.order {
@@ -354,7 +355,7 @@ fn answer(call: &mut Call<'_, '_>, query: &Query, hits: &Hits) {
     }
 }
 
-/// What is stored, as it was found.
+/// The entries to be stored, in the order found.
 fn entries_of<'h>(query: &Query, hits: &'h Hits) -> Vec<(&'h [u8], f64)> {
     let score = |hit: &Hit| if query.stores_distances { hit.distance } else { hit.score };
     hits.found.iter().map(|hit| (hits.text(hit), score(hit))).collect()
@@ -366,7 +367,7 @@ fn sorted_set(query: &Query, hits: &Hits, limits: SortedSetLimits) -> SortedSet 
     SortedSet::of_sorted(&entries, limits)
 }
 
-/// Stores what was found; whether that has changed something.
+/// Stores the result; whether that changed something.
 fn store(
     call: &mut Call<'_, '_>,
     target: Key<'_>,
@@ -386,7 +387,7 @@ fn store(
     true
 }
 
-/// Records what was stored, as Redis 7.0 knows no polygons.
+/// Records the stored result, as Redis 7.0 knows no polygons.
 #[inline(never)]
 fn record_stored(call: &Call<'_, '_>, target: Key<'_>, entries: &[(&[u8], f64)]) {
     call.record_removal(target.bytes);

@@ -1,4 +1,4 @@
-//! Deadlines of fields: HEXPIRE, HTTL, HPERSIST and their sisters.
+//! Deadlines of fields: HEXPIRE, HTTL, HPERSIST and their kin.
 
 use pantala_keyspace::event;
 use pantala_values::Hash;
@@ -67,7 +67,7 @@ pub(super) fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
     Ok(())
 }
 
-/// `FIELDS count field ...` at its only place. HTTL has another error for a wrong count.
+/// Parses `FIELDS count field ...` at its only place. HTTL has another error for a wrong count.
 fn fields_here<'c>(
     call: &Call<'c, '_>,
     wrong_count: error::ClientError,

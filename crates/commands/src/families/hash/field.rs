@@ -36,7 +36,7 @@ fn hmset(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// How many fields were not there before.
+/// Sets fields; returns how many are new.
 fn set_pairs(call: &mut Call<'_, '_>) -> Result<i64, crate::Stop> {
     let pairs = &call.args[2..];
     if pairs.len() % 2 == 1 {
@@ -191,7 +191,7 @@ pub(super) const HLEN: Command = reads("HLEN", hlen)
     .syntax("key")
     .summary("Counts the fields of a hash.");
 
-/// Fields that have expired are not counted, so they may have to be looked for.
+/// Expired fields are not counted, so the hash may have to be searched for them.
 fn hlen(call: &mut Call<'_, '_>) -> Done {
     let (key, now) = (call.key(), call.now());
     let opened = call.keys.read(key);

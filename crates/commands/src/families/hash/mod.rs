@@ -6,13 +6,13 @@
 //! | `whole` | HGETALL HKEYS HVALS HSCAN |
 //! | `random` | HRANDFIELD |
 //! | `number` | HINCRBY HINCRBYFLOAT |
-//! | `deadline` | HEXPIRE and its three sisters, HTTL and its three, HPERSIST |
+//! | `deadline` | HEXPIRE HPEXPIRE HEXPIREAT HPEXPIREAT, HTTL and its kin, HPERSIST |
 //! | `together` | HSETEX HGETEX HGETDEL |
 //! | `dragonfly` | FIELDTTL FIELDEXPIRE |
 //! | `words` | `FIELDS count field ...` and the words before it |
 //!
-//! Fields whose deadline has passed are seen by no command. Those that change a hash remove some of
-//! them first ([`open`]); the keyspace's sweep removes the rest. Tests: compat/transcripts/hash.
+//! No command sees fields whose deadline has passed. Those that change a hash remove some of them
+//! first ([`open`]); the keyspace's sweep removes the rest. Tests: compat/transcripts/hash.
 
 mod deadline;
 mod dragonfly;
@@ -88,7 +88,7 @@ const fn grows(name: &'static str, handler: Handler) -> Command {
 /// A command that looks at more fields than this runs on the slow lane: it takes some hundred
 /// microseconds.
 const WORKER_FIELDS: usize = 10_000;
-/// This many expired fields go before a hash is changed.
+/// How many expired fields are removed before a hash is changed.
 const EXPIRED_AT_ONCE: usize = 64;
 
 pub(in crate::families) fn limits(settings: &Settings) -> HashLimits {
@@ -98,7 +98,7 @@ pub(in crate::families) fn limits(settings: &Settings) -> HashLimits {
     }
 }
 
-/// Opens a key to change a hash: some of what has expired goes first, and says so.
+/// Opens a key to change a hash: some expired fields are removed first, with an event.
 #[inline]
 fn open<'l, 'k>(
     keys: &'l mut Locked<'k>,
@@ -111,7 +111,7 @@ fn open<'l, 'k>(
     Ok(opened)
 }
 
-/// Removes some of the fields, or members, that have expired; all, where that is recorded.
+/// Removes some of the expired fields or members; all of them, if that is recorded.
 #[inline]
 fn clean<C: Collection>(opened: &mut Opened<'_, '_>, now: UnixMs, lane: Lane) -> Result<(), Stop> {
     let deadline = opened.collection::<C>()?.and_then(C::next_deadline);
@@ -128,7 +128,7 @@ fn check_lane(lane: Lane, fields: usize) -> Result<(), Stop> {
     if fields > WORKER_FIELDS && lane == Lane::Worker { Err(Stop::Lane) } else { Ok(()) }
 }
 
-/// [`check_lane`] for the fields a command was sent.
+/// [`check_lane`] for the number of the command's arguments.
 #[inline]
 fn check_arguments(call: &Call<'_, '_>) -> Result<(), Stop> {
     check_lane(call.lane, call.args.len())

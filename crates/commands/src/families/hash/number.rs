@@ -1,4 +1,4 @@
-//! Fields that are counted with. They keep their deadlines.
+//! Counting in fields. They keep their deadlines.
 
 use pantala_base::number::{I64_TEXT_MAX_BYTES, LongDouble, fmt_i64, parse_i64};
 use pantala_keyspace::event;
@@ -81,8 +81,7 @@ fn hincrbyfloat(call: &mut Call<'_, '_>) -> Done {
     opened.publish_collection::<Hash>(event::HINCRBYFLOAT);
     drop(opened);
     if call.is_recorded() {
-        // What comes of an addition may be another number on another machine. HSET would take the
-        // deadline away.
+        // The result of an addition may differ on another machine, and HSET removes the deadline.
         call.record_as(&[b"HSET", key.bytes, field, &text]);
         if let Some(deadline) = deadline {
             deadlines::record_set::<Hash>(call, key.bytes, &[field], deadline);

@@ -15,10 +15,10 @@ use crate::long_work::incremental::{self, Aggregate, Header};
 use crate::options::is_word;
 use crate::rows::command::Command;
 
-/// How many fields, and how.
+/// How many fields are wanted, and how.
 struct Options {
     count: usize,
-    /// The same field may come more than once.
+    /// The same field may be returned more than once.
     repeats: bool,
     with_values: bool,
 }
@@ -51,7 +51,7 @@ impl Options {
         }
     }
 
-    /// Elements of the reply for this many fields.
+    /// The number of reply elements for this many fields.
     fn elements(&self, fields: usize, version: Version) -> usize {
         if self.with_values && version == Version::Resp2 { 2 * fields } else { fields }
     }

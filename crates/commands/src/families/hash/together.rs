@@ -38,7 +38,7 @@ fn hsetex(call: &mut Call<'_, '_>) -> Done {
     let tally = call.keys.scope().tally;
     let mut opened = open(call.keys, key, call.lane)?;
     let found = opened.collection::<Hash>()?.map(Hash::view);
-    // The reference looks at the key, then at the time, then at the fields.
+    // As in the reference, the key is checked first, then the time, then the fields.
     if !key_holds(words.key, found) {
         call.reply.int(0);
         return Ok(());
@@ -93,7 +93,7 @@ fn hsetex(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The deadlines that these fields have, in their order: a run of fields with the same one is one.
+/// The deadlines of these fields, in order: consecutive fields with the same one are one run.
 fn deadlines_of<'f>(
     hash: HashRef<'_>,
     pairs: &[&'f [u8]],
@@ -112,7 +112,7 @@ fn deadlines_of<'f>(
     given
 }
 
-/// Records fields that were set, and the deadlines they have now: HSET takes them away.
+/// Records fields that were set, and their present deadlines, as HSET removes those.
 #[inline(never)]
 fn record_pairs(
     call: &Call<'_, '_>,
@@ -126,7 +126,7 @@ fn record_pairs(
     }
 }
 
-/// Whether the key is there, or not there, as the words want it.
+/// Whether the key is present or absent, as the words require.
 fn key_holds(options: Presence, found: Option<HashRef<'_>>) -> bool {
     match options {
         Presence::Any => true,
@@ -135,7 +135,7 @@ fn key_holds(options: Presence, found: Option<HashRef<'_>>) -> bool {
     }
 }
 
-/// Whether all fields are there, or none, as the words want it.
+/// Whether all fields are present, or none, as the words require.
 fn fields_hold(
     options: Presence,
     found: Option<HashRef<'_>>,
@@ -151,8 +151,8 @@ fn fields_hold(
     }
 }
 
-/// Sets fields to a moment that has passed, which removes them. The reference tells of all steps,
-/// also where there was nothing to remove.
+/// Removes fields that were set with a deadline that has passed. The reference publishes all steps,
+/// even if there was nothing to remove.
 fn remove_pairs(opened: &mut Opened<'_, '_>, pairs: &[&[u8]], now: UnixMs) -> Result<u64, Stop> {
     let mut removed = 0;
     let was_there = opened.exists();

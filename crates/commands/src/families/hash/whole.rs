@@ -1,4 +1,4 @@
-//! Going through all fields of a hash.
+//! Reading all fields of a hash.
 
 use pantala_base::number::parse_u64;
 use pantala_protocol::Reply;
@@ -16,7 +16,7 @@ use crate::rows::command::{Command, Flags};
 /// A hash of more bytes than this is read as a whole on the slow lane.
 const WORKER_BYTES: usize = 4 << 20;
 
-/// Sends a command that is about to read a whole large hash to the slow lane.
+/// Moves a command that is about to read a whole large hash to the slow lane.
 fn check_whole(lane: Lane, hash: &Hash) -> Result<(), Stop> {
     if lane == Lane::Worker && hash.heap_bytes() > WORKER_BYTES {
         return Err(Stop::Lane);
@@ -102,7 +102,7 @@ pub(super) const HSCAN: Command = reads("HSCAN", hscan)
     .syntax("key cursor:int [MATCH pattern] [COUNT count:int] [NOVALUES]")
     .summary("Lists some fields of a hash, and tells where to go on.");
 
-/// As in the reference, a missing key and one of another type are found before a wrong option is.
+/// As in the reference, a missing key or one of another type is reported before a wrong option.
 fn hscan(call: &mut Call<'_, '_>) -> Done {
     let cursor = parse_u64(call.args[2]).ok_or(error::INVALID_CURSOR)?;
     let (key, now) = (call.key(), call.now());
@@ -137,7 +137,7 @@ fn hscan(call: &mut Call<'_, '_>) -> Done {
         reply.end_array(mark, count);
         return Ok(());
     }
-    // The cursor is known last and written first: the rest waits in a reply of its own.
+    // The cursor is known last and written first, so the rest goes into a reply of its own.
     let mut behind = Vec::new();
     let mut rest = Reply::new(&mut behind, call.reply.version());
     let next = hash.scan(cursor, options.count, now, |field, value| {

@@ -1,7 +1,7 @@
 //! `FIELDS count field [field ...]`, and the words that may stand before it.
 //!
-//! The word FIELDS is searched, what stands before it are options, and the number after it must be
-//! that of all that follows. Errors come in the reference's order: options, number, count.
+//! The word FIELDS is searched; what precedes it are options, and the number after it must be that
+//! of all arguments that follow. Errors come in the reference's order: options, number, count.
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
@@ -10,7 +10,7 @@ use crate::calls::call::Call;
 use crate::error::{self, ClientError};
 use crate::options::{TimeForm, field_deadline, is_word};
 
-/// Where FIELDS stands, from `from` on. It is not searched in the last place.
+/// The position of FIELDS, searched from `from` on. The last argument is not searched.
 pub(super) fn find_fields(args: &[&[u8]], from: usize) -> Result<usize, ClientError> {
     let last = args.len().saturating_sub(1);
     let words = args.get(from..last).unwrap_or_default();
@@ -18,7 +18,7 @@ pub(super) fn find_fields(args: &[&[u8]], from: usize) -> Result<usize, ClientEr
     at.map(|at| from + at).ok_or(error::FIELD_COUNT)
 }
 
-/// What follows FIELDS at `at`, whose number counts groups of `size` arguments.
+/// The arguments after FIELDS at `at`, whose number counts groups of `size` arguments.
 pub(super) fn counted<'c>(
     args: &'c [&'c [u8]],
     at: usize,
@@ -30,7 +30,7 @@ pub(super) fn counted<'c>(
     if fits { Ok(rest) } else { Err(error::FIELD_COUNT) }
 }
 
-/// Whether something must be there, or must not.
+/// Whether something must be present or absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Presence {
     #[default]
@@ -42,7 +42,7 @@ pub(super) enum Presence {
 /// What becomes of the fields' deadlines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Time<'c> {
-    /// Nothing was said.
+    /// No word was given.
     #[default]
     Unsaid,
     /// KEEPTTL.
@@ -54,7 +54,7 @@ pub(super) enum Time<'c> {
 }
 
 impl Time<'_> {
-    /// The deadline that is to be set.
+    /// The deadline to be set.
     pub(super) fn deadline(self, now: UnixMs, name: &str) -> Result<Option<UnixMs>, ClientError> {
         match self {
             Time::At(form, text) => field_deadline(text, form, now, name).map(Some),
@@ -63,7 +63,7 @@ impl Time<'_> {
     }
 }
 
-/// The words of HSETEX (without PERSIST) and HGETEX (only PERSIST and the times).
+/// The options of HSETEX (without PERSIST) and HGETEX (only PERSIST and the times).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Words<'c> {
     /// NX, XX: the key.
@@ -74,14 +74,14 @@ pub(super) struct Words<'c> {
 }
 
 impl<'c> Words<'c> {
-    /// Before which argument the words end, and they.
+    /// Parses the options; returns the position where they end, and them.
     pub(super) fn parse(
         call: &Call<'c, '_>,
         sets: bool,
     ) -> Result<(usize, Words<'c>), ClientError> {
         let at = match find_fields(call.args, 2) {
-            // The reference searches from the command's name on. Where nothing else is found its
-            // answer is given: the word is key and FIELDS at once.
+            // The reference searches from the command's name on. If FIELDS is nowhere else, the key
+            // itself is taken for the word, with the reference's reply.
             Err(_) if is_word(call.args[1], "FIELDS") => 1,
             found => found?,
         };

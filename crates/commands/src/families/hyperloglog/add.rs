@@ -1,7 +1,7 @@
 //! PFADD.
 //!
-//! A dense sketch is changed in its record. A sparse one is looked at there, and copied only when
-//! an element changes it: so a broken one is found before anything has changed.
+//! A dense sketch is changed in its record. A sparse one is checked there, and copied only when an
+//! element changes it: so a corrupt one is noticed before anything has changed.
 
 use pantala_keyspace::{Expiry, event};
 use pantala_values::hyperloglog::{
@@ -69,7 +69,7 @@ fn pfadd(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Adds elements, of which the first changes the sketch.
+/// Adds elements, the first of which changes the sketch.
 fn add_all(draft: &mut Draft, elements: &[&[u8]], sparse_max: usize) -> Done {
     for element in elements {
         add(draft, Mark::of(element), sparse_max)?;

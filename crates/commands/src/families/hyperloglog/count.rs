@@ -28,7 +28,7 @@ pub(super) const PFMERGE: Command = Command::write("PFMERGE", pfmerge, Group::Hy
     .syntax("destkey:key [sourcekey:key ...]")
     .summary("Makes a HyperLogLog that has seen what it and others have seen.");
 
-/// More sketches than this are merged on the slow lane: it takes some 100 microseconds.
+/// Merging more sketches than this is for the slow lane: it takes some 100 microseconds.
 const WORKER_SKETCHES: usize = 64;
 
 fn check_lane(call: &Call<'_, '_>) -> Done {
@@ -38,7 +38,7 @@ fn check_lane(call: &Call<'_, '_>) -> Done {
     }
 }
 
-/// A count of one sketch is kept in it: a change that nobody is told by name.
+/// The count of a single sketch is cached in it: a change without an event.
 fn pfcount(call: &mut Call<'_, '_>) -> Done {
     if call.args.len() > 2 {
         return count_together(call);
@@ -63,17 +63,17 @@ fn pfcount(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// What several sketches have seen, as far as they are merged.
+/// The merged registers of several sketches.
 struct Merged {
     all: Registers,
-    /// What the first has seen.
+    /// The registers of the first sketch.
     first: Option<Registers>,
     is_dense: bool,
-    /// This many are done.
+    /// How many are done.
     count: usize,
 }
 
-/// Merges the sketches of all keys, in steps where they are many.
+/// Merges the sketches of all keys, in steps if they are many.
 fn merge_all<R>(
     call: &mut Call<'_, '_>,
     keys: &[Key<'_>],
@@ -116,11 +116,11 @@ fn count_together(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The destination becomes dense as soon as one of all is.
+/// The destination becomes dense as soon as one sketch is.
 fn pfmerge(call: &mut Call<'_, '_>) -> Done {
     let keys = call.all_keys();
     let Merged { all, first, is_dense, .. } = merge_all(call, &keys, |merged| merged)?;
-    // Merging again what is there already need not go through a sparse destination.
+    // If the destination has everything already, a sparse one need not be merged into.
     let is_known = first.is_some_and(|first| first == all);
     let mut opened = call.keys.open(keys[0]);
     match sketch(&opened)? {

@@ -1,4 +1,4 @@
-//! PFDEBUG and PFSELFTEST: sketches from inside.
+//! PFDEBUG and PFSELFTEST: the insides of sketches.
 
 use pantala_keyspace::Opened;
 use pantala_values::hyperloglog::{Encoding, Registers, describe_sparse, self_test, to_dense};
@@ -59,7 +59,7 @@ fn pfdebug(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Packs a sparse sketch; whether it was one.
+/// Makes a sparse sketch dense; whether it was sparse.
 fn make_dense(opened: &mut Opened<'_, '_>) -> Result<bool, Stop> {
     let Some((Encoding::Sparse, text)) = sketch(opened)? else { return Ok(false) };
     let dense = to_dense(text)?;
@@ -68,7 +68,7 @@ fn make_dense(opened: &mut Opened<'_, '_>) -> Result<bool, Stop> {
     Ok(true)
 }
 
-/// What the processor can do is found out at the start; there is nothing to switch.
+/// The processor's abilities are detected at the start; there is nothing to switch.
 fn simd(call: &mut Call<'_, '_>) -> Done {
     let word = call.args[2];
     if !is_word(word, "ON") && !is_word(word, "OFF") {

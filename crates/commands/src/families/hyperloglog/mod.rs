@@ -1,5 +1,5 @@
-//! HyperLogLog: about how many different elements there were. A sketch is a string, the same bytes
-//! as in Redis.
+//! HyperLogLog: estimates of the number of different elements. A sketch is a string, with the same
+//! bytes as in Redis.
 //!
 //! | file | commands |
 //! |---|---|
@@ -25,11 +25,11 @@ use crate::rows::command::Command;
 pub const ROWS: &[Command] =
     &[add::PFADD, count::PFCOUNT, count::PFMERGE, debug::PFDEBUG, debug::PFSELFTEST];
 
-/// The sketch at a key, if there is something. What is no sketch is an error.
+/// The sketch at a key, if there is one; anything else is an error.
 fn sketch<'o>(opened: &'o Opened<'_, '_>) -> Result<Option<(Encoding, &'o [u8])>, Stop> {
     match opened.string()? {
         None => Ok(None),
-        // A number is no sketch.
+        // An integer is no sketch.
         Some(StrRef::Int(_)) => Err(error::HLL_NOT_ONE.into()),
         Some(StrRef::Bytes(text)) => {
             let encoding = encoding(text).ok_or(error::HLL_NOT_ONE)?;

@@ -1,7 +1,7 @@
-//! Commands that wait for a list to have an element.
+//! Blocking commands of lists.
 //!
-//! One that is served for a key that changed ([`Call::ready`]) looks at that key only; where the
-//! element goes to is another key, whose partition must be free.
+//! One that is served for a changed key ([`Call::ready`]) looks at that key only; the destination
+//! of the element is another key, whose partition must be free.
 
 use pantala_base::UnixMs;
 use pantala_keyspace::Key;
@@ -124,7 +124,7 @@ fn blmove(call: &mut Call<'_, '_>) -> Done {
     shift_or_wait(call, until, ends, &[b"LMOVE", args[1], args[2], args[3], args[4]])
 }
 
-/// `recorded` is the command that does the same without waiting.
+/// Moves an element or blocks. `recorded` is the command without blocking, for the journal.
 fn shift_or_wait(
     call: &mut Call<'_, '_>,
     until: Option<UnixMs>,

@@ -9,7 +9,7 @@
 //! | `position` | LPOS |
 //! | `blocking` | BLPOP BRPOP BLMOVE BRPOPLPUSH BLMPOP |
 //!
-//! A command that reaches far into a long list runs on the slow lane; what comes to an end within
+//! A command that reaches far into a long list runs on the slow lane; one that touches at most
 //! [`WORKER_ELEMENTS`] elements does not.
 //!
 //! Tests: compat/transcripts/list.
@@ -66,13 +66,13 @@ const ADD: &[KeySpec] = &[KeySpec::one(1, KeyFlags::ADD)];
 const REMOVE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::CHANGE_REMOVE)];
 const FROM_TO: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE), KeySpec::one(2, KeyFlags::ADD)];
 
-/// Elements that a command may touch on a worker: some tens of microseconds.
+/// The most elements that a command touches on a worker: some tens of microseconds.
 const WORKER_ELEMENTS: usize = 10_000;
 
-/// A longer element is refused: a packed buffer has at most a gigabyte.
+/// Longer elements are refused: a packed buffer has at most a gigabyte.
 const MOST_ELEMENT_BYTES: usize = (1 << 30) - 64;
 
-/// A text that can be an element.
+/// Checks that a text can be an element.
 #[inline]
 fn storable(text: &[u8]) -> Result<&[u8], ClientError> {
     match text.len() <= MOST_ELEMENT_BYTES {
@@ -82,7 +82,7 @@ fn storable(text: &[u8]) -> Result<&[u8], ClientError> {
 }
 
 impl Call<'_, '_> {
-    /// Work on this many elements: on the lane, if they are many.
+    /// Moves the command to the lane if it touches many elements.
     #[inline]
     fn touches(&self, elements: usize) -> Result<(), Stop> {
         match elements > WORKER_ELEMENTS && self.lane == Lane::Worker {
@@ -100,7 +100,7 @@ fn reply_element(reply: &mut Reply<'_>, element: Element<'_>) {
     }
 }
 
-/// LEFT or RIGHT.
+/// Parses LEFT or RIGHT.
 fn parse_end(word: &[u8]) -> Result<End, ClientError> {
     if is_word(word, "LEFT") {
         Ok(End::Head)
@@ -111,7 +111,7 @@ fn parse_end(word: &[u8]) -> Result<End, ClientError> {
     }
 }
 
-/// The place of an index that counts from the end when negative; `None` if there is no such.
+/// The position of an index, negative ones counted from the end; `None` if it is outside.
 fn place(index: i64, len: usize) -> Option<usize> {
     let place = match index {
         0.. => usize::try_from(index).ok()?,
@@ -120,8 +120,8 @@ fn place(index: i64, len: usize) -> Option<usize> {
     (place < len).then_some(place)
 }
 
-/// First place and number of the elements from `start` to `stop`, which count from the end when
-/// negative and may lie outside.
+/// The first position and the number of the elements from `start` to `stop`; negative ones count
+/// from the end, and both may be outside.
 fn span(start: i64, stop: i64, len: usize) -> (usize, usize) {
     let len = len as i64;
     let from_end = |index: i64| if index < 0 { index.saturating_add(len) } else { index };
@@ -130,7 +130,7 @@ fn span(start: i64, stop: i64, len: usize) -> (usize, usize) {
     if start > stop { (0, 0) } else { (start as usize, (stop - start) as usize + 1) }
 }
 
-/// Shows the elements of some places while there is room; those that are left.
+/// Writes the elements of a range while there is room; returns the rest of the range.
 fn reply_span(step: &mut Step<'_, '_>, list: &List, places: Range<usize>) -> Range<usize> {
     let mut left = places;
     if left.is_empty() {
@@ -147,7 +147,7 @@ fn reply_span(step: &mut Step<'_, '_>, list: &List, places: Range<usize>) -> Ran
     left
 }
 
-/// The place of the first element equal to one. On a worker it is not searched for long.
+/// The position of the first equal element. On a worker it is not searched for long.
 fn find(list: &List, wanted: Element<'_>, lane: Lane) -> Result<Option<usize>, Stop> {
     let most = if lane == Lane::Worker { WORKER_ELEMENTS } else { usize::MAX };
     list.find(wanted, most).ok_or(Stop::Lane)
@@ -175,7 +175,7 @@ const LINDEX: Command = Command::read("LINDEX", lindex, Group::List)
     .syntax("key index:int")
     .summary("Returns the element at an index; negative ones count from the end.");
 
-/// A missing key is answered before the index is looked at.
+/// A missing key is reported before the index is checked.
 fn lindex(call: &mut Call<'_, '_>) -> Done {
     let (key, index) = (call.key(), parse_i64(call.args[2]));
     let opened = call.keys.read(key);
@@ -231,7 +231,7 @@ const LSET: Command = Command::write("LSET", lset, Group::List)
     .syntax("key index:int element")
     .summary("Puts an element in the place of the one at an index.");
 
-/// A missing key is answered before the index is looked at.
+/// A missing key is reported before the index is checked.
 fn lset(call: &mut Call<'_, '_>) -> Done {
     let (key, index, text) = (call.key(), parse_i64(call.args[2]), storable(call.args[3])?);
     let fill = call.fill();
@@ -332,7 +332,7 @@ fn lrem(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Whether all that is to be removed from a long list is found early.
+/// Whether everything to be removed from a long list is near the end where the search begins.
 fn ends_soon(list: &List, wanted: Element<'_>, most: usize, way: Way) -> bool {
     let (mut seen, mut left) = (0, most);
     let from = if way == Way::Forward { 0 } else { list.len() - 1 };
@@ -364,7 +364,7 @@ fn ltrim(call: &mut Call<'_, '_>) -> Done {
     };
     let len = list.len();
     let (from, count) = span(start, stop, len);
-    // Whole chunks go, so this takes longer only for very many.
+    // Whole chunks are removed, so only very many take long.
     if lane == Lane::Worker && count > 0 && len - count > 10 * WORKER_ELEMENTS {
         return Err(Stop::Lane);
     }

@@ -1,4 +1,4 @@
-//! Taking elements off the ends.
+//! Taking elements from the ends.
 
 use pantala_base::number::parse_i64;
 use pantala_keyspace::Key;
@@ -46,7 +46,7 @@ pub(super) fn event_of(end: End) -> Event {
     }
 }
 
-/// The command that takes from this end.
+/// The command that takes from this end, for the journal.
 pub(super) fn pop_word(end: End) -> &'static [u8] {
     match end {
         End::Head => b"LPOP",
@@ -93,7 +93,7 @@ fn pop_count(call: &mut Call<'_, '_>, end: End, count: usize) -> Done {
     take(call, key, end, count)
 }
 
-/// Answers `count` elements of a list that has them, as an array, and removes them.
+/// Returns `count` elements of a list that has as many, as an array, and removes them.
 fn take(call: &mut Call<'_, '_>, key: Key<'_>, end: End, count: usize) -> Done {
     call.touches(count)?;
     let fill = call.fill();
@@ -135,7 +135,7 @@ fn lmpop(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Takes from the first of the keys that has a list; whether one has.
+/// Takes from the first of the keys that has a list; false if none has.
 pub(super) fn take_from_first(
     call: &mut Call<'_, '_>,
     keys: &[Key<'_>],

@@ -1,4 +1,4 @@
-//! LPOS: where an element stands.
+//! LPOS: the positions of an element.
 
 use std::ops::ControlFlow;
 
@@ -15,14 +15,14 @@ use crate::long_work::incremental::{Aggregate, Budget, Gathered, Header};
 use crate::options::is_word;
 use crate::rows::command::{Command, Group};
 
-/// What is asked for.
+/// The options of LPOS.
 struct Question {
     way: Way,
-    /// Matches to pass over.
+    /// How many matches are skipped.
     skip: u64,
-    /// Matches to answer, as an array; `None`: one, by itself.
+    /// How many matches are returned, as an array; `None`: one, by itself.
     count: Option<usize>,
-    /// Elements to look at.
+    /// How many elements are looked at.
     most: usize,
 }
 
@@ -98,16 +98,16 @@ fn lpos(call: &mut Call<'_, '_>) -> Done {
     )
 }
 
-/// How far a list was looked through, and what was found.
+/// A search in progress.
 struct Search {
     seen: usize,
-    /// Matches to pass over.
+    /// How many matches are still to be skipped.
     skip: u64,
-    /// Matches still wanted.
+    /// How many matches are still wanted.
     left: usize,
     /// The last match.
     found: Option<usize>,
-    /// Of the array of matches, if one is wanted.
+    /// The header of the array of matches, if one is returned.
     header: Header,
 }
 

@@ -1,4 +1,4 @@
-//! Putting elements at the ends.
+//! Adding elements at the ends.
 
 use pantala_keyspace::Expiry;
 use pantala_keyspace::event::{self, Event};

@@ -1,4 +1,4 @@
-//! LMOVE and RPOPLPUSH: an element leaves one list for another, or for the other end of its own.
+//! LMOVE and RPOPLPUSH: an element moves from one list to another, or to an end of its own.
 
 use pantala_keyspace::Key;
 use pantala_table::IntText;
@@ -12,7 +12,7 @@ use crate::calls::call::{Call, Done, Stop};
 use crate::error::ClientError;
 use crate::rows::command::{Command, Flags, Group};
 
-/// Which end it leaves, and which end it goes to.
+/// The end of the source and the end of the destination.
 #[derive(Clone, Copy)]
 pub(super) struct Ends {
     from: End,
@@ -20,7 +20,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// RPOPLPUSH's.
+    /// Those of RPOPLPUSH.
     pub(super) const ROUND: Ends = Ends { from: End::Tail, to: End::Head };
 
     pub(super) fn parse(from: &[u8], to: &[u8]) -> Result<Ends, ClientError> {
@@ -61,8 +61,8 @@ fn shift_or_null(call: &mut Call<'_, '_>, ends: Ends) -> Done {
     Ok(())
 }
 
-/// Moves an element and answers it; false if there is no source. Nothing is looked at in the
-/// target before there is a source.
+/// Moves an element and returns it; false if there is no source. The target is not looked at before
+/// there is a source.
 pub(super) fn shift(
     call: &mut Call<'_, '_>,
     source: Key<'_>,
@@ -87,7 +87,7 @@ pub(super) fn shift(
         });
         list.shrink(fill);
     }
-    // It is told of below: where it comes first, then where it has left.
+    // Published below: the addition first, then the removal.
     let left = opened.suspend();
     let element = number.map_or(Element::Bytes(&moved), Element::Int);
     let mut opened = call.keys.peek(target);
@@ -103,7 +103,7 @@ pub(super) fn shift(
     Ok(true)
 }
 
-/// Within one list.
+/// Moves an element within one list.
 fn turn(call: &mut Call<'_, '_>, key: Key<'_>, ends: Ends) -> Result<bool, Stop> {
     let fill = call.fill();
     let mut opened = call.keys.peek(key);
@@ -120,7 +120,7 @@ fn turn(call: &mut Call<'_, '_>, key: Key<'_>, ends: Ends) -> Result<bool, Stop>
     Ok(true)
 }
 
-/// The reference counts only what it moves as text.
+/// The reference counts only elements that it moves as text.
 fn text_bytes(element: Element<'_>) -> usize {
     match element {
         Element::Int(_) => 0,

@@ -1,5 +1,5 @@
-//! The binary protocol: a request's header and extras, its key and its data are the arguments, and
-//! one row does for each operation, so that it is admitted as what it is.
+//! The binary protocol: header and extras, key and data of a request are the arguments, and there
+//! is one row for each operation, so that each is admitted as what it is.
 //!
 //! ```text
 //! [verb, key, header and extras, data]        without a key an empty one
@@ -144,7 +144,7 @@ pub(super) fn count(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// A value that is too large was to be set: what was there before goes.
+/// An oversized value was to be set: the old one is removed.
 pub(super) fn too_large(call: &mut Call<'_, '_>) -> Done {
     let asked = Parts::asked(call.args[2]);
     item::delete(call, None)?;

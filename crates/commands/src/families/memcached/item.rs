@@ -1,9 +1,9 @@
-//! Everything that Memcached can do with an item: fetch, store, delete, count.
+//! The operations on an item: fetch, store, delete, count.
 //!
-//! Each protocol says what it wants in the options here, and renders what comes of it. What the
-//! text protocol does not ask for, and meta commands do, has its place as an option.
+//! Each protocol expresses its requests in the options here, and renders the results. What only
+//! meta commands ask for is an option, too.
 //!
-//! A change is recorded as what it did: `SET`, `APPEND`, `DEL`, `PEXPIREAT`, `PERSIST`.
+//! A change is recorded by its effect: `SET`, `APPEND`, `DEL`, `PEXPIREAT`, `PERSIST`.
 
 use pantala_base::UnixMs;
 use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_u64, parse_u64};
@@ -21,26 +21,26 @@ use crate::families::generic::{give_deadline, record_deadline};
 /// Copying more bytes than this is for the slow lane.
 pub(super) const WORKER_BYTES: usize = 1 << 20;
 
-/// How an item is read.
+/// The options of fetching.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fetch {
-    /// With the number that `cas` compares.
+    /// With the cas number.
     pub with_cas: bool,
-    /// It lives so long from now on.
+    /// Sets this time to live.
     pub expires: Option<Expires>,
 }
 
-/// What is there.
+/// An item.
 pub struct Item<'v> {
     /// The value.
     pub value: StrRef<'v>,
-    /// The client's own.
+    /// The client's flags.
     pub flags: u32,
-    /// 0 where it was not asked for.
+    /// The cas number; 0 if it was not requested.
     pub cas: u64,
 }
 
-/// Reads an item, which `render` writes; `None`: there is none.
+/// Fetches an item, which `render` writes; `None`: there is none.
 pub fn fetch(
     call: &mut Call<'_, '_>,
     how: Fetch,
@@ -54,7 +54,8 @@ pub fn fetch(
         return Ok(());
     };
     if how.expires.is_some() && *lane == Lane::Worker && value.len() > WORKER_BYTES {
-        // A reply that is too long is seen when the time to live has changed already.
+        // A too long reply would be noticed only after the time to live was changed, so the length
+        // is checked here.
         return Err(Stop::Lane);
     }
     let cas = if how.with_cas { opened.cas_number() } else { 0 };
@@ -68,7 +69,7 @@ pub fn fetch(
     Ok(())
 }
 
-/// Gives an item another time to live; whether it was there.
+/// Sets the time to live of an item; whether it was there.
 pub fn touch(call: &mut Call<'_, '_>, expires: Expires) -> Result<bool, Stop> {
     let key = call.key();
     let mut opened = call.keys.open(key);
@@ -81,7 +82,7 @@ pub fn touch(call: &mut Call<'_, '_>, expires: Expires) -> Result<bool, Stop> {
     Ok(true)
 }
 
-/// What became of a deadline.
+/// The result of setting a time to live.
 pub(super) enum Touched {
     Unchanged,
     Persists,
@@ -113,50 +114,50 @@ pub(super) fn record_touched(call: &Call<'_, '_>, touched: Touched) {
     }
 }
 
-/// Bits that lie with an item until it is another.
+/// State bits of an item, which last until it is replaced.
 pub mod state {
-    /// Somebody has said that it is old.
+    /// It was marked as stale.
     pub const STALE: u8 = 1;
-    /// Somebody has been told to renew it.
+    /// A client was told to renew it.
     pub const WON: u8 = 2;
 }
 
 /// Which items are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Whatever there is.
+    /// In any case.
     Set,
-    /// Where there is none.
+    /// Only if there is none.
     Add,
-    /// Where there is one.
+    /// Only if there is one.
     Replace,
-    /// After what is there, which keeps its flags and its time to live.
+    /// After the present value, which keeps its flags and time to live.
     Append,
-    /// Before it.
+    /// Before the present value.
     Prepend,
 }
 
-/// How an item is stored.
+/// The options of storing.
 #[derive(Clone, Copy, Debug)]
 pub struct Store<'a> {
-    /// Which.
+    /// In which cases.
     pub mode: Mode,
     /// The value.
     pub value: &'a [u8],
-    /// The client's own.
+    /// The client's flags.
     pub flags: u32,
     /// Its time to live.
     pub expires: Expires,
-    /// Only if the number that names the present state is this.
+    /// Only if the present cas number is this.
     pub unchanged: Option<u64>,
-    /// If that number is a later one it is stored as well, as a stale value.
+    /// If the present number is a later one, the item is stored as a stale value.
     pub allows_stale: bool,
-    /// The number that names the new state is asked for.
+    /// The new cas number is returned.
     pub wants_cas: bool,
 }
 
 impl<'a> Store<'a> {
-    /// A value to put there, with nothing special about it.
+    /// Stores a value in any case, without further options.
     pub fn of(value: &'a [u8]) -> Self {
         Store {
             mode: Mode::Set,
@@ -170,16 +171,16 @@ impl<'a> Store<'a> {
     }
 }
 
-/// What became of it.
+/// The result of storing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// It is there; with the number that names its state, if that was asked for.
+    /// It was stored; with the new cas number, if requested.
     Yes(u64),
-    /// There is one already, or none.
+    /// There is one already, or none, contrary to the mode.
     No,
-    /// It is another by now.
+    /// The cas number does not match.
     Exists,
-    /// There is none that could be the same as before.
+    /// There is none to compare the cas number with.
     NotFound,
 }
 
@@ -233,27 +234,27 @@ fn most_item_bytes(call: &Call<'_, '_>) -> usize {
     most.min(call.most_string_bytes())
 }
 
-/// What storing an item came to.
+/// What storing an item has changed.
 pub(super) enum Change {
-    /// It was put there.
+    /// It was stored.
     Put(Expiry),
-    /// It would have been gone at once, and so is what was there.
+    /// It would have expired at once, so the old one was removed.
     Removed,
     /// It would have expired at once, and nothing was there.
     Nothing,
     Appended,
-    /// With what it begins now, these are value and flags.
+    /// The new beginning of the value, and the flags.
     Prepended(Vec<u8>, u32),
 }
 
-/// The number that names the state of an item that was stored just now; that of one which is gone
-/// already names none there will ever be.
+/// The cas number of an item just stored; for one that is gone already, a number that no item ever
+/// has.
 fn number_of(opened: &mut Opened<'_, '_>) -> u64 {
     const OF_NONE: u64 = 1;
     opened.cas_number().max(OF_NONE)
 }
 
-/// Puts a whole new value.
+/// Replaces the value.
 #[inline]
 pub(super) fn put(opened: &mut Opened<'_, '_>, how: Store<'_>) -> Change {
     let expiry = match how.expires {
@@ -273,7 +274,7 @@ pub(super) fn put(opened: &mut Opened<'_, '_>, how: Store<'_>) -> Change {
     Change::Put(expiry)
 }
 
-/// Puts a value that is older than the one it replaces: time to live and state stay.
+/// Stores a value that is older than the present one: time to live and state stay.
 fn put_stale(opened: &mut Opened<'_, '_>, how: Store<'_>, state: u8) -> Change {
     set(opened, how.value, Expiry::Keep, how.flags);
     opened.publish(event::SET);
@@ -290,7 +291,7 @@ fn set(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry, flags: u32) {
     }
 }
 
-/// Appends or prepends to a string that is there.
+/// Appends or prepends to a present string.
 fn extend(opened: &mut Opened<'_, '_>, how: Store<'_>) -> Result<Change, Stop> {
     if how.mode == Mode::Append {
         opened.append(how.value);
@@ -305,7 +306,7 @@ fn extend(opened: &mut Opened<'_, '_>, how: Store<'_>) -> Result<Change, Stop> {
     Ok(Change::Prepended(value, flags))
 }
 
-/// Records what storing an item came to, if changes are recorded.
+/// Records the effect of storing an item, if changes are recorded.
 #[inline]
 pub(super) fn record_change(call: &Call<'_, '_>, how: Store<'_>, change: Change) {
     if call.is_recorded() {
@@ -325,12 +326,12 @@ fn write_change(call: &Call<'_, '_>, how: Store<'_>, change: Change) {
     }
 }
 
-/// The key is this item now.
+/// Records that the key is this item now.
 fn record_item(call: &Call<'_, '_>, value: &[u8], expiry: Expiry, flags: u32) {
     call.record_string_with_flags(call.key().bytes, value, expiry, flags);
 }
 
-/// mc.flags: what is kept beside an item, as [`record_item`] tells of it.
+/// mc.flags: sets the flags of an item, as [`record_item`] records them.
 pub fn flags(call: &mut Call<'_, '_>) -> Done {
     let flags = parse_u64(call.args[2]).and_then(|flags| u32::try_from(flags).ok());
     let flags = flags.ok_or(error::NOT_INTEGER)?;
@@ -342,18 +343,18 @@ pub fn flags(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// What became of an item that was to go.
+/// The result of deleting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
-    /// It is gone.
+    /// It was removed.
     Yes,
     /// There is none.
     NotFound,
-    /// It is another by now.
+    /// The cas number does not match.
     Exists,
 }
 
-/// Removes an item; only if its number is this one, where that is said.
+/// Removes an item; if a cas number is given, only if it matches.
 pub fn delete(call: &mut Call<'_, '_>, unchanged: Option<u64>) -> Result<Deleted, Stop> {
     let key = call.key();
     let mut opened = call.keys.open(key);
@@ -372,8 +373,8 @@ pub fn delete(call: &mut Call<'_, '_>, unchanged: Option<u64>) -> Result<Deleted
     Ok(Deleted::Yes)
 }
 
-/// Marks an item as stale, so that who asks for it next is to renew it; only if its number is this
-/// one, where that is said.
+/// Marks an item as stale, so that the next client that fetches it is to renew it; if a cas number
+/// is given, only if it matches.
 pub fn make_stale(
     call: &mut Call<'_, '_>,
     unchanged: Option<u64>,
@@ -387,7 +388,7 @@ pub fn make_stale(
     if unchanged.is_some_and(|cas| opened.tail().cas != cas || cas == 0) {
         return Ok(Deleted::Exists);
     }
-    // Whoever has a number has that of the state before.
+    // Numbers given out before are those of the old state.
     opened.set_cas_number(0);
     opened.cas_number();
     opened.set_item_state(state::STALE);
@@ -399,58 +400,58 @@ pub fn make_stale(
     Ok(Deleted::Yes)
 }
 
-/// How it is counted.
+/// The options of counting.
 #[derive(Clone, Copy, Debug)]
 pub struct Count {
-    /// How far.
+    /// The difference.
     pub delta: u64,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
-    /// Only if the number that names the present state is this.
+    /// Only if the present cas number is this.
     pub unchanged: Option<u64>,
-    /// Where there is nothing, this is put there.
+    /// If there is no item, this number is stored.
     pub made_as: Option<(u64, Expires)>,
-    /// It lives so long from now on.
+    /// Sets this time to live.
     pub expires: Option<Expires>,
-    /// The number that names the new state is asked for.
+    /// The new cas number is returned.
     pub wants_cas: bool,
 }
 
 impl Count {
-    /// By so many, with nothing special about it.
+    /// Counts by `delta`, without further options.
     pub fn by(delta: u64, direction: Direction) -> Self {
         let (unchanged, made_as, expires) = (None, None, None);
         Count { delta, direction, unchanged, made_as, expires, wants_cas: false }
     }
 }
 
-/// A number as it is now.
+/// A number after counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Number {
-    /// It.
+    /// Its value.
     pub number: u64,
-    /// Nothing was there before.
+    /// There was no item before.
     pub was_made: bool,
-    /// What names its state; 0 where it was not asked for.
+    /// The cas number; 0 if it was not requested.
     pub cas: u64,
-    /// When it would have been gone before the request, and when it will be.
+    /// Its deadline before the request, and after it.
     pub deadlines: [Option<UnixMs>; 2],
 }
 
-/// What became of a number that was to be counted with.
+/// The result of counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// It is this now.
+    /// The new number.
     Number(Number),
     /// There is none.
     NotFound,
-    /// It is no number.
+    /// The value is no number.
     NotNumeric,
-    /// It is another by now.
+    /// The cas number does not match.
     Exists,
 }
 
-/// Adds to a number, or takes from it.
+/// Adds to a number, or subtracts from it.
 pub fn count(call: &mut Call<'_, '_>, how: Count) -> Result<Counted, Stop> {
     let key = call.key();
     let mut opened = call.keys.open(key);
@@ -483,7 +484,7 @@ pub fn count(call: &mut Call<'_, '_>, how: Count) -> Result<Counted, Stop> {
     set(&mut opened, text, Expiry::Keep, flags);
     opened.publish(event::INCRBY);
     if tail.state != 0 && text.len() == old_bytes {
-        // Memcached has only written over it.
+        // Memcached overwrites the number in place, so the state bits stay.
         opened.set_item_state(tail.state);
     }
     let cas = if how.wants_cas { opened.cas_number() } else { 0 };

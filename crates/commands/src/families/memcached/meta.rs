@@ -1,16 +1,15 @@
-//! Meta commands: what their flags say becomes one of the operations, and what comes of it is
-//! written as the flags ask.
+//! Meta commands: their flags select one of the operations, and which results are returned.
 //!
 //! ```text
 //! mg key v t        [mg key "v t"]
 //! ms key 3 T30      [ms key data "T30"]        keys in base64 are decoded: they are what is hashed
 //! ```
 //!
-//! Who is to renew an item (`W`), and whether it is stale (`X`), are bits beside the record
-//! (`item::state`). They are kept neither in files nor by replicas: at worst two clients renew the
-//! same item. Whether an item was read (`h`) is told by its hotness, which also fades. When it was
-//! last used (`l`, `la`) is not kept: what is hot was used just now, what is not was used last when
-//! somebody asked for its number, or later; without a number it counts as used just now.
+//! Whether a client is to renew an item (`W`), and whether it is stale (`X`), are bits beside the
+//! record (`item::state`). They are kept neither in files nor by replicas: at worst two clients
+//! renew the same item. Whether an item was read (`h`) follows from its hotness, which fades. The
+//! time of its last use (`l`, `la`) is not kept: a hot item was used just now, another one was used
+//! last when its cas number was requested, or later; without a number it counts as used just now.
 
 use pantala_base::UnixMs;
 use pantala_keyspace::Opened;
@@ -30,7 +29,7 @@ use crate::calls::call::{Call, Done, Lane, Stop};
 
 const LINE_END: &[u8] = b"\r\n";
 
-/// `mg`, `md`, `ma`, `me`: key and flags.
+/// `mg`, `md`, `ma`, `me`: parses key and flags.
 fn request<'a>(call: &Call<'a, '_>, letter: u8) -> Result<Request<'a>, Stop> {
     let (key, flags) = (call.args[1], call.args[2]);
     Request::of_parts(letter, key, flags, b"").ok_or_else(|| refusal::MALFORMED.into())
@@ -75,7 +74,8 @@ pub(super) fn get(call: &mut Call<'_, '_>) -> Done {
         return Ok(());
     };
     if get.wants_value && lane == Lane::Worker && value_bytes > item::WORKER_BYTES {
-        // A reply that is too long is seen when the item has changed already.
+        // A too long reply would be noticed only after the item was changed, so the length is
+        // checked here.
         return Err(Stop::Lane);
     }
     let was_fetched = is_hot(&opened);
@@ -86,14 +86,14 @@ pub(super) fn get(call: &mut Call<'_, '_>) -> Done {
     let shown = Shown { was_fetched, since_access_s, ..Shown::default() };
     show(reply, &mut opened, &request, get, shown)?;
     let Some(exptime_s) = get.exptime_s else { return Ok(()) };
-    // Now that it has been read: it may be gone with this.
+    // After it was read, as it may be gone afterwards.
     let touched = item::touch_opened(&mut opened, Expires::of(exptime_s, now));
     drop(opened);
     item::record_touched(call, touched);
     Ok(())
 }
 
-/// Shows an item that is there, as it will be.
+/// Writes an item that is there, as it will be.
 fn show(
     reply: &mut Reply<'_>,
     opened: &mut Opened<'_, '_>,
@@ -132,7 +132,7 @@ fn show(
     Ok(())
 }
 
-/// Makes an empty item, which this client is to fill.
+/// Creates an empty item, which this client is to fill.
 fn vivify(
     reply: &mut Reply<'_>,
     opened: &mut Opened<'_, '_>,
@@ -159,7 +159,7 @@ fn vivify(
     change
 }
 
-/// What `N` itself says; `T` after it may have said something else.
+/// The time in the flag `N` itself; a later `T` may have overridden it.
 fn vivified_s(request: &Request<'_>, now: UnixMs) -> Option<Option<u32>> {
     let word = request.flags.iter().find(|flag| flag[0] == b'N')?;
     match Expires::of(number::signed(&word[1..])?, now) {
@@ -169,7 +169,7 @@ fn vivified_s(request: &Request<'_>, now: UnixMs) -> Option<Option<u32>> {
     }
 }
 
-/// Whether this client is to renew an item that lives for so many seconds.
+/// Whether this client is to renew an item with this many seconds to live.
 fn renew(opened: &mut Opened<'_, '_>, get: Get, ttl_s: Option<u32>, now: UnixMs) -> Renewal {
     let bits = opened.tail().state;
     let (is_stale, was_won) = (bits & state::STALE != 0, bits & state::WON != 0);
@@ -210,7 +210,7 @@ pub(super) fn set(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// How it is stored, if not in the place of one value only.
+/// The mode of storing.
 pub(super) fn mode_of(storing: Storing) -> Mode {
     match storing {
         Storing::Always | Storing::IfUnchanged(_) => Mode::Set,
@@ -291,21 +291,21 @@ pub(super) fn count(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// A value that is too large was to be stored: what was there before goes.
+/// An oversized value was to be stored: the old one is removed.
 pub(super) fn too_large(call: &mut Call<'_, '_>) -> Done {
     item::delete(call, None)?;
     call.reply.raw(pantala_memcached::reply::TOO_LARGE);
     Ok(())
 }
 
-/// Whole seconds until then, as Memcached counts them; `None`: for ever.
+/// Whole seconds until the deadline, as Memcached counts them; `None`: no deadline.
 fn seconds_left(deadline: Option<UnixMs>, now: UnixMs) -> Option<u32> {
     let left_ms = deadline?.0.saturating_sub(now.0).max(0);
     Some(u32::try_from((left_ms + 999) / 1000).unwrap_or(u32::MAX))
 }
 
-/// Seconds since the last use, as far as that is known: 0 where it was used lately, else what has
-/// passed since its number was given.
+/// Seconds since the last use, as far as known: 0 if it was used lately, else the time since its
+/// cas number was assigned.
 fn idle_s(opened: &Opened<'_, '_>, was_fetched: bool, now: UnixMs) -> u32 {
     let given_at = if was_fetched { None } else { opened.cas_given_at() };
     let idle_ms = given_at.map_or(0, |moment| now.0.saturating_sub(moment.0).max(0));

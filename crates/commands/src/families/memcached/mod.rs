@@ -8,30 +8,30 @@
 //!     fetch, store, delete, count (`item`) --> the keyspace
 //! ```
 //!
-//! Items are the strings of database 0; what else is there is not seen by `get`s of several keys,
-//! and an error for everything else. What a client keeps beside a value (flags), and the number
-//! that `cas` compares, lie with the record (`pantala_table::records::tail`).
+//! Items are the strings of database 0; values of other types are invisible to `get`s of several
+//! keys, and an error for everything else. The client's flags beside a value, and its cas number,
+//! are in the record (`pantala_table::records::tail`).
 //!
 //! | file | what |
 //! |---|---|
 //! | here | the rows of the text protocol, and how a parser finds them |
 //! | `item` | the four operations |
-//! | `text` | the handlers of the text protocol: they read words, act, and write lines |
+//! | `text` | the handlers of the text protocol: they parse words, act, and write lines |
 //! | `meta`, `binary` | those of meta commands and of the binary protocol |
-//! | `words` | how a request stands in a command's arguments |
-//! | `refusal` | errors of the engine's |
+//! | `words` | the arguments of a command for a request |
+//! | `refusal` | errors of the engine |
 //!
 //! Invariants
-//! 1. A command has one key at most: a `get` of many is as many commands, one after the other, so
-//!    they are grouped, prefetched and parked as all commands are.
-//! 2. What is recorded in the journal are commands of RESP, and `mc.flags`; no other of these rows
-//!    is ever read there.
+//! 1. A command has at most one key: a `get` of many becomes as many commands, one after the other,
+//!    so they are grouped, prefetched and parked as all commands are.
+//! 2. The journal has only commands of RESP, and `mc.flags`; no other of these rows is ever read
+//!    from it.
 //! 3. No handler allocates for a `get`.
-//! 4. Rules of users know none of these rows: each is allowed to whom the command of RESP is that
-//!    does the same.
+//! 4. Users' rules do not know these rows: each is allowed if the command of RESP with the same
+//!    effect is.
 //!
 //! Not here: parsers (`pantala_memcached`), sockets; `stats`, `flush_all` and other commands about
-//! the server (there). Tests: at the foot of
+//! the server (there). Tests: at the foot of each file; the server's `tests/memcached.rs`; compat.
 //! each file; the server's `tests/memcached.rs`; compat.
 
 mod binary;
@@ -177,7 +177,7 @@ const fn stores(name: &'static str, handler: Handler) -> Command {
 
 macro_rules! verbs {
     ($($verb:ident = $name:literal),+ $(,)?) => {
-        /// What a client may want of the server.
+        /// A request of a client.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Verb {
             $(#[doc = concat!("`", $name, "`")] $verb),+
@@ -206,18 +206,18 @@ verbs! {
 }
 
 impl Verb {
-    /// As clients write it.
+    /// The name in the protocol.
     #[inline]
     pub fn name(self) -> &'static str {
         &VERBS[self as usize]["mc.".len()..]
     }
 }
 
-/// The rows of all verbs, found once.
+/// The rows of all verbs, looked up once.
 pub struct Verbs(Vec<CommandRef>);
 
 impl Verbs {
-    /// Those of a registry that has them all.
+    /// The verbs of a registry, which has all of them.
     pub fn new(registry: &Registry) -> Self {
         let found = |name: &&str| registry.row_of(name).expect("it has them all");
         Verbs(VERBS.iter().map(found).collect())
@@ -230,30 +230,30 @@ impl Verbs {
     }
 }
 
-/// What a row does, for `stats`.
+/// The operation of a row, for `stats`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Reads an item.
+    /// Fetches an item.
     Fetch,
-    /// Reads it, and gives it another time to live.
+    /// Fetches an item and sets its time to live.
     FetchAndTouch,
-    /// Stores one.
+    /// Stores an item.
     Store,
-    /// Stores it where the other is as it was.
+    /// Stores an item if its cas number matches.
     Cas,
-    /// Removes one.
+    /// Removes an item.
     Delete,
     /// Counts up.
     Incr,
     /// Counts down.
     Decr,
-    /// Gives an item another time to live.
+    /// Sets the time to live of an item.
     Touch,
-    /// Removes all.
+    /// Removes all items.
     Flush,
 }
 
-/// What the row of this name does; `None`: nothing with items.
+/// The operation of the row with this name; `None`: none on items.
 pub fn operation_of(row: &str) -> Option<Operation> {
     Some(match row {
         "mc.get" | "mc.gets" | "mc.mg" | "mc.mgc" | "mc.mgt" | "mc.b.get" => Operation::Fetch,

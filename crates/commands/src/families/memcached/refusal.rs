@@ -1,15 +1,15 @@
-//! What a client of Memcached's protocols is told where one of RESP gets an error: a command that
-//! was refused, met a value of another type, or had a fault of ours.
+//! Errors in Memcached's protocols, where a client of RESP gets an error reply: the command was
+//! refused, met a value of another type, or has failed by a bug.
 //!
 //! | here | there |
 //! |---|---|
 //! | the password is missing | `CLIENT_ERROR unauthenticated` |
-//! | its user may not do that | `CLIENT_ERROR`, and the error as RESP has it |
+//! | its user may not do that | `CLIENT_ERROR`, and the error as in RESP |
 //! | no memory | `SERVER_ERROR out of memory storing object` |
-//! | anything else | `SERVER_ERROR`, and the error as RESP has it |
+//! | anything else | `SERVER_ERROR`, and the error as in RESP |
 //!
-//! Nothing is told where no answer is wanted, and nothing of a key that others of the same `get`
-//! follow: the last one of them has the error where its `END` would be.
+//! No error is written with `noreply`, and none for a key of a `get` that other keys follow: the
+//! last of them has the error where its `END` would be.
 
 use pantala_memcached::binary::Parts;
 use pantala_memcached::binary::reply::{self, Failure};
@@ -19,14 +19,14 @@ use crate::error::ClientError;
 
 use super::words;
 
-/// `incr` or `decr` of what is no number.
+/// `incr` or `decr` of a value that is no number.
 pub(super) const NOT_NUMERIC: ClientError =
     ClientError::text("NOTNUMERIC cannot increment or decrement non-numeric value");
 
-/// A request that its parser has let through is none. That is a fault of ours.
+/// A malformed request that its parser has let through: a bug.
 pub(super) const MALFORMED: ClientError = ClientError::text("ERR malformed request");
 
-/// Writes it, for the command with these arguments.
+/// Writes the error, for the command with these arguments.
 #[cold]
 pub fn push_refusal(protocol: Protocol, args: &[&[u8]], error: &ClientError, out: &mut Vec<u8>) {
     match protocol {

@@ -1,4 +1,4 @@
-//! The text protocol: words in, lines out. What the words may be was checked by who read the line.
+//! The text protocol: words in, lines out. The parser has checked the words.
 
 use pantala_memcached::arithmetic::Direction;
 use pantala_memcached::expiry::Expires;
@@ -13,7 +13,7 @@ use super::words::{LAST, MORE, is_answered};
 use crate::calls::call::{Call, Done, Stop};
 use crate::error;
 
-/// The version of Memcached that this speaks like.
+/// The version of Memcached that clients are told.
 pub const VERSION: &str = "1.6.18";
 
 pub(super) fn get(call: &mut Call<'_, '_>) -> Done {
@@ -57,7 +57,7 @@ fn fetch(call: &mut Call<'_, '_>, how: Fetch) -> Done {
         }
     });
     match found {
-        // What others see of such a `get` must stay in step.
+        // Replies to the other keys of such a `get` must stay in step.
         Err(Stop::Error(error)) if error == error::WRONG_TYPE && is_one_of_many => {
             tally.item_fetch_misses.add(1);
             if !has_more {
@@ -136,7 +136,8 @@ fn answer_stored(call: &mut Call<'_, '_>, stored: Stored) {
     answer(call, text);
 }
 
-/// A value that is too large was to be set: what was there before goes, or would be taken for it.
+/// An oversized value was to be set: the old one is removed, so that it is not taken for the new
+/// one.
 pub(super) fn too_large(call: &mut Call<'_, '_>) -> Done {
     item::delete(call, None)?;
     answer(call, reply::TOO_LARGE);
@@ -176,7 +177,7 @@ fn count(call: &mut Call<'_, '_>, direction: Direction) -> Done {
     Ok(())
 }
 
-/// There was nothing to count with.
+/// Counts a miss of `incr` or `decr`.
 pub(super) fn count_miss(call: &Call<'_, '_>, direction: Direction) {
     let tally = call.keys.scope().tally;
     match direction {
@@ -210,7 +211,7 @@ pub(super) fn meta_nothing(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The time to live that a word says.
+/// The time to live in a word.
 fn expires(call: &Call<'_, '_>, position: usize) -> Expires {
     let seconds = signed(call.args[position]).unwrap_or_default();
     Expires::of(seconds, call.now())

@@ -1,7 +1,7 @@
-//! How a request stands in the arguments of a command.
+//! The arguments of a command for a request.
 //!
-//! The words are those of the line, so that MONITOR and the slow log show what the client said; but
-//! the data of a value come right after the key.
+//! They are the words of the line, so that MONITOR and the slow log show what the client has sent;
+//! but the data of a value come right after the key.
 //!
 //! ```text
 //! get k          [get k]
@@ -10,16 +10,16 @@
 //! set k 5 0 3    [set k data 5 0]      noreply, where it is said, is the last
 //! ```
 
-/// Other keys of the same `get` follow.
+/// Further keys of the same `get` follow.
 pub const MORE: &[u8] = b"+";
 /// The last of several keys.
 pub const LAST: &[u8] = b"END";
-/// No answer is wanted.
+/// No reply is wanted.
 pub const NO_REPLY: &[u8] = b"noreply";
 
-/// Whether the command with these arguments has an answer of its own, if only an error.
+/// Whether the command with these arguments has a reply of its own, at least for an error.
 pub fn is_answered(args: &[&[u8]]) -> bool {
-    // A key may be called so, too.
+    // A key may have such a name, too.
     args.len() <= 2 || !args.last().is_some_and(|word| *word == MORE || *word == NO_REPLY)
 }
 

@@ -1,9 +1,9 @@
 //! Unions and differences: SUNION, SUNIONSTORE, SDIFF, SDIFFSTORE.
 //!
-//! A difference is made in one of two ways, as the reference does it, because the encoding of what
-//! SDIFFSTORE stores depends on the way: each member of the first set is looked up in the others,
-//! or all members of the others are taken out of a copy of the first. A reply needs no copy where
-//! looking up is quick.
+//! A difference is computed in one of two ways, as in the reference, because the encoding of
+//! SDIFFSTORE's result depends on it: each member of the first set is looked up in the others, or
+//! all members of the others are removed from a copy of the first. A reply needs no copy if lookups
+//! are quick.
 
 use pantala_base::UnixMs;
 use pantala_keyspace::{Key, event};
@@ -19,16 +19,16 @@ use crate::calls::call::{Call, Done, Lane, Stop};
 use crate::long_work::incremental::{Budget, Gathered};
 use crate::rows::command::Command;
 
-/// A union of more sets than this is collected before it is sent: a member is looked up in all the
-/// sets before its own otherwise.
+/// A union of more sets than this is collected before it is sent: otherwise each member is looked
+/// up in all sets before its own.
 const MOST_LOOKUPS: usize = 3;
 
-/// How long it takes to go through all.
+/// The work of going through all sets.
 fn total(sets: &[SetRef<'_>]) -> usize {
     sets.iter().map(|set| set.work()).sum()
 }
 
-/// A union as far as it is made. Integers stay a sorted array as long as they may.
+/// A union in progress. Integers stay a sorted array for as long as possible.
 struct Union {
     place: Place,
     found: CommandRef,
@@ -57,7 +57,7 @@ impl Union {
     }
 }
 
-/// The union of the sets at some keys; `begin` says where it goes.
+/// The union of the sets at some keys; `begin` decides where it goes.
 fn gather_union<'c, R>(
     call: &mut Call<'c, '_>,
     keys: &[Key<'_>],
@@ -113,18 +113,18 @@ fn sunionstore(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// A difference, and the way to it.
+/// A difference, and the way it is computed.
 struct Difference<'s> {
-    /// What members are taken from, if any, and then what they may not be in.
+    /// The set that members are taken from, if any, and then those they may not be in.
     sets: Present<'s>,
     way: Way,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Look each member up in the others, the largest first.
+    /// Looks each member up in the others, the largest first.
     LookUp,
-    /// Take the others out of a copy.
+    /// Removes the others from a copy.
     TakeOut,
 }
 
@@ -136,7 +136,7 @@ impl<'s> Difference<'s> {
             return Ok(Difference { sets: Present::new(), way: Way::LookUp });
         }
         let mut sets: Present<'s> = sets.into_iter().flatten().collect();
-        // The first way does less where members are found; it may cost twice as much.
+        // The first way does less work if members are found; it may cost twice as much.
         let look_up = sets[0].len().saturating_mul(sets.len()) / 2;
         let take_out = sets.iter().map(|set| set.len()).sum::<usize>();
         if look_up > take_out {
@@ -180,7 +180,7 @@ impl<'s> Difference<'s> {
     }
 }
 
-/// The difference of the sets at some keys; it goes to the reply if it may, and no copy is needed.
+/// The difference of the sets at some keys; it goes to the reply if allowed, and no copy is needed.
 fn gather_difference<'c, R>(
     call: &mut Call<'c, '_>,
     keys: &[Key<'_>],

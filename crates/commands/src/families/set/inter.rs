@@ -1,6 +1,6 @@
 //! Intersections: SINTER, SINTERSTORE, SINTERCARD.
 //!
-//! The smallest set is gone through, and each of its members looked up in the others.
+//! The smallest set is gone through, and each of its members is looked up in the others.
 
 use pantala_base::number::parse_i64;
 use pantala_keyspace::{Key, Locked, event};
@@ -21,7 +21,7 @@ use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 
 const COUNTED: &[KeySpec] = &[KeySpec::counted(1, 1, KeyFlags::READ)];
 
-/// The sets from the smallest to the largest; none if one is missing, so that nothing is in all.
+/// The sets from the smallest to the largest; empty if one is missing, so that the result is empty.
 fn sorted_at<'l>(keys: &'l Locked<'_>, of: &[Key<'_>]) -> Result<Present<'l>, Stop> {
     let sets = sets_at(keys, of)?.into_iter().collect::<Option<Present<'l>>>();
     let mut sets = sets.unwrap_or_default();
@@ -29,9 +29,9 @@ fn sorted_at<'l>(keys: &'l Locked<'_>, of: &[Key<'_>]) -> Result<Present<'l>, St
     Ok(sets)
 }
 
-/// What is in all of the sets at some keys: `begin` is told whether
-/// the smallest holds integers, `each` is called with
-/// what is found, in the order of that, until it says no, and `finish` makes the result.
+/// The intersection of the sets at some keys: `begin` is told whether the smallest holds integers,
+/// `each` is called with the members found, in the order of the smallest, until it returns false,
+/// and `finish` makes the result.
 fn gather_common<'c, S, R>(
     call: &mut Call<'c, '_>,
     keys: &[Key<'_>],
@@ -91,7 +91,7 @@ pub(super) const SINTERSTORE: Command = stores("SINTERSTORE", sinterstore)
     .complexity("O(N*M) for N members of the smallest of M sets")
     .summary("Stores the members that are in all of the sets.");
 
-/// What is stored has the form the reference gives it.
+/// The stored set has the encoding of the reference's.
 fn sinterstore(call: &mut Call<'_, '_>) -> Done {
     let (keys, now, limits) = (source_keys(call)?, call.now(), limits(call.settings));
     let result = gather_common(
@@ -145,7 +145,7 @@ fn sintercard(call: &mut Call<'_, '_>) -> Done {
     )
 }
 
-/// `numkeys key [key ...] [LIMIT limit]`: the limit.
+/// Parses `numkeys key [key ...] [LIMIT limit]`; returns the limit.
 fn parse_card(args: &[&[u8]]) -> Result<usize, error::ClientError> {
     let key_count = parse_i64(args[1]).filter(|count| *count > 0);
     let key_count = key_count.ok_or(error::KEYS_NOT_POSITIVE)?;

@@ -26,7 +26,7 @@ use super::{CommandRef, Place, limits};
 use crate::calls::call::{Call, Lane, Stop};
 use crate::long_work::incremental::{Budget, FirstLooks, Gathered};
 
-/// Whether a command has so many keys, where it may take its time.
+/// Whether a command has very many keys and runs on the lane.
 #[inline]
 pub(super) fn has_many(call: &Call<'_, '_>) -> bool {
     call.has_many_args() && call.lane == Lane::Slow
@@ -48,7 +48,7 @@ pub(super) fn gather_union<'c, R>(
     )
 }
 
-/// A set that is made by going through others.
+/// A set that is built by going through others.
 #[derive(Default)]
 struct Through {
     place: Place,
@@ -56,8 +56,8 @@ struct Through {
 }
 
 impl Through {
-    /// Adds the members of those of the sets of which `adds` says so by number, takes out those of
-    /// the others.
+    /// Adds the members of the sets for which `adds` is true by number, and removes those of the
+    /// others.
     fn go_on(
         &mut self,
         locked: &mut Locked<'_>,
@@ -116,15 +116,15 @@ impl Owned {
 /// The members of one set that are in all, or in none, of others.
 struct Kept {
     members: Vec<Owned>,
-    /// Whose members they are.
+    /// The number of the set whose members they are.
     source: usize,
-    /// Where to go on in it, until all are there.
+    /// Where to go on in it, until all are read.
     from: Option<usize>,
     /// The other sets, in the order in which they are asked.
     others: Vec<usize>,
     /// How many of these are done.
     at: usize,
-    /// So many members, from the first, were in order with those; the rest is freed at the end.
+    /// How many members, from the first, have passed so far; the rest is freed at the end.
     left: usize,
     /// How many of them were asked for in the next set, and how many of these are kept.
     asked: usize,
@@ -137,7 +137,7 @@ impl Kept {
         Kept { members, source, from, others, at: 0, left: 0, asked: 0, kept: 0 }
     }
 
-    /// Goes on; whether that was all.
+    /// Goes on; whether it is complete.
     fn go_on(
         &mut self,
         locked: &Locked<'_>,
@@ -176,12 +176,12 @@ impl Kept {
         Ok(Gathered::Whole)
     }
 
-    /// Those that are in order with all sets.
+    /// The members that have passed all sets.
     fn result(&self) -> impl Iterator<Item = Element<'_>> {
         self.members[..self.left].iter().map(Owned::element)
     }
 
-    /// Asks one set for the members; whether for all.
+    /// Asks one set for the members; whether for all of them.
     fn ask(&mut self, set: SetRef<'_>, are_in: bool, now: UnixMs, budget: &mut Budget) -> bool {
         while let Some(member) = self.members[..self.left].get(self.asked) {
             let element = member.element();
@@ -201,7 +201,7 @@ impl Kept {
 /// The sizes of sets that are there, and whether they hold integers.
 type Sizes = Vec<Option<(usize, bool)>>;
 
-/// Asks for more sizes.
+/// Reads further sizes.
 fn ask_sizes(
     locked: &mut Locked<'_>,
     keys: &[Key<'_>],
@@ -220,7 +220,7 @@ fn ask_sizes(
     Ok(Gathered::Whole)
 }
 
-/// How far a difference or an intersection is.
+/// The stage of a difference or an intersection.
 enum Stage {
     Sizes(Sizes),
     Kept(Kept, bool),
@@ -282,12 +282,12 @@ fn all_of(gathered: Gathered) -> Result<Gathered, Stop> {
     Ok(Gathered::whole_if(gathered == Gathered::Whole))
 }
 
-/// The way to a difference: see `combine`.
+/// How a difference is computed: see `combine`.
 fn way_of(keys: &[Key<'_>], sizes: &Sizes) -> Stage {
     let is_first = |key: &Key<'_>| key.hash == keys[0].hash && key.bytes == keys[0].bytes;
     let first = sizes.first().copied().flatten();
     let Some((first, _)) = first.filter(|_| !keys[1..].iter().any(is_first)) else {
-        // Nothing is left.
+        // The result is empty.
         return Stage::Through(Through {
             place: Place { set: keys.len(), from: 0 },
             ..Through::default()
@@ -304,7 +304,7 @@ fn way_of(keys: &[Key<'_>], sizes: &Sizes) -> Stage {
     Stage::Kept(Kept::of(0, others), false)
 }
 
-/// What is in all of the sets at some keys, as `inter` makes it.
+/// The intersection of the sets at some keys, as `inter` makes it.
 pub(super) fn gather_common<'c, S, R>(
     call: &mut Call<'c, '_>,
     keys: &[Key<'_>],
@@ -341,7 +341,7 @@ pub(super) fn gather_common<'c, S, R>(
     )
 }
 
-/// The way to an intersection.
+/// How an intersection is computed.
 fn smallest_of(sizes: &Sizes) -> Stage {
     let present: Option<Vec<(usize, bool)>> = sizes.iter().copied().collect();
     let mut order: Vec<usize> = (0..present.as_ref().map_or(0, Vec::len)).collect();

@@ -1,4 +1,4 @@
-//! Single members: putting them in, asking for them, taking them out.
+//! Single members: adding, testing, removing.
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
@@ -19,7 +19,7 @@ const CHANGE_REMOVE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::CHANGE_REMOVE)];
 const ADD: &[KeySpec] = &[KeySpec::one(1, KeyFlags::ADD)];
 const LOOK: &[KeySpec] = &[KeySpec::one(1, KeyFlags::LOOK)];
 
-/// A member may live for this many seconds at most: Dragonfly's bound.
+/// The longest time to live of a member, in seconds: Dragonfly's limit.
 const MOST_SECONDS: i64 = (1 << 28) - 1;
 
 /// A new set of some members.
@@ -67,7 +67,7 @@ fn sadd(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// SADD of many members: what is small or new is changed in a copy.
+/// SADD of many members: a small or new set is changed in a copy.
 #[cold]
 fn add_many(call: &mut Call<'_, '_>, members: &[&[u8]]) -> Done {
     let (key, now, limits) = (call.key(), call.now(), limits(call.settings));
@@ -85,7 +85,7 @@ fn add_many(call: &mut Call<'_, '_>, members: &[&[u8]]) -> Done {
     let mut opened = call.keys.peek(key);
     let added = match swapped {
         Some((set, added)) => {
-            // Also where nothing was added: its encoding may be another.
+            // Even if nothing was added: its encoding may have changed.
             set.into_iter().for_each(|set| opened.set_collection(set, Expiry::Keep));
             added
         }
@@ -96,7 +96,7 @@ fn add_many(call: &mut Call<'_, '_>, members: &[&[u8]]) -> Done {
     Ok(())
 }
 
-/// The end of SADD, which has added this many.
+/// Ends SADD, which has added this many members.
 fn publish_added(opened: &mut Opened<'_, '_>, added: usize) {
     if added == 0 {
         return opened.unchanged();
@@ -161,8 +161,8 @@ pub(super) const SPEXPIREAT: Command = writes("SPEXPIREAT", spexpireat)
     .syntax("key unix-time-milliseconds:unix-time (MEMBERS nummembers:int member [member ...])")
     .summary("Lets members of a set live until a moment: how SADDEX is kept in files (Pantala).");
 
-/// What SADDEX and FIELDEXPIRE are recorded as: they count from now, and what is run again later
-/// must not.
+/// What SADDEX and FIELDEXPIRE are recorded as: their times are relative, which a record must not
+/// be.
 fn spexpireat(call: &mut Call<'_, '_>) -> Done {
     if !is_word(call.args[3], "MEMBERS") {
         return Err(error::SYNTAX.into());

@@ -7,12 +7,12 @@
 //! | `random` | SPOP SRANDMEMBER |
 //! | `inter` | SINTER SINTERSTORE SINTERCARD |
 //! | `combine` | SUNION SUNIONSTORE SDIFF SDIFFSTORE |
-//! | `many` | those of several sets, of very many |
+//! | `many` | those of several sets, for very many keys |
 //!
-//! Here is what they share: limits, several sets at once, what is found in them, and storing it.
-//! Commands of several sets go through them in steps ([`Call::gather`]). Members whose
-//! deadline has passed are seen by no command. Those that change a set remove some of them first
-//! ([`open`]); the keyspace's sweep removes the rest. Tests: compat/transcripts/set.
+//! Here is what they share: limits, several sets at once, members found in them, and storing a
+//! result. Commands of several sets go through them in steps ([`Call::gather`]). No command sees
+//! members whose deadline has passed. Those that change a set remove some of them first ([`open`]);
+//! the keyspace's sweep removes the rest. Tests: compat/transcripts/set.
 
 mod combine;
 mod inter;
@@ -77,12 +77,12 @@ const fn writes(name: &'static str, handler: Handler) -> Command {
     Command::write(name, handler, Group::Set)
 }
 
-/// A command that answers what comes of several sets.
+/// A command that returns a combination of several sets.
 const fn combines(name: &'static str, handler: Handler) -> Command {
     reads(name, handler).arity(-2).keys(ALL).tips(ANY_ORDER).syntax("key [key ...]")
 }
 
-/// A command that stores what comes of several sets.
+/// A command that stores a combination of several sets.
 const fn stores(name: &'static str, handler: Handler) -> Command {
     writes(name, handler)
         .replaces()
@@ -95,7 +95,7 @@ const fn stores(name: &'static str, handler: Handler) -> Command {
 /// A command that looks at more members than this runs on the slow lane: it takes some hundred
 /// microseconds.
 const WORKER_MEMBERS: usize = 10_000;
-/// This many expired members go before a set is changed.
+/// How many expired members are removed before a set is changed.
 const EXPIRED_AT_ONCE: usize = 64;
 
 pub(in crate::families) fn limits(settings: &Settings) -> SetLimits {
@@ -106,7 +106,7 @@ pub(in crate::families) fn limits(settings: &Settings) -> SetLimits {
     }
 }
 
-/// Opens a key to change a set: some of what has expired goes first, and says so.
+/// Opens a key to change a set: some expired members are removed first, with an event.
 #[inline]
 fn open<'l, 'k>(
     keys: &'l mut Locked<'k>,
@@ -119,7 +119,7 @@ fn open<'l, 'k>(
     Ok(opened)
 }
 
-/// Removes some of the members that have expired; all, where that is recorded.
+/// Removes some of the expired members; all of them, if that is recorded.
 #[inline]
 fn clean(opened: &mut Opened<'_, '_>, now: UnixMs, lane: Lane) -> Result<(), Stop> {
     let deadline = opened.collection::<Set>()?.and_then(Set::next_deadline);
@@ -145,11 +145,11 @@ fn reply_member(reply: &mut Reply<'_>, member: Element<'_>) {
     }
 }
 
-/// Several keys, of which each is read: all are sets or missing.
+/// Several keys, each already read: all are sets or missing.
 type Keys<'c> = SmallVec<[Key<'c>; 4]>;
-/// The sets at several keys, in their order.
+/// The sets at several keys, in order.
 type Sets<'s> = SmallVec<[Option<SetRef<'s>>; 8]>;
-/// Those of them that are there.
+/// The sets that are present.
 type Present<'s> = SmallVec<[SetRef<'s>; 8]>;
 
 /// Reads each key, so that [`sets_at`] may look at all at once.
@@ -157,12 +157,12 @@ fn read_all(keys: &mut Locked<'_>, of: &[Key<'_>]) -> Result<(), WrongType> {
     of.iter().try_for_each(|key| keys.read(*key).collection::<Set>().map(drop))
 }
 
-/// The sets at some keys that were read before.
+/// The sets at some keys, which were read before.
 fn sets_at<'l>(keys: &'l Locked<'_>, of: &[Key<'_>]) -> Result<Sets<'l>, WrongType> {
     of.iter().map(|key| Ok(keys.collection::<Set>(*key)?.map(Set::view))).collect()
 }
 
-/// How far some sets have been gone through, one after the other.
+/// A position in several sets, gone through one after the other.
 #[derive(Default)]
 struct Place {
     set: usize,
@@ -170,7 +170,7 @@ struct Place {
 }
 
 impl Place {
-    /// Shows members, and in which set each was found, while there is budget.
+    /// Passes members on, with the number of their set, while there is budget.
     #[inline]
     fn go_on(
         &mut self,
@@ -196,14 +196,14 @@ impl Place {
     }
 }
 
-/// Where members go that belong to what is asked for.
+/// The destination of the resulting members.
 enum CommandRef {
     Reply(Header),
     Set(Set),
 }
 
 impl CommandRef {
-    /// Into the reply.
+    /// The reply.
     fn reply(reply: &mut Reply<'_>) -> CommandRef {
         CommandRef::Reply(Header::later(reply))
     }
@@ -219,7 +219,7 @@ impl CommandRef {
         }
     }
 
-    /// The rest of the reply.
+    /// Completes the reply.
     fn answer(self, reply: &mut Reply<'_>, now: UnixMs) {
         match self {
             CommandRef::Reply(header) => header.end(Aggregate::Set, reply),
@@ -230,7 +230,7 @@ impl CommandRef {
         }
     }
 
-    /// What is to be stored.
+    /// The set to be stored.
     fn into_set(self) -> Set {
         match self {
             CommandRef::Reply(_) => Set::default(),
@@ -239,8 +239,8 @@ impl CommandRef {
     }
 }
 
-/// The keys of a command that stores, without the first, which it stores at; what has expired in
-/// them is recorded as gone.
+/// The keys of a storing command without the first, which is the destination; expired members in
+/// them are recorded as removed.
 fn source_keys<'c>(call: &mut Call<'c, '_>) -> Result<Keys<'c>, Stop> {
     let mut keys = call.all_keys();
     keys.remove(0);
@@ -252,8 +252,8 @@ fn source_keys<'c>(call: &mut Call<'c, '_>) -> Result<Keys<'c>, Stop> {
     Ok(keys)
 }
 
-/// Puts a result at the command's first key, in the place of what is there, and answers how many
-/// members it has. An empty result removes what is there.
+/// Stores a result at the command's first key, whatever is there, and replies with its size. An
+/// empty result removes the key.
 fn store(call: &mut Call<'_, '_>, result: Set, event: Event) {
     let key = call.nth_key(1, 0);
     let size = result.view().len();

@@ -1,4 +1,4 @@
-//! Random members: SPOP takes them out, SRANDMEMBER only shows them.
+//! Random members: SPOP removes them, SRANDMEMBER only returns them.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +16,7 @@ use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 
 const TAKE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE)];
 
-/// When the members that stay are fewer than a fifth of those that go, those that stay are drawn.
+/// If fewer than a fifth as many members stay as go, those that stay are drawn.
 const GOING_FOR_STAYING: usize = 5;
 
 pub(super) const SPOP: Command = writes("SPOP", spop)
@@ -55,7 +55,7 @@ fn pop_one(call: &mut Call<'_, '_>) -> Done {
             drop(opened);
             gone.record(call, b"SREM", key.bytes);
         }
-        // All had expired, and are gone now.
+        // All had expired, and are removed now.
         None => {
             opened.publish_collection::<Set>(event::SEXPIRED);
             reply.null();

@@ -1,4 +1,4 @@
-//! Going through all members of a set.
+//! Reading all members of a set.
 
 use pantala_base::number::parse_u64;
 use pantala_protocol::Reply;
@@ -55,7 +55,7 @@ pub(super) const SSCAN: Command = reads("SSCAN", sscan)
     .syntax("key cursor:int [MATCH pattern] [COUNT count:int]")
     .summary("Lists some members of a set, and tells where to go on.");
 
-/// As in the reference, a missing key and one of another type are found before a wrong option is.
+/// As in the reference, a missing key or one of another type is reported before a wrong option.
 fn sscan(call: &mut Call<'_, '_>) -> Done {
     let cursor = parse_u64(call.args[2]).ok_or(error::INVALID_CURSOR)?;
     let (key, now) = (call.key(), call.now());
@@ -80,7 +80,7 @@ fn sscan(call: &mut Call<'_, '_>) -> Done {
         reply.end_array(mark, count);
         return Ok(());
     };
-    // The cursor is known last and written first: the rest waits in a reply of its own.
+    // The cursor is known last and written first, so the rest goes into a reply of its own.
     let mut behind = Vec::new();
     let mut rest = Reply::new(&mut behind, call.reply.version());
     let next = set.scan(cursor, options.count, now, |member| {

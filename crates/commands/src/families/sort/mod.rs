@@ -1,19 +1,19 @@
-//! SORT and SORT_RO: the elements of a list, set or sorted set in order, or what keys named after
-//! them hold.
+//! SORT and SORT_RO: the elements of a list, set or sorted set in order, or the values of keys
+//! named by them.
 //!
 //! | file | what |
 //! |---|---|
-//! | here | the rows; how a run gets at keys it learns of on the way |
+//! | here | the rows; how a run takes keys that it learns of on the way |
 //! | `query` | the options |
 //! | `pattern` | from a pattern and an element to a key |
 //! | `texts` | many texts in one buffer; taking the elements |
 //! | `order` | weights and the order |
 //!
-//! Without such patterns the elements are taken in steps ([`Call::gather`]).
+//! Without patterns the elements are taken in steps ([`Call::gather`]).
 //!
 //! Patterns name keys that no row can declare. A run collects the elements and takes, beside the
-//! partitions it was given, those of all keys the patterns name. A worker never waits while it
-//! holds something: if one is busy the command goes to the slow lane. There the run lets go of
+//! partitions it was given, those of all keys that the patterns name. A worker never waits while it
+//! holds partitions: if one is busy the command moves to the slow lane. There the run frees
 //! everything, takes what it had and what it missed, waiting, and begins again, because the
 //! elements may have changed; after [`TRIES`] such rounds it takes every partition. So the elements
 //! and all keys are read at one moment. In a transaction it runs with the gate closed
@@ -86,7 +86,7 @@ const SORT_RO: Command = Command::read("SORT_RO", sort, Group::Generic)
     )
     .summary("Sorts a list, set or sorted set, by its elements or by other keys.");
 
-/// So often a run begins again before it takes all partitions.
+/// How often a run begins again before it takes all partitions.
 const TRIES: usize = 4;
 
 fn sort(call: &mut Call<'_, '_>) -> Done {
@@ -117,8 +117,8 @@ fn sort(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// No pattern names a key: the elements are all that is read, and their order is made with the
-/// partitions free where they are many.
+/// Sorts where no pattern names a key: only the elements are read, and if they are many they are
+/// sorted with the partitions free.
 fn sort_elements(call: &mut Call<'_, '_>, query: &Query<'_>) -> Done {
     let (key, fill) = (call.nth_key(1, 0), call.fill());
     texts::read(call)?;
@@ -148,7 +148,7 @@ fn sort_elements(call: &mut Call<'_, '_>, query: &Query<'_>) -> Done {
     Ok(())
 }
 
-/// All elements by number, and which of them are wanted once they are in order.
+/// The numbers of all elements, and the wanted range once they are in order.
 fn numbered(query: &Query<'_>, elements: &Texts) -> (Vec<usize>, Range<usize>) {
     let all = 0..elements.len();
     let range = if elements.is_cut { all.clone() } else { query.range(elements.len()) };
@@ -158,7 +158,7 @@ fn numbered(query: &Query<'_>, elements: &Texts) -> (Vec<usize>, Range<usize>) {
 /// The hashes of keys whose partitions are busy; one for each partition.
 type Missed = Vec<u64>;
 
-/// One run with patterns that name keys. What it returns must be taken before the next.
+/// One run with patterns that name keys. The returned partitions must be taken before the next run.
 fn attempt(call: &mut Call<'_, '_>, query: &Query<'_>) -> Result<Option<Missed>, Stop> {
     texts::read(call)?;
     let mut taking = Taking::begin(call, query)?;
@@ -188,7 +188,7 @@ fn attempt(call: &mut Call<'_, '_>, query: &Query<'_>) -> Result<Option<Missed>,
     Ok(None)
 }
 
-/// Takes the partitions of the keys that patterns name for these elements; those that are busy.
+/// Takes the partitions of the keys that patterns name for these elements; returns the busy ones.
 fn reach(
     call: &mut Call<'_, '_>,
     patterns: &[Pattern<'_>],
@@ -211,10 +211,10 @@ fn reach(
     (!missed.is_empty()).then_some(missed)
 }
 
-/// What patterns mean for elements.
+/// Resolves patterns for elements.
 #[derive(Default)]
 struct Meanings<'l, 'k> {
-    /// `None` where no pattern names a key.
+    /// `None` if no pattern names a key.
     keys: Option<&'l mut Locked<'k>>,
     name: Vec<u8>,
 }
@@ -224,7 +224,7 @@ impl<'l, 'k> Meanings<'l, 'k> {
         Meanings { keys: Some(keys), name: Vec::new() }
     }
 
-    /// Shows what a pattern means for an element; `None` where there is nothing.
+    /// Passes `show` what a pattern means for an element; `None` if there is nothing.
     fn look_up<R>(
         &mut self,
         pattern: &Pattern<'_>,
@@ -239,7 +239,7 @@ impl<'l, 'k> Meanings<'l, 'k> {
         let scope = keys.scope();
         let (now, key) = (scope.now, scope.space.key(&self.name));
         let mut opened = keys.read(key);
-        // On the lane everything goes: there is nothing that could be refused.
+        // On the lane this never fails.
         let _ = expire_all(&mut opened, Lane::Slow);
         show(match pattern.field() {
             None => opened.string().ok().flatten(),
@@ -273,7 +273,7 @@ fn answer(
     }
 }
 
-/// A list of the result, if there is any; what is missing is an empty text in it.
+/// A list of the result, if there is any; missing values are empty texts.
 fn results(
     meanings: &mut Meanings<'_, '_>,
     query: &Query<'_>,
@@ -313,10 +313,10 @@ fn store(call: &mut Call<'_, '_>, list: Option<List>) {
     }
 }
 
-/// A longer element is refused: a packed buffer has at most a gigabyte.
+/// Longer elements are refused: a packed buffer has at most a gigabyte.
 const MOST_ELEMENT_BYTES: usize = (1 << 30) - 64;
 
-/// A part of a row of this many: `count` of them (all when negative) from `offset` on.
+/// The part of a sequence of this length: `count` items (all if negative) from `offset` on.
 fn part(length: usize, offset: i64, count: i64) -> Range<usize> {
     let clamp = |number: i64| usize::try_from(number.max(0)).unwrap_or(usize::MAX).min(length);
     let start = clamp(offset);

@@ -1,7 +1,7 @@
-//! Weights, and the order they make.
+//! Weights, and the order by them.
 //!
-//! Equal numbers are ordered by the elements' texts. What is equal then stays in the order it had,
-//! also when the order is turned round.
+//! Equal numbers are ordered by the elements' texts. Elements that are still equal keep their
+//! order, even in descending order.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::error::ClientError;
 const NOT_NUMBERS: ClientError =
     ClientError::text("ERR One or more scores can't be converted into double");
 
-/// Puts `picked`, which are all elements by number, in order: those of the range where they belong.
+/// Puts `picked`, the numbers of all elements, in order, as far as the range needs it.
 pub(super) fn sort(
     meanings: &mut Meanings<'_, '_>,
     by: &Weights<'_>,
@@ -57,7 +57,7 @@ fn place(picked: &mut [usize], range: &Range<usize>, compare: impl Fn(usize, usi
     picked[..wanted].sort_unstable_by(compare);
 }
 
-/// Numbers as weights; where there is none it is 0.
+/// Numbers as weights; a missing one is 0.
 fn numbers(
     meanings: &mut Meanings<'_, '_>,
     by: &Weights<'_>,
@@ -79,7 +79,7 @@ fn numbers(
     Ok(numbers)
 }
 
-/// Texts as weights, and whether there are any: a missing text comes before all others.
+/// Texts as weights, and whether each exists: a missing text comes before all others.
 fn texts(
     meanings: &mut Meanings<'_, '_>,
     by: &Weights<'_>,

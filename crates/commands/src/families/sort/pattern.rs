@@ -1,8 +1,8 @@
 //! Patterns: `weight_*`, `user:*->age`, `#`.
 //!
-//! The first star stands for the element. What follows an arrow after the star is a field of a
-//! hash. `#` is the element itself. A pattern without a star names nothing. Like the reference,
-//! star and arrow are looked for up to the first zero byte.
+//! The first star stands for the element. After an arrow behind the star comes a field of a hash.
+//! `#` is the element itself. A pattern without a star names nothing. As in the reference, star and
+//! arrow are searched up to the first zero byte.
 
 /// A pattern of SORT's BY or GET, parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,17 +51,17 @@ impl<'a> Pattern<'a> {
         self.kind == Kind::Key
     }
 
-    /// Whether there is a star: without one, BY means no order at all.
+    /// Whether there is a star: without one, BY means no order.
     pub fn has_star(&self) -> bool {
         self.kind == Kind::Key
     }
 
-    /// The field of a hash.
+    /// The field, if values are hashes.
     pub fn field(&self) -> Option<&'a [u8]> {
         self.field
     }
 
-    /// The key for an element.
+    /// Writes the name of the key for an element.
     pub fn write_key(&self, element: &[u8], name: &mut Vec<u8>) {
         name.clear();
         name.extend_from_slice(self.before);

@@ -12,13 +12,14 @@ use crate::calls::call::{Done, Lane, Stop};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 
-/// More elements than this are copied and sorted on the slow lane: it takes some 100 microseconds.
+/// Copying and sorting more elements than this is for the slow lane: it takes some 100
+/// microseconds.
 const WORKER_ELEMENTS: usize = 1000;
 
-/// This many keys may be looked up on a worker, which then holds as many partitions.
+/// The most keys looked up on a worker, which then holds as many partitions.
 const WORKER_LOOKUPS: usize = 256;
 
-/// What is to be done.
+/// The options of SORT.
 #[derive(Debug, Default)]
 pub(super) struct Query<'a> {
     pub by: Option<Pattern<'a>>,
@@ -27,14 +28,14 @@ pub(super) struct Query<'a> {
     limit: Option<(i64, i64)>,
     pub gets: SmallVec<[Pattern<'a>; 4]>,
     pub store: Option<&'a [u8]>,
-    /// A script asks.
+    /// It is called by a script.
     pub is_for_script: bool,
 }
 
-/// What the order goes by.
+/// What elements are ordered by.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weights<'a> {
-    /// The keys that hold the weights; without one the elements are their own.
+    /// Names the keys of the weights; without it the elements are the weights.
     pub pattern: Option<Pattern<'a>>,
     pub is_alpha: bool,
     pub is_descending: bool,
@@ -45,8 +46,8 @@ const BY_DENIED: ClientError =
 const GET_DENIED: ClientError =
     ClientError::text("ERR GET option of SORT denied due to insufficient ACL permissions.");
 
-/// What a client is told that may not read every key. It is told of the first that is wrong, be it
-/// the syntax.
+/// The error for a client that may not read every key, by the first error among the arguments,
+/// which may be one of syntax.
 pub(super) fn denied(args: &[&[u8]], may_store: bool) -> Option<ClientError> {
     let mut rest = args.get(2..)?;
     loop {
@@ -107,7 +108,7 @@ impl<'a> Query<'a> {
         Ok(query)
     }
 
-    /// Sends a command to the slow lane before it copies the elements of a value of this length, if
+    /// Moves a command to the slow lane before it copies the elements of a value of this length, if
     /// they are many.
     pub fn check_lane(&self, lane: Lane, kind: Type, length: usize) -> Done {
         let is_cut = kind != Type::Set && self.keeps_order(Some(kind));
@@ -117,26 +118,25 @@ impl<'a> Query<'a> {
         if lane == Lane::Worker && is_long { Err(Stop::Lane) } else { Ok(()) }
     }
 
-    /// How many keys patterns name for each element, at most.
+    /// The most keys that patterns name for each element.
     pub fn pattern_count(&self) -> usize {
         self.by.iter().chain(&self.gets).filter(|pattern| pattern.names_key()).count()
     }
 
-    /// Which of this many are wanted.
+    /// The wanted range of this many elements.
     pub fn range(&self, length: usize) -> Range<usize> {
         let (offset, count) = self.limit.unwrap_or((0, -1));
         part(length, offset, count)
     }
 
-    /// Whether the elements stay in the order they have: BY with a constant.
+    /// Whether the elements keep their order: BY with a constant.
     pub fn keeps_order(&self, kind: Option<Type>) -> bool {
-        // What is stored of a set, or what a script goes on with, must not depend on how the set
-        // happens to lie in memory.
+        // The order of a set in memory must show neither in a stored result nor in a script.
         let is_loose = kind == Some(Type::Set) && (self.store.is_some() || self.is_for_script);
         self.by.is_some_and(|by| !by.has_star()) && !is_loose
     }
 
-    /// What the order goes by; `None` where it stays.
+    /// What the elements are ordered by; `None` if they keep their order.
     pub fn weights(&self, kind: Option<Type>) -> Option<Weights<'a>> {
         if self.keeps_order(kind) {
             return None;

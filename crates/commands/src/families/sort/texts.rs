@@ -1,4 +1,4 @@
-//! Many texts in one buffer, and taking the elements of what is sorted.
+//! Many texts in one buffer, and taking the elements to be sorted.
 
 use std::ops::{ControlFlow, Range};
 
@@ -18,9 +18,9 @@ use crate::long_work::incremental::{Budget, Gathered};
 pub(super) struct Texts {
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// The type they came from.
+    /// The type of the value that they come from.
     pub kind: Option<Type>,
-    /// Only those that LIMIT asks for were taken.
+    /// Only those in LIMIT's range were taken.
     pub is_cut: bool,
 }
 
@@ -52,7 +52,7 @@ impl Texts {
     }
 }
 
-/// The key of what is sorted is read: counted, and rid of what has expired.
+/// Reads the key to be sorted: counts it, and removes what has expired.
 pub(super) fn read(call: &mut Call<'_, '_>) -> Done {
     let key = call.nth_key(1, 0);
     let kind = call.keys.peek(key).kind();
@@ -64,15 +64,15 @@ pub(super) fn read(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Elements that are taken from a value, in steps. Where their order stays, only those that
-/// LIMIT asks for.
+/// Elements being taken from a value, in steps. If they keep their order, only those in LIMIT's
+/// range.
 #[derive(Debug)]
 pub(super) struct Taking {
     pub texts: Texts,
-    /// Where the next stands: its index, or what a set tells to go on with.
+    /// The position of the next element: its index, or a set's cursor.
     at: usize,
     way: Way,
-    /// This many are to come, at most.
+    /// How many are still to come, at most.
     left: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Adding entries at the end, cutting them off at the front, and setting the counters.
+//! Adding entries at the end, trimming at the front, and setting the counters.
 
 use pantala_base::UnixMs;
 use pantala_keyspace::event;
@@ -197,7 +197,7 @@ fn parse_counters(args: &[&[u8]], is_repeated: bool) -> Result<Counters, ClientE
     Ok(counters)
 }
 
-/// What another server has accepted may lie below what was deleted: Redis 7.0 does not look there.
+/// The counters of a repeated command may be below a deleted entry: Redis 7.0 does not check that.
 fn check_counters(
     stream: &Stream,
     counters: &Counters,

@@ -1,4 +1,4 @@
-//! XCLAIM and XAUTOCLAIM: what is pending for one consumer becomes another's.
+//! XCLAIM and XAUTOCLAIM: pending entries of one consumer become another's.
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
@@ -46,11 +46,11 @@ const AUTOCLAIM_MIN_IDLE: ClientError =
     ClientError::text("ERR Invalid min-idle-time argument for XAUTOCLAIM");
 const AUTOCLAIM_COUNT: ClientError = ClientError::text("ERR COUNT must be > 0");
 
-/// XAUTOCLAIM claims this many unless told otherwise ...
+/// How many entries XAUTOCLAIM claims by default ...
 const DEFAULT_COUNT: i64 = 100;
-/// ... at most this many ...
+/// ... at most ...
 const MAX_COUNT: i64 = i64::MAX / 16;
-/// ... and looks at this many times more.
+/// ... and how many it looks at for each of them.
 const LOOKS_PER_CLAIM: u64 = 10;
 
 /// How entries are claimed.
@@ -63,7 +63,7 @@ struct Claim {
     now: UnixMs,
 }
 
-/// The words after XCLAIM's ids.
+/// The options after XCLAIM's ids.
 #[derive(Default)]
 struct Options {
     delivered_at: Option<i64>,
@@ -126,7 +126,7 @@ fn xclaim(call: &mut Call<'_, '_>) -> Done {
     let id_count = call.args[5..].iter().take_while(is_id).count();
     let (ids, words) = call.args[5..].split_at(id_count);
     let options = Options::parse(words, now)?;
-    // What was recorded is right, whatever the clock says.
+    // A recorded time is right, whatever the clock says.
     let latest = if opened.scope().sees_expired { i64::MAX } else { now.0 };
     let parts = opened.collection_mut::<Stream>()?;
     let Some((group, entries)) = parts.and_then(|stream| stream.group_and_entries(name)) else {
@@ -186,7 +186,7 @@ fn see_consumer(group: &mut Group, name: &[u8], now: UnixMs) -> (ConsumerNumber,
 }
 
 impl Claim {
-    /// Makes an entry pending for the consumer, and tells of it.
+    /// Makes an entry pending for the consumer, and replies with it.
     fn take(
         &self,
         reply: &mut Reply<'_>,
@@ -212,7 +212,7 @@ impl Claim {
     }
 }
 
-/// XAUTOCLAIM's COUNT and JUSTID.
+/// Parses XAUTOCLAIM's COUNT and JUSTID.
 fn parse_auto(words: &[&[u8]]) -> Result<(u64, bool), ClientError> {
     let (mut count, mut just_ids) = (DEFAULT_COUNT, false);
     let mut rest = words;
@@ -276,11 +276,11 @@ fn xautoclaim(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// What XAUTOCLAIM comes across.
+/// What XAUTOCLAIM finds.
 struct CommandRef {
-    /// To be claimed.
+    /// Entries to be claimed.
     claimed: Vec<Pending>,
-    /// Pending, but not in the stream any more.
+    /// Pending entries that are not in the stream any more.
     gone: Vec<StreamId>,
     /// Where to go on; zero at the end.
     next: StreamId,

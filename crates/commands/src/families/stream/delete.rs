@@ -1,8 +1,8 @@
-//! Deleting entries by their ids, with or without what groups know of them.
+//! Deleting entries by id, with or without the references of groups.
 //!
-//! XDELEX and XACKDEL are Redis 8.2's. They answer one number for each id: -1, there is no such
+//! XDELEX and XACKDEL are Redis 8.2's. They reply with one number for each id: -1, there is no such
 //! entry (XACKDEL: none pending in the group); 1, deleted; 2, not deleted, because some group has
-//! still to read or to acknowledge it.
+//! yet to read or to acknowledge it.
 
 use pantala_base::number::parse_i64;
 use pantala_keyspace::event;
@@ -183,12 +183,12 @@ fn xackdel(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// What XDELEX and XACKDEL have done: recorded as what every server knows.
+/// The effect of XDELEX and XACKDEL, recorded in commands that every server knows.
 #[derive(Default)]
 struct Changes {
-    /// Entries that are gone.
+    /// Deleted entries.
     deleted: Vec<StreamId>,
-    /// Entries that are pending no longer in these groups.
+    /// Entries that are no longer pending in these groups.
     dropped: Vec<StreamId>,
     groups: Vec<Box<[u8]>>,
 }
@@ -221,7 +221,7 @@ fn acknowledge(
     DELETED
 }
 
-/// The end of a change that deleted entries, or only what groups knew, or nothing.
+/// Ends a change that has deleted entries, or only references of groups, or nothing.
 fn settle(opened: &mut pantala_keyspace::Opened<'_, '_>, deleted: bool, forgotten: bool) {
     if deleted {
         opened.publish(event::XDEL);

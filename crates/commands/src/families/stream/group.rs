@@ -1,4 +1,4 @@
-//! XGROUP: making, moving and removing groups and their consumers.
+//! XGROUP: creating, moving and removing groups and their consumers.
 
 use pantala_keyspace::event;
 use pantala_values::Stream;
@@ -69,11 +69,11 @@ const GROUP_EXISTS: ClientError = ClientError::text("BUSYGROUP Consumer Group na
 const ENTRIES_READ: ClientError =
     ClientError::text("ERR value for ENTRIESREAD must be positive or -1");
 
-/// The arguments of CREATE and SETID with each word once.
+/// The number of arguments of CREATE and SETID with each word once.
 const MOST_OF_CREATE: usize = 8;
 const MOST_OF_SETID: usize = 7;
 
-/// The words after key, group and id.
+/// The options after key, group and id.
 struct Options {
     makes_stream: bool,
     entries_read: Option<i64>,
@@ -104,7 +104,7 @@ impl Options {
     }
 }
 
-/// No word may stand twice. The reference counts words, once it knows the group.
+/// No word may be repeated. The reference counts the arguments once it knows the group.
 fn check_count(args: &[&[u8]], most: usize) -> Result<(), ClientError> {
     match args.len() <= most {
         true => Ok(()),
@@ -112,7 +112,7 @@ fn check_count(args: &[&[u8]], most: usize) -> Result<(), ClientError> {
     }
 }
 
-/// An id, or the stream's last for `$`.
+/// Parses an id, or the stream's last one for `$`.
 fn id_or_last(text: &[u8], stream: Option<&Stream>) -> Result<StreamId, ClientError> {
     match text {
         b"$" => Ok(stream.map_or(StreamId::MIN, Stream::last_id)),
@@ -152,7 +152,7 @@ fn set_id(call: &mut Call<'_, '_>) -> Done {
     stream.group(name).ok_or_else(|| no_group_of_key(key.bytes, name))?;
     check_count(call.args, MOST_OF_SETID)?;
     let last_id = match call.args[4] {
-        // Here, and only here, the ends of an interval are ids.
+        // Only here are the ends of an interval ids.
         b"-" => StreamId::MIN,
         b"+" => StreamId::MAX,
         text => id_or_last(text, Some(stream))?,

@@ -1,6 +1,6 @@
-//! XINFO: what a stream, its groups and their consumers are like.
+//! XINFO: the state of a stream, its groups and their consumers.
 //!
-//! The reference keeps blocks in a radix tree and tells of it. Here `radix-tree-keys` are the
+//! The reference keeps blocks in a radix tree and reports on it. Here `radix-tree-keys` are the
 //! blocks, and `radix-tree-nodes` what such a tree has for blocks whose ids differ in one place.
 
 use pantala_base::UnixMs;
@@ -51,7 +51,7 @@ const fn sub(name: &'static str, handler: Handler) -> Command {
     Command::read(name, handler, Chapter::Stream).of("XINFO").keys(KEY).since("5.0.0")
 }
 
-/// FULL shows this many of each unless told otherwise.
+/// How many items of each kind FULL shows by default.
 const DEFAULT_COUNT: usize = 10;
 
 fn pair_int(reply: &mut Reply<'_>, name: &str, value: i64) {
@@ -111,14 +111,14 @@ fn groups(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// How far a group is: three pairs.
+/// The progress of a group: three pairs.
 fn reply_progress(reply: &mut Reply<'_>, stream: &Stream, group: &Group) {
     pair_id(reply, "last-delivered-id", group.last_id);
     pair_int_or_null(reply, "entries-read", group.entries_read);
     pair_int_or_null(reply, "lag", stream.lag(group));
 }
 
-/// FULL and its COUNT; `None` without it.
+/// Parses FULL and its COUNT; `None` without it.
 fn parse_full(call: &Call<'_, '_>) -> Result<Option<usize>, ClientError> {
     let count = match &call.args[3..] {
         [] => return Ok(None),
@@ -149,7 +149,7 @@ fn stream(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// How many things FULL shows.
+/// How many items FULL shows.
 fn full_cost(stream: &Stream, most: usize) -> u64 {
     let limited = |count: usize| count.min(most) as u64;
     let of_group =
@@ -158,7 +158,7 @@ fn full_cost(stream: &Stream, most: usize) -> u64 {
     stream.len().min(most as u64) + groups
 }
 
-/// The pairs both forms begin with: seven.
+/// The pairs that both forms begin with: seven.
 fn reply_counters(reply: &mut Reply<'_>, stream: &Stream) {
     let blocks = stream.block_count() as i64;
     pair_int(reply, "length", stream.len().cast_signed());

@@ -10,10 +10,10 @@
 //! | `pending` | XACK, XPENDING |
 //! | `claim` | XCLAIM, XAUTOCLAIM |
 //! | `info` | XINFO |
-//! | `options` | what several of them parse |
-//! | `trimmed`, `recorded` | in which form trimming and reading by groups are recorded |
+//! | `options` | parsing that several of them share |
+//! | `trimmed`, `recorded` | the forms in which trimming and reading by groups are recorded |
 //!
-//! What consumers have read is published silently: readers wait for entries, not for that, and the
+//! What consumers have read is published silently: readers block on entries, not on that, and the
 //! reference has no event for it either.
 //!
 //! Tests: compat/transcripts/stream.
@@ -62,22 +62,22 @@ pub const ROWS: &[Command] = &[
     add::XTRIM,
 ];
 
-/// Up to where a block is filled.
+/// The size to which a block is filled.
 pub(in crate::families) fn limits(settings: &Settings) -> BlockLimits {
     BlockLimits { bytes: settings.stream_node_max_bytes, entries: settings.stream_node_max_entries }
 }
 
-/// More entries than this are worked on by the slow lane.
+/// Working on more entries than this is for the slow lane.
 const WORKER_ENTRIES: u64 = 10_000;
 
 const KEY: &[KeySpec] = &[KeySpec::one(1, KeyFlags::MODIFY)];
 
-/// Most commands of this family change the stream at their first argument, quickly.
+/// A row for a command that changes the stream at its first argument, quickly.
 const fn fast(name: &'static str, handler: Handler) -> Command {
     Command::write(name, handler, Group::Stream).flags(Flags::FAST).keys(KEY).since("5.0.0")
 }
 
-/// Sends a command to the slow lane that will look at this many entries.
+/// Moves a command that will look at this many entries to the slow lane.
 fn leave_if_long(lane: Lane, entries: u64) -> Result<(), Stop> {
     match lane {
         Lane::Worker if entries > WORKER_ENTRIES => Err(Stop::Lane),
@@ -85,7 +85,7 @@ fn leave_if_long(lane: Lane, entries: u64) -> Result<(), Stop> {
     }
 }
 
-/// An id, as a bulk reply.
+/// Writes an id, as a bulk reply.
 #[inline]
 fn reply_id(reply: &mut Reply<'_>, id: StreamId) {
     reply.bulk(id.write(&mut [0; ID_TEXT_MAX_BYTES]));
@@ -99,7 +99,7 @@ fn reply_text(reply: &mut Reply<'_>, text: Element<'_>) {
     }
 }
 
-/// An id, and an array of names and values in turn.
+/// Writes an entry: its id, and an array of names and values in turn.
 #[inline]
 fn reply_entry(reply: &mut Reply<'_>, entry: &Entry<'_>) {
     reply.array(2);
@@ -112,7 +112,7 @@ fn reply_entry(reply: &mut Reply<'_>, entry: &Entry<'_>) {
     }
 }
 
-/// An array of entries.
+/// Writes an array of entries.
 fn reply_entries<'a>(reply: &mut Reply<'_>, entries: impl Iterator<Item = Entry<'a>>) {
     let mark = reply.begin();
     let mut count = 0;
@@ -123,7 +123,7 @@ fn reply_entries<'a>(reply: &mut Reply<'_>, entries: impl Iterator<Item = Entry<
     reply.end_array(mark, count);
 }
 
-/// `NOGROUP ...`: pieces of text and what the client sent, which is read as a C string.
+/// `NOGROUP ...`: pieces of text and arguments of the client, which are read as C strings.
 fn no_group(pieces: &[&[u8]]) -> ClientError {
     let mut text = b"NOGROUP ".to_vec();
     pieces.iter().for_each(|piece| text.extend_from_slice(up_to_nul(piece)));

@@ -1,4 +1,4 @@
-//! What several commands of the family parse: ids, intervals, how to trim.
+//! Parsing that several commands of the family share: ids, intervals, trimming.
 
 use pantala_base::number::parse_i64;
 use pantala_values::stream::{Bound, References, Sequence, StreamId, Trim};
@@ -24,19 +24,19 @@ const NO_STRATEGY: ClientError =
 const LIMIT_OF_EXACT: ClientError =
     ClientError::text("ERR syntax error, LIMIT cannot be used without the special ~ option");
 
-/// Approximate trimming looks at this many full blocks unless told otherwise ...
+/// How many full blocks approximate trimming looks at by default ...
 const DEFAULT_LIMIT_BLOCKS: u64 = 100;
-/// ... or at this many entries, if a block has no limit ...
+/// ... or how many entries, if a block has no limit ...
 const DEFAULT_LIMIT: u64 = 10_000;
-/// ... and never at more than this.
+/// ... and the upper limit of that.
 const HIGHEST_DEFAULT_LIMIT: u64 = 1_000_000;
 
-/// An id; where its second half is not given it is 0.
+/// Parses an id; a missing second half is 0.
 pub(super) fn id(text: &[u8]) -> Result<StreamId, ClientError> {
     StreamId::parse_strict(text, 0).ok_or(INVALID_ID)
 }
 
-/// One end of an interval: the id, and whether it is outside.
+/// Parses one end of an interval: the id, and whether it is excluded.
 fn end_of_interval(text: &[u8], missing: u64) -> Result<(StreamId, bool), ClientError> {
     match text {
         b"-" => Ok((StreamId::MIN, false)),
@@ -69,12 +69,12 @@ pub(super) fn int(text: &[u8]) -> Result<i64, ClientError> {
     parse_i64(text).ok_or(error::NOT_INTEGER)
 }
 
-/// The integer after a word, with an error of its own.
+/// Parses the integer after a word, with its own error.
 pub(super) fn int_or(text: &[u8], error: ClientError) -> Result<i64, ClientError> {
     parse_i64(text).ok_or(error)
 }
 
-/// KEEPREF, DELREF, ACKED.
+/// Parses KEEPREF, DELREF or ACKED.
 pub(super) fn references(word: &[u8]) -> Option<References> {
     match word {
         word if is_word(word, "KEEPREF") => Some(References::Keep),
@@ -84,7 +84,7 @@ pub(super) fn references(word: &[u8]) -> Option<References> {
     }
 }
 
-/// Which id an entry is to have.
+/// The id of a new entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NewId {
     /// `*`
@@ -95,18 +95,18 @@ pub(super) enum NewId {
     Given(StreamId),
 }
 
-/// The words of XADD and XTRIM.
+/// The options of XADD and XTRIM.
 #[derive(Debug)]
 pub(super) struct AddOptions {
     /// NOMKSTREAM
     pub only_existing: bool,
     /// How to trim.
     pub trim: Option<Trim>,
-    /// XADD's id and where it stands.
+    /// XADD's id and its position.
     pub id: Option<(NewId, usize)>,
 }
 
-/// What is parsed before it is known whether it fits together.
+/// The parsed words, before they are checked together.
 #[derive(Default)]
 struct Words {
     only_existing: bool,
@@ -118,12 +118,12 @@ struct Words {
 }
 
 impl AddOptions {
-    /// XADD's, up to the id.
+    /// Parses those of XADD, up to the id.
     pub fn of_xadd(call: &Call<'_, '_>) -> Result<AddOptions, ClientError> {
         Words::parse(call.args, true)?.judge(call, true)
     }
 
-    /// XTRIM's.
+    /// Parses those of XTRIM.
     pub fn of_xtrim(call: &Call<'_, '_>) -> Result<AddOptions, ClientError> {
         Words::parse(call.args, false)?.judge(call, false)
     }
@@ -165,7 +165,7 @@ impl Words {
         Ok(words)
     }
 
-    /// MAXLEN or MINID at `at`; returns the place after it.
+    /// Parses MAXLEN or MINID at `at`; returns the position after it.
     fn bound(&mut self, args: &[&[u8]], at: usize) -> Result<usize, ClientError> {
         if self.bound.is_some() {
             return Err(TWO_STRATEGIES);
@@ -191,7 +191,7 @@ impl Words {
         if self.bound.is_none() && !adds {
             return Err(NO_STRATEGY);
         }
-        // Others write what `~` became, and leave LIMIT where it was.
+        // Other servers record what `~` has become, and leave LIMIT as it was.
         let is_repeated = call.is_repeated();
         if self.limit.is_some() && !self.approximate && !is_repeated {
             return Err(LIMIT_OF_EXACT);
@@ -200,7 +200,7 @@ impl Words {
             return Ok(AddOptions { only_existing: self.only_existing, trim: None, id: self.id });
         };
         let limit = match self.limit {
-            // The threshold says how much went.
+            // The recorded threshold is exact.
             _ if is_repeated => 0,
             None if self.approximate => default_limit(call.settings.stream_node_max_entries as u64),
             _ => limit,

@@ -1,4 +1,4 @@
-//! XACK and XPENDING: what was delivered and is not acknowledged.
+//! XACK and XPENDING: entries that were delivered and not acknowledged.
 
 use pantala_base::UnixMs;
 use pantala_protocol::Reply;
@@ -53,7 +53,7 @@ fn xack(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Which entries are asked for.
+/// The filter of XPENDING.
 struct Filter<'a> {
     min_idle_ms: i64,
     start: StreamId,
@@ -63,7 +63,7 @@ struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// `None`: only a summary is asked for.
+    /// Parses it; `None`: only a summary is wanted.
     fn parse(words: &[&'a [u8]]) -> Result<Option<Filter<'a>>, ClientError> {
         if words.is_empty() {
             return Ok(None);
@@ -137,7 +137,7 @@ fn xpending(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Milliseconds since an entry was delivered; negative if the clock stepped back.
+/// Milliseconds since an entry was delivered; negative if the clock was set back.
 pub(super) fn idle_ms(pending: &Pending, now: UnixMs) -> i64 {
     now.0.saturating_sub(pending.delivered_at.0)
 }

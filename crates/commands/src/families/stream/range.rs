@@ -1,4 +1,4 @@
-//! Looking at entries: how many, and those between two ids.
+//! Reading entries: their number, and those between two ids.
 
 use pantala_values::Stream;
 use pantala_values::stream::{Entry, StreamId};
@@ -86,7 +86,7 @@ fn xrange(call: &mut Call<'_, '_>, is_back: bool) -> Done {
     Ok(())
 }
 
-/// Shows entries while there is room; the last one, if there may be more after it.
+/// Writes entries while there is room; returns the last one, if there may be more after it.
 fn reply_some<'a>(
     step: &mut Step<'_, '_>,
     entries: impl Iterator<Item = Entry<'a>>,
@@ -102,7 +102,7 @@ fn reply_some<'a>(
     None
 }
 
-/// COUNT; negative ones count as 0.
+/// Parses COUNT; negative ones count as 0.
 fn parse_count(words: &[&[u8]]) -> Result<Option<usize>, ClientError> {
     let mut count = None;
     let mut rest = words;

@@ -1,8 +1,8 @@
-//! XREAD and XREADGROUP: what is after an id in several streams, waiting for it if need be.
+//! XREAD and XREADGROUP: the entries after an id in several streams, blocking if need be.
 //!
-//! Both go over their streams twice: first everything is looked at and judged, so that an error
-//! changes nothing, then what there is is served. Woken for a key, they do both for that key, and
-//! for others only where their partitions are held anyway.
+//! Both go over their streams twice: first everything is checked, so that an error changes nothing,
+//! then the entries are delivered. When served for a key, they do both for that key, and for others
+//! only if their partitions are held anyway.
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
@@ -80,30 +80,30 @@ fn xreadgroup(call: &mut Call<'_, '_>) -> Done {
     read(call, &request)
 }
 
-/// What is asked for.
+/// The options of XREAD and XREADGROUP.
 struct Request<'a> {
-    /// Milliseconds to wait; 0: for ever; `None`: do not.
+    /// Milliseconds to block; 0: for ever; `None`: not at all.
     block_ms: Option<i64>,
     /// The most entries of each stream.
     count: usize,
-    /// Delivered is acknowledged.
+    /// Delivered entries count as acknowledged.
     no_ack: bool,
     /// Group and consumer, for XREADGROUP.
     group: Option<(&'a [u8], &'a [u8])>,
-    /// The argument that is the first stream.
+    /// The position of the first stream's key.
     first: usize,
-    /// How many streams there are.
+    /// The number of streams.
     streams: usize,
 }
 
-/// From where on a stream is read.
+/// The position from which a stream is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Position {
-    /// Not at all: another stream woke the client.
+    /// Not at all: the client is served for another stream.
     Nowhere,
-    /// After this id; in a group: what is pending.
+    /// After this id; in a group: pending entries.
     Behind(StreamId),
-    /// What the group has not read.
+    /// Entries that the group has not read.
     New,
 }
 
@@ -137,7 +137,7 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// The option at `at`; how many arguments it has.
+    /// Parses the option at `at`; returns how many arguments it has.
     fn option(
         &mut self,
         args: &[&'a [u8]],
@@ -176,7 +176,7 @@ impl<'a> Request<'a> {
 }
 
 impl Request<'_> {
-    /// Whether it is worth looking how many entries there are.
+    /// Whether the number of entries is worth checking.
     fn may_be_long(&self) -> bool {
         self.count as u64 > WORKER_ENTRIES
     }
@@ -231,7 +231,7 @@ fn read(call: &mut Call<'_, '_>, request: &Request<'_>) -> Done {
     call.wait(KeyWait { until, keys: WaitedKeys::All, at_timeout: AtTimeout::NullArray, args })
 }
 
-/// The arguments with the ids that `$` means now; `None` where it is not among them.
+/// The arguments with the present ids in place of `$`; `None` if there is no `$`.
 fn with_ids_of_now(
     call: &Call<'_, '_>,
     request: &Request<'_>,
@@ -251,8 +251,8 @@ fn with_ids_of_now(
     Some(args)
 }
 
-/// A stream's key. Woken for one key, a client is served from others only if they are held anyway:
-/// the same transaction may have changed them.
+/// The key of a stream. A client that is served for one key gets entries of others only if they are
+/// held anyway: the same transaction may have changed them.
 fn stream_key<'c>(call: &Call<'c, '_>, request: &Request<'_>, nth: usize) -> Option<Key<'c>> {
     let bytes = call.args[request.first + nth];
     match call.ready {
@@ -265,13 +265,13 @@ fn stream_key<'c>(call: &Call<'c, '_>, request: &Request<'_>, nth: usize) -> Opt
     }
 }
 
-/// Looks at a stream without changing anything: from where on it is to be read.
+/// Checks a stream without changing anything; returns the position to read from.
 fn position(call: &mut Call<'_, '_>, request: &Request<'_>, nth: usize) -> Result<Position, Stop> {
     let Some(key) = stream_key(call, request, nth) else { return Ok(Position::Nowhere) };
     let is_woken = call.ready.is_some();
     let opened = call.keys.read(key);
     let stream = match opened.collection::<Stream>() {
-        // It waits for a stream, whatever else is there meanwhile.
+        // It waits for a stream, even if the key has another type meanwhile.
         Err(_) if is_woken && request.group.is_none() => return Ok(Position::Nowhere),
         stream => stream?,
     };
@@ -302,7 +302,7 @@ fn position(call: &mut Call<'_, '_>, request: &Request<'_>, nth: usize) -> Resul
         b"+" => return Err(PLUS_IN_GROUP.into()),
         b">" => Position::New,
         word => match id(word)? {
-            // The reference says `>` by this id.
+            // In the reference this id stands for `>`.
             StreamId::MAX => Position::New,
             id => Position::Behind(id),
         },
@@ -317,7 +317,7 @@ fn position_without_group(stream: Option<&Stream>, word: &[u8]) -> Result<Positi
     let last = stream.map_or(StreamId::MIN, Stream::last_id);
     match word {
         b"$" => Ok(Position::Behind(last)),
-        // Not the last entry there is: nothing, if that was deleted.
+        // Only the entry with the last id: nothing, if that was deleted.
         b"+" => Ok(Position::Behind(last.previous().unwrap_or_default())),
         b">" => Err(NEW_WITHOUT_GROUP),
         word => Ok(Position::Behind(id(word)?)),
@@ -333,7 +333,7 @@ fn cost_in_group(stream: &Stream, group: &Group, request: &Request<'_>, at: Posi
     cost.min(request.count as u64)
 }
 
-/// Writes what precedes the entries of a stream.
+/// Writes the name of a stream before its entries.
 #[inline]
 fn reply_name(call: &mut Call<'_, '_>, key: Key<'_>) {
     if call.reply.version() == Version::Resp2 {
@@ -351,7 +351,7 @@ fn serve(
     let Some(key) = stream_key(call, request, nth) else { return Ok(false) };
     let before = call.reply.len();
     reply_name(call, key);
-    // The reference looks twice, and so counts and tells twice.
+    // The reference looks twice, and so counts and publishes twice.
     let opened = call.keys.read(key);
     let stream = opened.collection::<Stream>()?;
     let start = match position {
@@ -374,7 +374,7 @@ fn serve(
     Ok(count > 0)
 }
 
-/// One consumer's reading of one stream.
+/// The reading of one stream by one consumer.
 struct Reading<'r> {
     group: &'r mut Group,
     entries: Entries<'r>,
@@ -382,7 +382,7 @@ struct Reading<'r> {
     most: usize,
     no_ack: bool,
     now: UnixMs,
-    /// What is to be recorded, if anything is.
+    /// The deliveries to be recorded, if changes are recorded.
     told: Option<Vec<Delivery>>,
 }
 
@@ -436,7 +436,7 @@ fn serve_group(
     Ok(is_served)
 }
 
-/// The end of a change by a consumer that may be new.
+/// Ends a change by a consumer that may be new.
 pub(super) fn settle(opened: &mut Opened<'_, '_>, is_new_consumer: bool) {
     opened.publish_silently();
     if is_new_consumer {
@@ -445,7 +445,7 @@ pub(super) fn settle(opened: &mut Opened<'_, '_>, is_new_consumer: bool) {
 }
 
 impl Reading<'_> {
-    /// Delivers what the group has not read; whether there was anything.
+    /// Delivers entries that the group has not read; whether there were any.
     fn deliver_new(&mut self, reply: &mut Reply<'_>) -> bool {
         if self.entries.are_read_up_to(self.group.last_id) {
             return false;
@@ -476,8 +476,7 @@ impl Reading<'_> {
         true
     }
 
-    /// Tells a consumer what it has not acknowledged after an id. Entries that are gone have no
-    /// fields.
+    /// Returns the consumer's pending entries after an id. Deleted entries have no fields.
     fn reply_pending(&mut self, reply: &mut Reply<'_>, behind: StreamId) {
         let consumer = self.group.consumer(self.consumer);
         let ids: Vec<StreamId> = match (consumer, behind.next()) {

@@ -1,4 +1,4 @@
-//! In which form reading by groups is recorded.
+//! The form in which reading by groups is recorded.
 //!
 //! ```text
 //! XREADGROUP .. >    XCLAIM key group consumer 0 id .. TIME ms RETRYCOUNT 1 FORCE JUSTID LASTID id
@@ -7,8 +7,8 @@
 //! a new consumer that was given nothing     XGROUP CREATECONSUMER
 //! ```
 //!
-//! As the reference does it, but several entries in one XCLAIM where time and count are the same,
-//! and without forgetting new consumers and how often something pending was read again.
+//! As in the reference, except that entries with the same time and count share one XCLAIM, and that
+//! new consumers and repeated deliveries of pending entries are not lost.
 
 use pantala_base::UnixMs;
 use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, fmt_u64};
@@ -17,10 +17,10 @@ use pantala_values::stream::{Group, ID_TEXT_MAX_BYTES, StreamId};
 use crate::calls::call::Call;
 use crate::calls::record::Words;
 
-/// So many ids at most are recorded in one command.
+/// The most ids recorded in one command.
 const IDS_AT_ONCE: usize = 512;
 
-/// One entry that is pending now as said here.
+/// An entry that is pending now in this state.
 #[derive(Clone, Copy)]
 pub(super) struct Delivery {
     pub id: StreamId,
@@ -28,32 +28,32 @@ pub(super) struct Delivery {
     pub count: u64,
 }
 
-/// What a command did to a group and one of its consumers.
+/// The effect of a command on a group and one of its consumers.
 #[derive(Default)]
 pub(super) struct Deliveries {
-    /// In their order.
+    /// The deliveries, in order.
     pub list: Vec<Delivery>,
-    /// Pending no longer.
+    /// Entries that are no longer pending.
     pub gone: Vec<StreamId>,
-    /// The consumer was made.
+    /// The consumer was created.
     pub is_new: bool,
-    /// The group's last id, or how many entries it has read, is another.
+    /// The group's last id, or the number of entries it has read, has changed.
     pub has_advanced: bool,
     pub last_id: StreamId,
     pub entries_read: Option<i64>,
 }
 
 impl Deliveries {
-    /// What the group is like after the command; `before`: what it was like.
+    /// Notes the state of the group after the command; `before` is that before it.
     pub fn note(&mut self, group: &Group, before: (StreamId, Option<i64>), is_new: bool) {
         self.is_new = is_new;
         (self.last_id, self.entries_read) = (group.last_id, group.entries_read);
-        // Claims say the last id themselves.
+        // Claims carry the last id themselves.
         self.has_advanced =
             before.1 != self.entries_read || (before.0 != self.last_id && self.list.is_empty());
     }
 
-    /// Records it; nothing, if nothing but the time has changed.
+    /// Records the effect; nothing, if only the time has changed.
     #[inline(never)]
     pub fn record(&self, call: &Call<'_, '_>, key: &[u8], group: &[u8], consumer: &[u8]) {
         call.record_nothing();
@@ -66,7 +66,7 @@ impl Deliveries {
         }
         record_ids(call, &[b"XACK", key, group], &self.gone);
         if self.has_advanced {
-            // A count that cannot be set is not known.
+            // A count that cannot be set is unknown.
             let (id_digits, digits) = (&mut [0; ID_TEXT_MAX_BYTES], &mut [0; I64_TEXT_MAX_BYTES]);
             let (id, count) = (
                 self.last_id.write(id_digits),

@@ -1,8 +1,8 @@
-//! What trimming has done, as it is recorded.
+//! Trimming, as it is recorded.
 //!
-//! Approximate trimming depends on how a stream lies in memory, so it is recorded as exact trimming
-//! to what it has left. What minds references (Redis 8.2's DELREF and ACKED) is recorded as what
-//! every server knows: trimmed to a length, or entries deleted, and acknowledged.
+//! Approximate trimming depends on a stream's blocks in memory, so it is recorded as exact trimming
+//! to its result. Trimming that respects references (Redis 8.2's DELREF and ACKED) is recorded in
+//! commands that every server knows: trimmed to a length, or entries deleted, and acknowledged.
 
 use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_u64};
 use pantala_values::Stream;
@@ -14,24 +14,24 @@ use crate::calls::call::Call;
 use crate::calls::record::Words;
 use crate::options::is_word;
 
-/// What went, and what is left.
+/// What was removed, and what is left.
 #[derive(Default)]
 pub(super) struct Trimmed {
-    /// How many entries went.
+    /// How many entries were removed.
     pub count: u64,
-    /// Which, where references were minded.
+    /// Which ones, if references were respected.
     gone: Vec<StreamId>,
-    /// The groups whose references to them went, too.
+    /// The groups whose references to them were removed, too.
     groups: Vec<Box<[u8]>>,
     minds_references: bool,
-    /// What is left is not the end of what was there.
+    /// What is left is not a suffix of what was there.
     has_gaps: bool,
     length: u64,
     first_id: StreamId,
 }
 
 impl Trimmed {
-    /// Trims.
+    /// Trims a stream.
     pub fn of(stream: &mut Stream, trim: Trim, is_recorded: bool) -> Trimmed {
         if !is_recorded {
             return Trimmed { count: stream.trim(trim), ..Trimmed::default() };
@@ -49,13 +49,13 @@ impl Trimmed {
             _ => Vec::new(),
         };
         let length = stream.len();
-        // No id is after that of the first entry that does not exist.
+        // In an empty stream no removed id is after the first entry's.
         let first_id = if length == 0 { StreamId::MAX } else { stream.first_id() };
         let has_gaps = gone.last().is_some_and(|last| *last > first_id);
         Trimmed { count, gone, groups, minds_references, has_gaps, length, first_id }
     }
 
-    /// Records XADD, of this id, which stands at this argument, or XTRIM.
+    /// Records XADD, with this id at this argument, or XTRIM.
     #[inline(never)]
     pub fn record(
         &self,
@@ -96,7 +96,7 @@ impl Trimmed {
     }
 }
 
-/// The words before the id, with the threshold in the place of an approximate one.
+/// The words before the id, with the threshold in place of an approximate one.
 fn push_exact<'w>(words: &mut Words<'w>, given: &[&'w [u8]], threshold: &'w [u8]) {
     let mut rest = given;
     while let [word, behind @ ..] = rest {
@@ -107,7 +107,7 @@ fn push_exact<'w>(words: &mut Words<'w>, given: &[&'w [u8]], threshold: &'w [u8]
                 rest = behind;
             }
             (word, [_, behind @ ..]) if is_word(word, "LIMIT") => rest = behind,
-            // The key is there, or is made.
+            // The key exists by now.
             (word, _) if is_word(word, "NOMKSTREAM") || references(word).is_some() => {}
             _ => words.push(word),
         }

@@ -1,5 +1,5 @@
-//! What SET and DELEX ask of a value before they change it: IFEQ, IFNE, and with its digest in
-//! place of a long text IFDEQ, IFDNE.
+//! Conditions of SET and DELEX on the present value: IFEQ, IFNE and, with a digest in place of a
+//! long text, IFDEQ, IFDNE.
 
 use pantala_table::{IntText, StrRef};
 use xxhash_rust::xxh3::xxh3_64;
@@ -14,7 +14,7 @@ pub(super) struct CompareForm {
     by_digest: bool,
 }
 
-/// The word and what stands after it.
+/// The word and its argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Comparison<'a> {
     wants_same: bool,
@@ -49,7 +49,7 @@ impl CompareForm {
 }
 
 impl Comparison<'_> {
-    /// What is missing is not the same as anything.
+    /// An absent value is equal to nothing.
     pub(super) fn holds(self, value: Option<StrRef<'_>>) -> bool {
         let is_same = value.is_some_and(|value| match self.wanted {
             Wanted::Text(text) => is_text(value, text),
@@ -59,17 +59,17 @@ impl Comparison<'_> {
     }
 }
 
-/// Whether a value reads as this text.
+/// Whether a value has this text.
 pub(super) fn is_text(value: StrRef<'_>, text: &[u8]) -> bool {
     value.bytes(&mut IntText::new()) == text
 }
 
-/// The fingerprint by which clients tell whether a value is still the same.
+/// The digest by which clients tell whether a value has changed.
 pub(super) fn digest_of(value: StrRef<'_>) -> u64 {
     xxh3_64(value.bytes(&mut IntText::new()))
 }
 
-/// Sixteen hexadecimal digits, in either case.
+/// Parses sixteen hexadecimal digits, in either case.
 fn parse_digest(text: &[u8]) -> Result<u64, ClientError> {
     let is_digest = text.len() == 16 && text.iter().all(u8::is_ascii_hexdigit);
     let digits = str::from_utf8(text).ok().filter(|_| is_digest);

@@ -1,4 +1,4 @@
-//! LCS: the longest text that is left when bytes are struck from both values.
+//! LCS: the longest common subsequence of two values.
 //!
 //! The textbook's table: the cell at (i, j) is the length for the first i bytes of one value and
 //! the first j of the other. The length alone needs two rows of it; the text and the matches are
@@ -19,7 +19,7 @@ use crate::rows::command::{Command, Group, KeyFlags, KeySpec};
 /// A larger table (some hundred microseconds of work) is for the slow lane.
 const WORKER_CELLS: usize = 1 << 16;
 
-/// What is asked for.
+/// The options of LCS.
 #[derive(Default)]
 struct Options {
     /// LEN.
@@ -91,8 +91,8 @@ fn lcs(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// How many cells the table of two strings has: types and lengths are looked at before anything is
-/// copied.
+/// The number of cells in the table of two strings: types and lengths are checked before anything
+/// is copied.
 fn cells(call: &mut Call<'_, '_>) -> Result<usize, ClientError> {
     let mut cells = 1_usize;
     for nth in 0..2 {
@@ -114,7 +114,7 @@ fn check_size(call: &Call<'_, '_>, cells: usize) -> Result<(), Stop> {
     Ok(())
 }
 
-/// A copy of the value of one key; empty if there is none.
+/// A copy of one key's value; empty if there is none.
 fn value(call: &mut Call<'_, '_>, nth: usize) -> Result<Vec<u8>, ClientError> {
     let key = call.nth_key(1 + nth, nth);
     let opened = call.keys.read(key);
@@ -145,7 +145,7 @@ fn reply_matches(call: &mut Call<'_, '_>, options: &Options, runs: &[Run], lengt
     reply.int(i64::from(length));
 }
 
-/// Bytes that both values have in a row.
+/// Consecutive bytes that both values share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     left: usize,
@@ -153,7 +153,7 @@ struct Run {
     length: usize,
 }
 
-/// Fills one row, for the byte `byte` of the left value, from the row above it.
+/// Fills one row, for one byte of the left value, from the row above it.
 fn fill(byte: u8, right: &[u8], above: &[u32], row: &mut [u32]) {
     let mut before = 0;
     for (column, &other) in right.iter().enumerate() {
@@ -165,7 +165,7 @@ fn fill(byte: u8, right: &[u8], above: &[u32], row: &mut [u32]) {
     }
 }
 
-/// The length alone.
+/// Only the length.
 fn length(left: &[u8], right: &[u8]) -> u32 {
     let mut above = vec![0; right.len() + 1];
     let mut row = above.clone();
@@ -201,8 +201,8 @@ impl Table {
         self.cells[row * self.columns + column]
     }
 
-    /// The runs that make up the text, the last first. Of equal ways it goes the one that drops
-    /// bytes of the right value, as the reference does.
+    /// The runs of the common text, the last first. Of equal ways it takes the one that drops bytes
+    /// of the right value, as the reference does.
     fn runs(&self, left: &[u8], right: &[u8]) -> Vec<Run> {
         let (mut row, mut column, mut length) = (left.len(), right.len(), 0);
         let mut runs = Vec::new();

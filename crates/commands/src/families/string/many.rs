@@ -33,14 +33,14 @@ fn mget(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// MGET of many keys: they are read in any order, and put into theirs with the partitions free.
+/// MGET of many keys: they are read in any order, and put into order with the partitions free.
 #[cold]
 fn mget_many(call: &mut Call<'_, '_>, count: usize) -> Done {
     let (version, most) = (call.reply.version(), call.most_output_bytes());
     let (mut values, mut ranges) = (Vec::new(), vec![(0, 0); count]);
     let mut is_over = false;
     call.for_each_key(|call, nth| {
-        // Nobody reads a reply that is over its limit.
+        // A reply over its limit is not sent.
         if is_over {
             return;
         }
@@ -53,13 +53,13 @@ fn mget_many(call: &mut Call<'_, '_>, count: usize) -> Done {
     call.reply.array(count);
     ranges.iter().for_each(|(start, end)| call.reply.raw(&values[*start..*end]));
     if is_over {
-        // A string that crosses the limit tells the caller that it is crossed.
+        // A string that exceeds the limit makes the caller see that.
         call.reply.bulk(&values);
     }
     Ok(())
 }
 
-/// Another type counts as missing.
+/// Writes the value; one of another type counts as missing.
 #[inline]
 fn reply_value(reply: &mut Reply<'_>, opened: Opened<'_, '_>) {
     match opened.string() {
@@ -163,8 +163,8 @@ fn holds(call: &mut Call<'_, '_>, first: usize, count: usize, condition: Conditi
     })
 }
 
-/// Sets the keys of the pairs from argument `first` on; `each` is shown key, value and outcome. No
-/// key may be opened after it.
+/// Sets the keys of the pairs from argument `first` on; `each` gets key, value and result. No key
+/// may be opened afterwards.
 #[inline]
 fn set_pairs(
     call: &mut Call<'_, '_>,

@@ -1,4 +1,4 @@
-//! Strings: commands that take one value as a whole. What else works on strings has its own file:
+//! Strings: commands on one value as a whole. Other commands on strings are in files of their own:
 //!
 //! | file | commands |
 //! |---|---|
@@ -8,11 +8,11 @@
 //! | `range` | APPEND GETRANGE SETRANGE SUBSTR |
 //! | `lcs` | LCS |
 //! | `throttle` | CL.THROTTLE |
-//! | `options` | the words that may stand after key and value |
-//! | `compare` | what SET and DELEX ask of a value before they change it |
+//! | `options` | the words after key and value |
+//! | `compare` | conditions of SET and DELEX on the present value |
 //!
-//! SET and GET without options are the hottest code of the whole server: nothing is put into their
-//! way. Tests: compat/transcripts/string.
+//! SET and GET without options are the hottest code of the whole server: keep their way short.
+//! Tests: compat/transcripts/string.
 
 mod compare;
 mod lcs;
@@ -65,7 +65,7 @@ pub const ROWS: &[Command] = &[
     range::SUBSTR,
 ];
 
-/// SET tells what was there only where it is asked to.
+/// SET reads the old value only with GET.
 fn set_key_flags(args: &[&[u8]]) -> KeyFlags {
     match args.iter().skip(3).any(|word| is_word(word, "GET")) {
         true => KeyFlags::CHANGE,
@@ -73,11 +73,11 @@ fn set_key_flags(args: &[&[u8]]) -> KeyFlags {
     }
 }
 
-/// Copying, comparing or fingerprinting more bytes than this is for the slow lane: it takes some
-/// 100 microseconds. Commands that only read are sent there by their reply.
+/// Copying, comparing or digesting more bytes than this is for the slow lane: it takes some 100
+/// microseconds. Reading commands move there by the length of their reply.
 const WORKER_BYTES: usize = 1 << 20;
 
-/// Ends a command where a value is too long for a worker, before it has changed anything.
+/// Moves a command to the lane if a value is too long for a worker, before anything has changed.
 fn check_lane(lane: Lane, value: StrRef<'_>) -> Done {
     if lane == Lane::Worker && value.len() > WORKER_BYTES { Err(Stop::Lane) } else { Ok(()) }
 }
@@ -155,7 +155,7 @@ fn set_with_options(call: &mut Call<'_, '_>) -> Done {
         let tail = Tail::of_flags(options.flags);
         let done = put_with_tail(&mut opened, call.args[2], expiry, tail);
         drop(opened);
-        // NX and XX alone may be asked again: when they are, the answer is the same.
+        // NX and XX alone may be recorded as they came: the result is the same.
         let may_come_again =
             !looks_at_value && !matches!(expiry, Expiry::At(_)) && !options.says_flags;
         if call.is_recorded() && !may_come_again {
@@ -170,7 +170,7 @@ fn set_with_options(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// What became of a key that was to be set.
+/// The result of setting a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Put {
     Set,
@@ -180,7 +180,7 @@ enum Put {
     Nothing,
 }
 
-/// Sets the key and tells of it. A deadline that has passed already removes it instead.
+/// Sets the key and publishes that. A deadline that has passed removes the key instead.
 fn put(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry) -> Put {
     put_with_tail(opened, value, expiry, Tail::default())
 }
@@ -203,7 +203,7 @@ fn put_with_tail(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry, tail
     Put::Set
 }
 
-/// Records what [`put`] has done, without conditions and with the deadline as a moment.
+/// Records what [`put`] has done, without conditions and with an absolute deadline.
 fn record_put(call: &Call<'_, '_>, key: Key<'_>, value: &[u8], expiry: Expiry, done: Put) {
     match done {
         Put::Set => call.record_string(key.bytes, value, expiry),
@@ -406,7 +406,7 @@ const DELEX: Command = Command::write("DELEX", delex, Group::String)
     .syntax("key [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]")
     .summary("Removes a key if its value, or the value's digest, is or is not the given one.");
 
-/// Redis 8's: without a condition it takes any type.
+/// Redis 8's DELEX: without a condition it takes any type.
 fn delex(call: &mut Call<'_, '_>) -> Done {
     let &[_, _, condition, wanted] = call.args else {
         if call.args.len() > 2 {
@@ -432,7 +432,7 @@ fn delex(call: &mut Call<'_, '_>) -> Done {
     delete_if(call, |value| comparison.holds(Some(value)))
 }
 
-/// Removes a string that fits; the reply is how many were removed.
+/// Removes a string that fits; replies with the number of removed keys.
 fn delete_if(call: &mut Call<'_, '_>, fits: impl FnOnce(StrRef<'_>) -> bool) -> Done {
     let key = call.key();
     let mut opened = call.keys.open(key);
@@ -462,7 +462,7 @@ const DIGEST: Command = Command::read("DIGEST", digest, Group::String)
     .syntax("key")
     .summary("Returns the XXH3 hash of the string at a key, as 16 hexadecimal digits.");
 
-/// Redis 8's.
+/// Redis 8's DIGEST.
 fn digest(call: &mut Call<'_, '_>) -> Done {
     let key = call.key();
     match call.keys.read(key).string()? {

@@ -1,4 +1,4 @@
-//! Strings that are counted with. A whole number is kept as one, so INCR changes it in place.
+//! Counting in strings. A whole number is stored as one, so INCR changes it in place.
 
 use pantala_base::number::{LongDouble, parse_i64};
 use pantala_keyspace::{Expiry, event};
@@ -95,7 +95,7 @@ fn incrbyfloat(call: &mut Call<'_, '_>) -> Done {
     let flags = opened.tail().flags;
     drop(opened);
     if call.is_recorded() {
-        // What comes of an addition may be another number on another machine.
+        // The result of an addition may differ on another machine.
         call.record_string_with_flags(key.bytes, &text, Expiry::Keep, flags);
     }
     call.reply.bulk(&text);

@@ -1,6 +1,5 @@
-//! The words that may stand after key and value: SET's, and those parts of them that GETEX and
-//! MSETEX share. They come in any order and any case; a word may be repeated, words that contradict
-//! each other may not stand together.
+//! The words after key and value: those of SET, and the parts of them that GETEX and MSETEX share.
+//! They come in any order and any case; a word may be repeated, contradicting words are an error.
 
 use pantala_base::number::parse_i64;
 use pantala_keyspace::Expiry;
@@ -11,7 +10,7 @@ use crate::options::{TimeForm, is_word, positive_deadline};
 
 use super::compare::{CompareForm, Comparison};
 
-/// The words one command knows beside those for a time.
+/// The words that a command allows beside those for a time.
 #[derive(Clone, Copy)]
 pub(super) struct Words(u8);
 
@@ -47,10 +46,10 @@ pub(super) enum Condition<'a> {
     Compares(Comparison<'a>),
 }
 
-/// How long it lives.
+/// What becomes of the deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Time<'a> {
-    /// Nothing was said.
+    /// No word was given.
     #[default]
     Unsaid,
     /// KEEPTTL.
@@ -68,14 +67,14 @@ pub(super) struct SetOptions<'a> {
     /// GET: the reply is the old value.
     pub answers_old: bool,
     pub time: Time<'a>,
-    /// _MCFLAGS: what Memcached keeps with a value. Dragonfly's word, and for the journal.
+    /// _MCFLAGS: Memcached's flags of the value. Dragonfly's word, and for the journal.
     pub flags: u32,
-    /// The word was said: others do not know it.
+    /// _MCFLAGS was given: other servers do not know it.
     pub says_flags: bool,
 }
 
 impl<'a> SetOptions<'a> {
-    /// Takes all words or says that the syntax is wrong. The time's number is not looked at yet.
+    /// Parses all words, or reports a syntax error. The number of a time is not parsed yet.
     pub(super) fn parse(args: &[&'a [u8]], words: Words) -> Result<Self, ClientError> {
         let mut options = SetOptions::default();
         let mut rest = args.iter().copied();
@@ -150,7 +149,7 @@ impl<'a> SetOptions<'a> {
         true
     }
 
-    /// The deadline these options set.
+    /// The deadline that these options set.
     pub(super) fn expiry(&self, call: &Call<'_, '_>) -> Result<Expiry, ClientError> {
         Ok(match self.time {
             Time::Unsaid | Time::Persist => Expiry::Never,
@@ -162,7 +161,7 @@ impl<'a> SetOptions<'a> {
     }
 }
 
-/// Sets the place if it holds one of these.
+/// Sets the place if it holds one of these values.
 fn replace<T: PartialEq>(place: &mut T, value: T, from: &[T]) -> bool {
     let fits = from.contains(place);
     if fits {

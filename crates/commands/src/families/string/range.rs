@@ -7,7 +7,7 @@ use crate::calls::call::{Call, Done, Lane, Stop};
 use crate::error::{self, ClientError};
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
-/// A string that must be filled with more zero bytes than this grows on the slow lane.
+/// Growing a string by more zero bytes than this is for the slow lane.
 const WORKER_FILL_BYTES: usize = 1 << 20;
 
 pub(super) const APPEND: Command = Command::write("APPEND", append, Group::String)
@@ -66,8 +66,8 @@ fn getrange(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The bytes from `start` to `end`, both counted from the end when negative. An end before the
-/// first byte means the first byte, as in the reference.
+/// The bytes from `start` to `end`, negative ones counted from the end. As in the reference, an end
+/// before the first byte means the first byte.
 fn slice(text: &[u8], start: i64, end: i64) -> &[u8] {
     if text.is_empty() || (start < 0 && end < 0 && start > end) {
         return &[];

@@ -1,12 +1,12 @@
-//! CL.THROTTLE: how often something may be done, counted by the server.
+//! CL.THROTTLE: rate limiting.
 //!
-//! The generic cell rate algorithm (ATM Forum, Traffic Management 4.0, 1996), in the form that the
-//! module redis-cell gave it. What is remembered of a key is one number: the time, in nanoseconds
-//! since 1970, at which a client that kept exactly to the rate would come next. A request moves it
-//! on by one interval; it may run ahead of the clock by the burst. The key is a string with that
-//! number, and its deadline is that time: once it has passed there is nothing to remember.
+//! The generic cell rate algorithm (ATM Forum, Traffic Management 4.0, 1996), in the form of the
+//! module redis-cell. A key stores one number: the time, in nanoseconds since 1970, at which a
+//! client that keeps exactly to the rate would come next. A request moves it on by one interval; it
+//! may be ahead of the clock by the burst. The key is a string with that number, and its deadline
+//! is that time: once it has passed there is nothing to store.
 //!
-//! Tests: at the foot of this file, with times chosen; compat/transcripts/string/cl.throttle.txt.
+//! Tests: at the foot of this file, with chosen times; compat/transcripts/string/cl.throttle.txt.
 
 use pantala_base::UnixMs;
 use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, parse_i64};
@@ -21,18 +21,18 @@ const NS_OF_S: i64 = 1_000_000_000;
 const NS_OF_MS: i64 = 1_000_000;
 const MOST_ARGUMENTS: usize = 6;
 
-/// What a client may do, and what it asks for now.
+/// The rate of a client, and its request.
 #[derive(Clone, Copy)]
 struct Rate {
-    /// How many at once: the burst and one.
+    /// How many requests at once: the burst and one.
     limit: i64,
-    /// Time between two at the steady rate.
+    /// The time between two at the steady rate, in nanoseconds.
     interval_ns: i64,
     quantity: i64,
 }
 
 impl Rate {
-    /// `None`: some product is more than 64 bits hold.
+    /// `None`: some product exceeds 64 bits.
     fn new(burst: i64, count: i64, period_s: i64, quantity: i64) -> Option<Rate> {
         let limit = burst.checked_add(1)?;
         let interval_ns = period_s.checked_mul(NS_OF_S)?.checked_div(count)?;
@@ -41,9 +41,10 @@ impl Rate {
         Some(Rate { limit, interval_ns, quantity })
     }
 
-    /// `next_ns` is what is remembered. `None`: it is so far away that it cannot be reckoned with.
+    /// Answers a request; `next_ns` is the stored number. `None`: it is too far away to compute
+    /// with.
     fn ask(&self, next_ns: Option<i64>, now_ns: i64) -> Option<Answer> {
-        // Both products were tried when the rate was made.
+        // Both products were checked when the rate was made.
         let tolerance_ns = self.interval_ns * self.limit;
         let increment_ns = self.interval_ns * self.quantity;
         let next_ns = next_ns.map_or(now_ns, |next| next.max(now_ns));
@@ -68,11 +69,11 @@ struct Answer {
     remaining: i64,
     retry_s: Option<i64>,
     reset_s: i64,
-    /// What to remember, if it was allowed.
+    /// The number to store, if the request was allowed.
     next_ns: Option<i64>,
 }
 
-/// Whole seconds, rounded up: who comes back after them does not come too early.
+/// Whole seconds, rounded up: a client that comes back after them does not come too early.
 fn seconds(ns: i64) -> i64 {
     ns / NS_OF_S + i64::from(ns % NS_OF_S > 0)
 }
@@ -96,7 +97,7 @@ fn throttle(call: &mut Call<'_, '_>) -> Done {
         Some(StrRef::Bytes(text)) => Some(parse_i64(text).ok_or(error::NOT_INTEGER)?),
     };
     let answer = rate.ask(kept_ns, now_ns).ok_or(error::NOT_INTEGER)?;
-    // Nothing asked for is a look, which leaves nothing behind.
+    // A request for a quantity of 0 only looks, and stores nothing.
     if let Some(next_ns) = answer.next_ns.filter(|_| rate.quantity > 0) {
         let ms = next_ns / NS_OF_MS + i64::from(next_ns % NS_OF_MS > 0);
         let digits = &mut [0; I64_TEXT_MAX_BYTES];

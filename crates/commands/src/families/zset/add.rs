@@ -1,4 +1,4 @@
-//! Members in and out: ZADD, ZINCRBY, ZREM.
+//! Adding and removing members: ZADD, ZINCRBY, ZREM.
 
 use pantala_base::number::parse_f64;
 use pantala_keyspace::{Expiry, event};
@@ -22,25 +22,25 @@ const ONE_INCREMENT: ClientError =
     ClientError::text("ERR INCR option supports a single increment-element pair");
 const NOT_A_NUMBER: ClientError = ClientError::text("ERR resulting score is not a number (NaN)");
 
-/// The words before the scores.
+/// The options before the scores.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::families) struct Options {
     /// Only new members.
     pub nx: bool,
-    /// Only members that are there.
+    /// Only present members.
     pub xx: bool,
     /// Only to a greater score; new members are added.
     gt: bool,
     /// Only to a smaller score; new members are added.
     lt: bool,
-    /// Answers how many changed, not how many are new.
+    /// Returns how many changed, not how many are new.
     pub ch: bool,
     /// Adds to the score.
     incr: bool,
 }
 
 impl Options {
-    /// The words, and where the scores begin.
+    /// Parses the options; returns them and the position of the scores.
     fn parse(args: &[&[u8]]) -> Result<(Options, usize), ClientError> {
         let mut found = Options::default();
         let mut at = 2;
@@ -77,7 +77,7 @@ impl Options {
         Ok(())
     }
 
-    /// The score a member is to get; `None`: it stays as it is.
+    /// The score that a member gets; `None`: it stays as it is.
     #[inline]
     fn decide(self, old: Option<f64>, given: f64) -> Option<f64> {
         let Some(old) = old else { return (!self.xx).then_some(given) };
@@ -114,7 +114,7 @@ pub(super) const ZINCRBY: Command = writes("ZINCRBY", zincrby)
     .syntax("key increment:double member")
     .summary("Adds to a member's score; a missing member counts as 0.");
 
-/// Words are known here, too, as in the reference; then nothing is left to add.
+/// As in the reference, options are parsed here, too; then nothing is left to add.
 fn zincrby(call: &mut Call<'_, '_>) -> Done {
     let (options, from) = Options::parse(call.args)?;
     add(call, Options { incr: true, ..options }, from)
@@ -129,14 +129,14 @@ fn add(call: &mut Call<'_, '_>, options: Options, from: usize) -> Done {
     put(call, options, &entries)
 }
 
-/// What became of the members given.
+/// The effect on the given members.
 #[derive(Default)]
 struct Counts {
     added: i64,
     moved: i64,
     persisted: bool,
     is_nan: bool,
-    /// The score of the last of them, if it was set.
+    /// The score of the last one, if it was set.
     result: Option<f64>,
 }
 
@@ -146,7 +146,7 @@ impl Counts {
     }
 }
 
-/// Adds scores and members to a sorted set; up to one that would be no number.
+/// Adds scores and members to a sorted set, up to one whose score would be NaN.
 #[inline]
 fn update_all(
     set: &mut SortedSet,
@@ -168,7 +168,7 @@ fn update_all(
         let is_set = result.is_some();
         counts.added += i64::from(changed == Changed::Added);
         counts.moved += i64::from(changed == Changed::Moved);
-        // A score that is set anew ends the member's deadline; one that is added to does not.
+        // Setting a score removes the member's deadline; adding to it does not.
         if changed != Changed::Added && is_set && !options.incr {
             counts.persisted |= set.persist(member);
         }

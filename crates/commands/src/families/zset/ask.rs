@@ -1,4 +1,4 @@
-//! Questions about members and ranges.
+//! Reading scores, ranks and counts.
 
 use super::{READ, bounds, read, reads, view};
 use crate::calls::call::{Call, Done};

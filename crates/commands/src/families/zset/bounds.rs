@@ -1,8 +1,8 @@
-//! Ranges as clients write them.
+//! Parsing ranges.
 //!
-//! Scores: a number, `inf`, `-inf`; a bracket `(` before it leaves the number itself out. Members:
+//! Scores: a number, `inf`, `-inf`; a bracket `(` before it excludes the number itself. Members:
 //! `-` and `+` for the ends, `[member` and `(member`. As in the reference an end of scores is read
-//! up to its first zero byte, nothing is 0, and what is too large is infinite.
+//! up to its first zero byte, an empty one is 0, and one that is too large is infinite.
 
 use pantala_values::sorted_set::{LexEnd, LexRange, ScoreRange};
 
@@ -18,7 +18,7 @@ pub(super) fn scores(min: &[u8], max: &[u8]) -> Result<ScoreRange, ClientError> 
     Ok(ScoreRange { min, after_min, max, before_max })
 }
 
-/// A score, and whether it is left out.
+/// A score, and whether it is excluded.
 fn score(text: &[u8]) -> Result<(f64, bool), ClientError> {
     let (text, is_open) = match text {
         [b'(', rest @ ..] => (rest, true),

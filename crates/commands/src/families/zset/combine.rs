@@ -1,10 +1,10 @@
-//! Several sorted sets, or sets, as one: ZUNION, ZINTER, ZDIFF, with STORE, ZINTERCARD.
+//! Combinations of sorted sets and sets: ZUNION, ZINTER, ZDIFF, with STORE, ZINTERCARD.
 //!
 //! Keys are opened one after the other, so what is needed of one is copied before the next: for an
-//! intersection or a difference the members of one set, for a union all. This goes in steps
+//! intersection or a difference the members of one set, for a union all. This is done in steps
 //! ([`Call::gather`]). A union is then sorted by member, added up, and sorted by score, with the
-//! partitions free if it was long. Inputs are taken by size, the smallest first, as in the
-//! reference: the order in which scores are added decides the last bit of a sum.
+//! partitions free if it was long. As in the reference, inputs are taken by size, the smallest
+//! first: the order in which scores are added decides the last bit of a sum.
 
 use std::cmp::Ordering;
 
@@ -34,10 +34,10 @@ const STORE: &[KeySpec] =
 const NEGATIVE_LIMIT: ClientError = ClientError::text("ERR LIMIT can't be negative");
 const WEIGHT_NOT_FLOAT: ClientError = ClientError::text("ERR weight value is not a float");
 
-/// The size of each input, and which it is.
+/// The size and the number of each input.
 type Sizes = SmallVec<[(usize, usize); 4]>;
 
-/// What is made of the inputs.
+/// How the inputs are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Union,
@@ -45,7 +45,7 @@ enum Kind {
     Diff,
 }
 
-/// How the scores of a member become one.
+/// How the scores of a member are combined.
 #[derive(Clone, Copy, Debug, Default)]
 enum Aggregate {
     #[default]
@@ -64,8 +64,8 @@ impl Aggregate {
         }
     }
 
-    /// A sum that is NaN (opposite infinities, or a score that is NaN) is 0; the smaller or larger
-    /// of two scores of which the other is NaN is the one.
+    /// A sum that is NaN (opposite infinities, or a score that is NaN) is 0; of two scores of which
+    /// one is NaN the smaller or larger is `one`.
     fn of(self, one: f64, other: f64) -> f64 {
         match self {
             Aggregate::Sum => zero_for_nan(one + other),
@@ -80,11 +80,11 @@ fn zero_for_nan(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
-/// Members copied from somewhere, with scores.
+/// Copied members, with scores.
 #[derive(Debug, Default)]
 pub(super) struct Copied {
     bytes: Vec<u8>,
-    /// Where a member begins and ends, and its score.
+    /// The begin and end of a member, and its score.
     entries: Vec<(usize, usize, f64)>,
 }
 
@@ -99,15 +99,15 @@ impl Copied {
         self.entries.len()
     }
 
-    /// Members and scores, in the order they have.
+    /// Members and scores, in order.
     fn pairs(&self) -> Vec<(&[u8], f64)> {
         self.entries.iter().map(|(from, to, score)| (&self.bytes[*from..*to], *score)).collect()
     }
 
-    /// Makes one entry of all that have the same member.
+    /// Joins all entries with the same member.
     fn join(&mut self, aggregate: Aggregate) {
         let Copied { bytes, entries } = self;
-        // Stable: the scores of a member stay in the order of their inputs.
+        // Stable, so the scores of a member stay in the order of their inputs.
         entries.sort_by(|a, b| bytes[a.0..a.1].cmp(&bytes[b.0..b.1]));
         entries.dedup_by(|next, first| {
             let is_same = bytes[next.0..next.1] == bytes[first.0..first.1];
@@ -127,9 +127,9 @@ impl Copied {
         });
     }
 
-    /// Gives entries the scores that `change` makes of them, or takes them out, while there is
-    /// budget. `from` is where to begin, and then where to go on; `kept` how many of those before
-    /// are left. Whether it is done.
+    /// Gives entries the scores that `change` returns, or removes them, while there is budget.
+    /// `from` is where to begin, and then where to go on; `kept` counts those before it that are
+    /// left. Whether it is done.
     fn retain(
         &mut self,
         (from, kept): (&mut usize, &mut usize),
@@ -153,7 +153,7 @@ impl Copied {
         true
     }
 
-    /// As a sorted set, if there are any; they are in order.
+    /// The sorted set of the entries, which are in order, if there are any.
     pub(super) fn to_set(&self, limits: SortedSetLimits) -> Option<SortedSet> {
         (self.len() > 0).then(|| SortedSet::of_sorted(&self.pairs(), limits))
     }
@@ -194,7 +194,7 @@ impl<'o> Source<'o> {
         }
     }
 
-    /// Shows members while there is room; where to go on in an input that has not changed. 0
+    /// Passes members on while there is room; returns where to go on in an unchanged input. 0
     /// begins.
     fn part(
         &self,
@@ -224,7 +224,7 @@ impl<'o> Source<'o> {
     }
 }
 
-/// What is asked for.
+/// The options of a combination.
 struct Options<'c> {
     kind: Kind,
     /// The inputs.
@@ -233,23 +233,23 @@ struct Options<'c> {
     weights: SmallVec<[f64; 4]>,
     aggregate: Aggregate,
     with_scores: bool,
-    /// ZINTERCARD: 0 for none.
+    /// ZINTERCARD's limit; 0: none.
     limit: usize,
 }
 
-/// The words that a command knows after its keys.
+/// The words that a command allows after its keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Words {
-    /// WEIGHTS and AGGREGATE, WITHSCORES: those of ZUNION.
+    /// Those of ZUNION: WEIGHTS, AGGREGATE and WITHSCORES.
     Reply,
-    /// Without WITHSCORES.
+    /// The same without WITHSCORES.
     Store,
     /// LIMIT.
     Cardinality,
 }
 
 impl<'c> Options<'c> {
-    /// `at` is the argument with the number of keys.
+    /// Parses them; `at` is the position of the number of keys.
     fn parse(
         call: &mut Call<'c, '_>,
         kind: Kind,
@@ -268,7 +268,7 @@ impl<'c> Options<'c> {
         }
         let mut keys = call.all_keys();
         keys.drain(..keys.len() - count);
-        // The reference looks at the keys before the words.
+        // As in the reference, the keys are checked before the words.
         for key in &keys {
             let kind = call.keys.peek(*key).kind();
             if kind.is_some_and(|kind| !matches!(kind, Type::SortedSet | Type::Set)) {
@@ -325,12 +325,12 @@ impl<'c> Options<'c> {
         zero_for_nan(self.weigh(input, score))
     }
 
-    /// Infinity times 0 is NaN here: the aggregate knows what comes of that and another score.
+    /// Infinity times 0 is NaN here: the aggregate decides what becomes of it.
     fn weigh(&self, input: usize, score: f64) -> f64 {
         self.weights.get(input).map_or(score, |weight| weight * score)
     }
 
-    /// Reads each input; of those that are sorted sets, what has expired goes first.
+    /// Reads each input; of sorted sets, expired members are removed first.
     fn read(&self, call: &mut Call<'c, '_>) -> Done {
         for key in &self.keys {
             let mut opened = call.keys.read(*key);
@@ -342,7 +342,7 @@ impl<'c> Options<'c> {
         Ok(())
     }
 
-    /// How large each input is, and which it is, in the order in which they are taken.
+    /// The size and number of each input, in the order in which they are taken.
     fn sizes(&self, call: &mut Call<'c, '_>) -> Result<Sizes, Stop> {
         let now = call.now();
         let mut sizes = Sizes::new();
@@ -355,7 +355,7 @@ impl<'c> Options<'c> {
         Ok(sizes)
     }
 
-    /// Gathers what comes of the inputs, and lets `finish` make something of it.
+    /// Gathers the combination, and lets `finish` make the result.
     fn run<R>(
         &self,
         call: &mut Call<'c, '_>,
@@ -418,8 +418,8 @@ impl<'c> Options<'c> {
         Ok(Gathered::Part)
     }
 
-    /// How many members all inputs have; up to the limit, if there is one. The smallest input is
-    /// gone through in parts, so that a small limit means little work.
+    /// The number of members that all inputs share; up to the limit, if there is one. The smallest
+    /// input is gone through in parts, so that a small limit means little work.
     fn count(&self, call: &mut Call<'c, '_>) -> Result<usize, Stop> {
         self.read(call)?;
         let (lane, now) = (call.lane, call.now());
@@ -428,7 +428,7 @@ impl<'c> Options<'c> {
             &self.keys,
             |call| Ok((self.sizes(call)?, 0, 0)),
             |call, (sizes, from, found), budget| {
-                // Without a limit it is known at once that all is gone through.
+                // Without a limit it is certain that everything is gone through.
                 let looked_at = if self.limit == 0 { sizes[0].0 } else { *from };
                 check_lane(lane, looked_at.saturating_mul(sizes.len()))?;
                 let mut left = Copied::default();
@@ -451,15 +451,15 @@ impl<'c> Options<'c> {
     }
 }
 
-/// How far the inputs have been gone through.
+/// The progress through the inputs.
 #[derive(Default)]
 struct Progress {
     sizes: Sizes,
-    /// The input that is gone through, or looked into.
+    /// The number of the input that is gone through, or looked into.
     nth: usize,
     /// Where to go on in it, or in what was found before.
     from: usize,
-    /// How many of that it has left.
+    /// How many of the members found before it have kept.
     kept: usize,
     found: Copied,
 }
@@ -591,8 +591,8 @@ fn combine_and_store(call: &mut Call<'_, '_>, kind: Kind, event: Event) -> Done 
     Ok(())
 }
 
-/// Sets the command's first key to what was found, whatever the key was; where nothing was found it
-/// is removed. The reply is how many there are.
+/// Stores the result at the command's first key, whatever is there; an empty result removes the
+/// key. Replies with its size.
 pub(super) fn store(call: &mut Call<'_, '_>, found: Option<SortedSet>, event: Event) {
     call.reply.int(found.as_ref().map_or(0, SortedSet::len) as i64);
     let mut opened = call.keys.open(call.nth_key(1, 0));

@@ -1,5 +1,5 @@
-//! Deadlines of members, as in Garnet: ZEXPIRE, ZTTL, ZPERSIST and their sisters. The forms are
-//! those of HEXPIRE and its kin with MEMBERS for FIELDS.
+//! Deadlines of members, as in Garnet: ZEXPIRE, ZTTL, ZPERSIST and their kin. They have the syntax
+//! of HEXPIRE and its kin with MEMBERS for FIELDS.
 
 use pantala_base::number::parse_i64;
 use pantala_keyspace::event;
@@ -16,7 +16,7 @@ const MEMBER_COUNT: ClientError = ClientError::text(
     "ERR nummembers should be greater than 0 and match the provided number of members",
 );
 
-/// What follows MEMBERS, which stands at argument `at`.
+/// The members after MEMBERS at argument `at`.
 fn members<'c>(args: &'c [&'c [u8]], at: usize) -> Result<&'c [&'c [u8]], ClientError> {
     let count = args.get(at + 1).and_then(|text| parse_i64(text)).ok_or(error::NOT_INTEGER)?;
     let rest = args.get(at + 2..).unwrap_or_default();
@@ -88,7 +88,7 @@ fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
     Ok(())
 }
 
-/// `MEMBERS count member ...` at its only place.
+/// Parses `MEMBERS count member ...` at its only place.
 fn members_here<'c>(call: &Call<'c, '_>) -> Result<&'c [&'c [u8]], ClientError> {
     if !is_word(call.args[2], "MEMBERS") {
         return Err(error::SYNTAX);
@@ -172,8 +172,8 @@ pub(super) const ZCOLLECT: Command = writes("ZCOLLECT", collect)
             too.",
     );
 
-/// Removes what has expired, which nobody sees any more anyway. `*` means every key in Garnet; here
-/// the sweep does that by itself.
+/// Removes expired members, which no command sees anyway. In Garnet `*` means every key; here the
+/// sweep does that by itself.
 fn collect(call: &mut Call<'_, '_>) -> Done {
     for key in call.all_keys() {
         if key.bytes != b"*" {

@@ -6,13 +6,13 @@
 //! | `ask` | ZCARD ZSCORE ZMSCORE ZRANK ZREVRANK ZCOUNT ZLEXCOUNT |
 //! | `range` | ZRANGE and its older forms, ZRANGESTORE, ZREMRANGEBY... |
 //! | `bounds` | ranges as clients write them |
-//! | `pop` | ZPOPMIN ZPOPMAX ZMPOP, and those that wait: BZPOPMIN BZPOPMAX BZMPOP |
+//! | `pop` | ZPOPMIN ZPOPMAX ZMPOP, and the blocking BZPOPMIN BZPOPMAX BZMPOP |
 //! | `some` | ZRANDMEMBER ZSCAN |
 //! | `combine` | ZUNION ZINTER ZDIFF, with STORE, ZINTERCARD |
-//! | `deadline` | ZEXPIRE and its three sisters, ZTTL and its three, ZPERSIST, ZCOLLECT |
+//! | `deadline` | ZEXPIRE ZPEXPIRE ZEXPIREAT ZPEXPIREAT, ZTTL and its kin, ZPERSIST, ZCOLLECT |
 //!
-//! Every command opens a key through [`read`] or [`open`], which first remove the members whose
-//! deadline has passed: so ranks and counts are exact, and nobody sees what is gone. Tests:
+//! Every command opens a key through [`read`] or [`open`], which first remove expired members: so
+//! ranks and counts are exact, and no command sees an expired member. Tests:
 //! compat/transcripts/zset.
 
 pub(in crate::families) mod add;
@@ -99,7 +99,7 @@ const fn writes(name: &'static str, handler: Handler) -> Command {
 /// A command that looks at more members than this runs on the slow lane: it takes some hundred
 /// microseconds.
 const WORKER_MEMBERS: usize = 10_000;
-/// This many expired members are removed in one go.
+/// How many expired members are removed at once.
 const EXPIRED_AT_ONCE: usize = 1000;
 
 pub(in crate::families) fn limits(settings: &Settings) -> SortedSetLimits {
@@ -133,7 +133,7 @@ pub(in crate::families) fn open<'l, 'k>(
     Ok(opened)
 }
 
-/// Removes the members that have expired. Only sorted sets may be behind the key.
+/// Removes the expired members. The key may only be a sorted set.
 #[inline]
 fn clean(opened: &mut Opened<'_, '_>, lane: Lane) -> Result<(), Stop> {
     let set = opened.collection::<SortedSet>()?;
@@ -148,7 +148,7 @@ fn expire(opened: &mut Opened<'_, '_>, lane: Lane) -> Result<(), Stop> {
     let now = opened.scope().removed_at();
     while is_due(opened, now)? {
         opened.expire_elements(EXPIRED_AT_ONCE);
-        // What is removed stays removed: the command begins again.
+        // Removed members stay removed: the command begins again.
         if lane == Lane::Worker && is_due(opened, now)? {
             return Err(Stop::Lane);
         }
@@ -161,7 +161,7 @@ fn is_due(opened: &Opened<'_, '_>, now: UnixMs) -> Result<bool, WrongType> {
     Ok(next.is_some_and(|deadline| is_expired(deadline, now)))
 }
 
-/// What is in an opened key, to be read.
+/// The sorted set in an opened key, read-only.
 #[inline]
 pub(in crate::families) fn view<'o>(
     opened: &'o Opened<'_, '_>,

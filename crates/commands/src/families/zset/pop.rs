@@ -1,6 +1,6 @@
-//! Taking members from the ends: ZPOPMIN, ZPOPMAX, ZMPOP, and those that wait for a member.
+//! Taking members from the ends: ZPOPMIN, ZPOPMAX, ZMPOP, and their blocking forms.
 //!
-//! One that is served for a key that changed ([`Call::ready`]) looks at that key only.
+//! A command that is served for a changed key ([`Call::ready`]) looks at that key only.
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
@@ -17,7 +17,7 @@ use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 
 const TAKE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE)];
 
-/// From which end.
+/// The end to take from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Min,
@@ -40,7 +40,7 @@ impl End {
         }
     }
 
-    /// The command that takes from this end.
+    /// The command that takes from this end, for the journal.
     fn pop_word(self) -> &'static [u8] {
         match self {
             End::Min => b"ZPOPMIN",
@@ -90,7 +90,7 @@ fn pop(call: &mut Call<'_, '_>, end: End) -> Done {
     let taken = count.unwrap_or(1).min(len);
     check_lane(call.lane, taken)?;
     if count.is_none() {
-        // Flat in both versions.
+        // A flat array in both versions of RESP.
         call.reply.array(2 * taken);
         show(&opened, end, taken, &mut |member, score| {
             reply_string(&mut call.reply, member);
@@ -107,7 +107,7 @@ fn pop(call: &mut Call<'_, '_>, end: End) -> Done {
     Ok(())
 }
 
-/// Shows the first or last members.
+/// Passes the first or last members on.
 fn show(
     opened: &Opened<'_, '_>,
     end: End,
@@ -124,7 +124,7 @@ fn show(
     Ok(())
 }
 
-/// Removes the first or last members and tells of it.
+/// Removes the first or last members and publishes that.
 fn take(opened: &mut Opened<'_, '_>, end: End, count: usize) -> Result<(), Stop> {
     let len = view(opened)?.map_or(0, |set| set.len());
     if count == 0 {
@@ -164,7 +164,7 @@ fn zmpop(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Takes from the first of the keys that has a member; whether one has.
+/// Takes from the first of the keys that has a member; false if none has.
 fn take_from_first(
     call: &mut Call<'_, '_>,
     keys: &[Key<'_>],

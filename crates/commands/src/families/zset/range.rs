@@ -1,7 +1,7 @@
 //! Ranges: ZRANGE and its older forms, ZRANGESTORE, and removing ranges.
 //!
-//! Whatever is asked for becomes a range of ranks, so an offset costs nothing, and the reply's
-//! length is known before its first member.
+//! Every request becomes a range of ranks, so an offset costs nothing, and the length of a reply is
+//! known before its first member.
 
 use std::ops::{ControlFlow, Range};
 
@@ -27,7 +27,7 @@ const LIMIT_OF_RANKS: ClientError = ClientError::text(
 const SCORES_OF_LEX: ClientError =
     ClientError::text("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
 
-/// By what a range is meant.
+/// What the ends of a range are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Rank,
@@ -35,17 +35,17 @@ pub(super) enum By {
     Lex,
 }
 
-/// What a command's name says already.
+/// What a command's name determines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
-    /// The first of the two ends.
+    /// The position of the first end.
     at: usize,
-    /// `None`: words say it.
+    /// `None`: options determine it.
     by: Option<(By, bool)>,
     stores: bool,
 }
 
-/// A range that is asked for.
+/// The options of a range.
 #[derive(Clone, Copy, Debug)]
 struct Options<'c> {
     ends: Ends<'c>,
@@ -104,7 +104,7 @@ impl<'c> Options<'c> {
         Ok(Options { ends, reverse, with_scores, offset, count })
     }
 
-    /// The ranks that are meant.
+    /// The selected ranks.
     fn ranks(&self, set: SortedSetRef<'_>) -> Range<usize> {
         let whole = match &self.ends {
             Ends::Ranks(start, stop) => {
@@ -125,7 +125,7 @@ impl<'c> Options<'c> {
         }
     }
 
-    /// Shows members of these ranks while there is room; the ranks that are left.
+    /// Writes members of these ranks while there is room; returns the ranks that are left.
     fn reply_members(
         &self,
         set: SortedSetRef<'_>,
@@ -349,7 +349,7 @@ fn remove(call: &mut Call<'_, '_>, ends: Ends<'_>, event: Event) -> Done {
     let (ranks, len) = (options.ranks(set), set.len());
     let count = ranks.len();
     if count == len {
-        // The whole: it is freed in the background.
+        // The whole set: it is freed in the background.
         opened.remove();
         opened.counts_as(count);
         opened.publish(event);

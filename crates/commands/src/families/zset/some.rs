@@ -14,10 +14,10 @@ use crate::long_work::draws::Shuffle;
 use crate::options::{ElementScan, LeaveOut, is_word};
 use crate::rows::command::Command;
 
-/// How many members, and how.
+/// How many members are wanted, and how.
 struct Options {
     count: usize,
-    /// The same member may come more than once.
+    /// The same member may be returned more than once.
     repeats: bool,
     with_scores: bool,
 }
@@ -131,8 +131,8 @@ pub(super) const ZSCAN: Command = reads("ZSCAN", zscan)
     .syntax("key cursor:int [MATCH pattern] [COUNT count:int] [NOSCORES]")
     .summary("Lists some members with their scores, and tells where to go on.");
 
-/// As in the reference, a missing key and one of another type are found before a wrong option is.
-/// Scores are strings here, in RESP3 too.
+/// As in the reference, a missing key or one of another type is reported before a wrong option.
+/// Scores are strings here, even in RESP3.
 fn zscan(call: &mut Call<'_, '_>) -> Done {
     let cursor = parse_u64(call.args[2]).ok_or(error::INVALID_CURSOR)?;
     let key = call.key();
@@ -144,7 +144,7 @@ fn zscan(call: &mut Call<'_, '_>) -> Done {
     };
     let options = ElementScan::parse(&call.args[3..], LeaveOut::Scores)?;
     check_lane(call.lane, set.len().min(options.count))?;
-    // The cursor is known last and written first: the rest waits in a reply of its own.
+    // The cursor is known last and written first, so the rest goes into a reply of its own.
     let (mut behind, mut text, mut count) = (Vec::new(), Vec::new(), 0);
     let mut rest = Reply::new(&mut behind, Version::Resp2);
     let next = set.scan(cursor, options.count, &mut |member, score| {
