@@ -1,4 +1,4 @@
-//! Makes the list of the console's files from what lies in `assets/`: `path.gz` is served as
+//! Makes the list of the console's files from the contents of `assets/`: `path.gz` is served as
 //! `path`, gzip-encoded.
 
 use std::collections::hash_map::DefaultHasher;
@@ -14,7 +14,7 @@ fn main() -> io::Result<()> {
     gather(&root, &mut files)?;
     files.sort();
     let mut text = String::from("/// All files.\npub(crate) const ASSETS: &[Asset] = &[\n");
-    // What was built takes the place of the page that says there is none.
+    // The built console replaces the page that says there is none.
     let packed: Vec<PathBuf> = files.iter().map(|file| file.with_added_extension("gz")).collect();
     let is_replaced = |at: usize| files.contains(&packed[at]);
     for (_, file) in files.iter().enumerate().filter(|(at, _)| !is_replaced(*at)) {

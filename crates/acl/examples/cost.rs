@@ -1,4 +1,4 @@
-//! What a check costs: `cargo run --release -p pantala-acl --example cost [CHECKS]`.
+//! The cost of a permission check: `cargo run --release -p pantala-acl --example cost [CHECKS]`.
 //!
 //! For each kind of user the nanoseconds of one GET of one key; under callgrind, instructions.
 

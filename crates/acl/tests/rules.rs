@@ -1,5 +1,5 @@
-//! Long seeded runs of rules: what is shown means what it was made of, and a refusal changes
-//! nothing.
+//! Long seeded runs of random rules: the text shown for a user means the same as the rules the user
+//! was made from, and a rule that is refused changes nothing.
 
 mod common;
 

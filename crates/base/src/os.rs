@@ -333,7 +333,7 @@ unsafe fn note_crash(signal: libc::c_int, info: &libc::siginfo_t, context: &libc
     CRASH.signal.store(signal, relaxed);
     CRASH.code.store(info.si_code, relaxed);
     if info.si_code <= 0 {
-        // SAFETY: somebody has sent it, so these fields are there.
+        // SAFETY: the signal was sent by a process, so these fields are set.
         let (pid, uid) = unsafe { (info.si_pid(), info.si_uid()) };
         CRASH.sender_pid.store(pid, relaxed);
         CRASH.sender_uid.store(uid, relaxed);

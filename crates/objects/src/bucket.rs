@@ -56,7 +56,7 @@ impl Bucket {
     /// Opens a location without any request. Requests run on `runtime`.
     ///
     /// # Errors
-    /// The environment's credentials can not be read.
+    /// The environment's credentials cannot be read.
     pub fn open(place: &Place, runtime: Handle) -> Result<Bucket, Fault> {
         let stores = match place.scheme {
             Scheme::S3 => s3(&place.bucket)?,

@@ -1,4 +1,4 @@
-//! Append-only files for other servers, and theirs read: for `compat/clients/aof_files.py`.
+//! Writes append-only files for other servers and reads theirs, for `compat/clients/aof_files.py`.
 //!
 //! ```text
 //! aof_files write DIR SEED      writes an append-only file of random steps, with rewrites

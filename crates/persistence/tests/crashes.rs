@@ -1,9 +1,9 @@
 //! The writer of the append-only file on a disk that fails and loses power, for many seeds: what
-//! was told to be durable is there afterwards, and what is there is a beginning of the steps.
+//! was reported as durable is there afterwards, and what is there is a prefix of the steps.
 //!
-//! A step is `SET step N`, the next number each time, now and then a transaction of several. A base
-//! is a file of one step, `BASE N`: all steps before N. So what a set of files holds is one number,
-//! if it is whole, in order, and without a gap.
+//! A step is `SET step N`, where N grows by one each time, and sometimes a transaction of several.
+//! A base is a file of one step, `BASE N`: it stands for all steps before N. So the contents of a
+//! set of files are one number, if they are complete, in order, and without a gap.
 
 use std::io::ErrorKind;
 use std::path::Path;

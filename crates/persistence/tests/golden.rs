@@ -1,8 +1,8 @@
-//! Append-only files that redis-server 7.0.15 and valkey-server 9.1.2 have written, each after a
-//! rewrite, with `aof-use-rdb-preamble` yes and no: loaded, and asked for what is in them.
+//! Append-only files written by redis-server 7.0.15 and valkey-server 9.1.2, each after a rewrite,
+//! with `aof-use-rdb-preamble` yes and no. They are loaded, and their contents are checked.
 //!
 //! They were made by the commands in `golden/commands.txt`, BGREWRITEAOF, and those in
-//! `golden/commands_after.txt` with time stamps on.
+//! `golden/commands_after.txt` with timestamps on.
 
 mod common;
 

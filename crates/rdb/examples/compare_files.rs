@@ -1,5 +1,5 @@
-//! `compare_files ONE OTHER`: whether two snapshot files hold the same. What differs is told.
-//! For `compat/clients/rdb_files.py`.
+//! `compare_files ONE OTHER`: whether two snapshot files hold the same data. Prints the
+//! differences. For `compat/clients/rdb_files.py`.
 
 #[allow(dead_code, reason = "nothing random is needed here")]
 #[path = "../tests/common/mod.rs"]

@@ -1,4 +1,5 @@
-//! `inspect_file FILE`: what is in a snapshot file. For trying; `pantala check` is for users.
+//! `inspect_file FILE`: prints the contents of a snapshot file. For development; users have
+//! `pantala check`.
 
 #[allow(dead_code, reason = "nothing random is needed here")]
 #[path = "../tests/common/mod.rs"]

@@ -1,4 +1,4 @@
-//! Files of other servers, kept as they wrote them.
+//! Snapshot files of other servers, kept as they wrote them.
 //!
 //! | file | what |
 //! |---|---|
@@ -8,7 +8,8 @@
 //! | `by-hand-6` | put together by hand: each kind that Redis 2.6 wrote, as version 6 |
 //! | `by-hand-9` | the same for Redis 5, version 9: ziplists in a list, binary scores, a stream |
 //!
-//! Redis 7.0.15 and Valkey 9.1.2 read those by hand, and tell what is expected here.
+//! Redis 7.0.15 and Valkey 9.1.2 can read the files made by hand; the contents expected here are
+//! what these servers answer.
 
 #[allow(dead_code, reason = "nothing random is needed here")]
 mod common;

@@ -1,6 +1,6 @@
-//! What a command costs the server, measured in one thread, so that neither the load generator nor
-//! the neighbours on this machine disturb: clients write, the reactor's part is timed by the
-//! thread's processor clock, clients read. Prints the quickest and the median of many rounds.
+//! The server's cost of a command, measured in one thread, so that neither the load generator nor
+//! other programs on this machine disturb it: clients write, the reactor's part is timed by the
+//! thread's processor clock, clients read. Prints the fastest and the median of many rounds.
 //!
 //! `cost [--connections N] [--rounds N] [--bytes N] [--only NAME]`
 

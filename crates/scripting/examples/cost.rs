@@ -1,5 +1,5 @@
-//! What a script costs without the commands it runs: `cargo run --profile fast -p pantala-scripting
-//! --example cost`.
+//! The cost of a script without the commands it runs: `cargo run --profile fast -p
+//! pantala-scripting --example cost`.
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;

@@ -53,7 +53,7 @@ impl From<Abort> for Fault {
 /// Writes the values of one run.
 pub struct Writer<'r, 'o> {
     reply: &'r mut Reply<'o>,
-    /// What the script chose with `redis.setresp`.
+    /// The version the script chose with `redis.setresp`.
     script: Version,
     most_bytes: usize,
     until_tick: usize,

@@ -1,4 +1,4 @@
-//! Values from Lua to RESP and back, as valkey-server 9.1.2 turns them.
+//! Conversion of values from Lua to RESP and back, as valkey-server 9.1.2 does it.
 
 mod fake;
 

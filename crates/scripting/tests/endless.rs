@@ -1,6 +1,6 @@
-//! The host is asked as work is done, also where Lua's own loops see a single instruction: so a
-//! kill takes effect. Nothing here measures time: work is counted in ticks and in calls of the
-//! script.
+//! The host is asked regularly while a script works, also where one Lua instruction is a long loop
+//! inside Lua, so that a kill takes effect. Nothing here measures time: work is counted in ticks
+//! and in calls of the script.
 
 mod fake;
 

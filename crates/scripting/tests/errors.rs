@@ -1,4 +1,4 @@
-//! Error replies, word by word what valkey-server 9.1.2 answers.
+//! Error replies, word for word as valkey-server 9.1.2 gives them.
 
 mod fake;
 

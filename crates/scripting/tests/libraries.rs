@@ -1,4 +1,5 @@
-//! FUNCTION's libraries: what they see while they load, what they register, how they are called.
+//! Libraries of FUNCTION: what they can use while they load, what they register, how they are
+//! called.
 
 mod fake;
 

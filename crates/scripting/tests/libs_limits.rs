@@ -1,4 +1,4 @@
-//! What the libraries do where there is too much: memory, depth, size, count.
+//! How the libraries behave at their limits: memory, depth, size, count.
 
 mod fake;
 #[path = "libs/scripts.rs"]

@@ -1,6 +1,6 @@
-//! The short ways of the libraries (lplibs.c) against the functions behind them: the same answers,
-//! whatever comes. `cjson.new()`, `unpack_limit`, a table with a hole and struct's `!1` take the
-//! long way.
+//! The fast paths of the libraries (lplibs.c) compared with the functions they replace: the results
+//! are the same for any input. `cjson.new()`, `unpack_limit`, a table with a hole and struct's `!1`
+//! take the slow path.
 
 mod fake;
 #[path = "libs/scripts.rs"]

@@ -1,4 +1,4 @@
-//! Whatever a script does ends: memory, depth, time, aborts.
+//! Every script ends, whatever it does: limits on memory, depth and time, and aborts.
 
 mod fake;
 

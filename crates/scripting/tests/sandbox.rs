@@ -1,5 +1,5 @@
-//! What scripts can reach, and that they leave nothing behind. The known ways out of other servers'
-//! sandboxes are here by their CVE numbers.
+//! What scripts can reach, and that they leave nothing behind. The known escapes from other
+//! servers' sandboxes are tested by their CVE numbers.
 
 mod fake;
 

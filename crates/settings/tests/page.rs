@@ -1,4 +1,4 @@
-//! What derives from the rows says what they say.
+//! What is generated from the rows (such as docs/settings.md) agrees with them.
 
 #[test]
 fn the_pages_are_current() {

@@ -1,4 +1,4 @@
-//! CONFIG GET of a fresh server, held against what valkey-server 9.1.2 answers.
+//! CONFIG GET of a fresh server, compared with the answers of valkey-server 9.1.2.
 
 use pantala_settings::{Settings, find};
 

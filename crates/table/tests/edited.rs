@@ -1,4 +1,4 @@
-//! Which strings count as edited in place, and that copies of them do, too.
+//! Which strings count as edited in place, and that their copies count too.
 
 use pantala_table::{Encoding, Object, Table};
 

@@ -1,4 +1,4 @@
-//! What eviction takes, and what it leaves.
+//! Which records eviction removes, and which it leaves.
 
 mod common;
 

@@ -1,6 +1,6 @@
-//! A table against a `HashMap`, through long seeded runs of random operations, under good and
-//! terrible hashes; see `common::machine`. The fuzz target `fuzz_table` runs the same for as long
-//! as it is told.
+//! A table compared with a `HashMap` in long seeded runs of random operations, with good and with
+//! very bad hash functions; see `common::machine`. The fuzz target `fuzz_table` runs the same code
+//! without an end.
 
 mod common;
 

@@ -1,7 +1,8 @@
-//! Records: every way from one encoding to another, what they cost, and that nothing leaks.
+//! Records: every change from one encoding to another, the memory each takes, and that nothing
+//! leaks.
 //!
-//! The allocator of this test counts the bytes of each thread: what a table says it costs is held
-//! against what was really taken.
+//! The allocator of this test counts the bytes of each thread, so the memory that a table reports
+//! is compared with what was really allocated.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! A whole walk that allocates anew: all of it is met once, and bounded steps get to the end.
+//! A full walk that reallocates every record: it visits all of them, also when it is done in
+//! bounded steps.
 
 mod common;
 

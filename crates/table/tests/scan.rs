@@ -1,4 +1,4 @@
-//! The promise of SCAN, and the other walks.
+//! The guarantees of SCAN, and the other walks.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Tails: every value with every tail, what becomes of them, and what they cost.
+//! Tails: every kind of value with every kind of tail, how they change, and the memory they take.
 
 mod common;
 

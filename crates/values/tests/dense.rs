@@ -1,5 +1,5 @@
-//! The dense table does what a map of the standard library does, at every size and with every kind
-//! of value, and a scan under change meets what it must.
+//! The dense table behaves like a map of the standard library, at every size and with every kind of
+//! value, and a scan of a table that changes visits every member it must.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! A hash does what a map does, in both forms and across the change from one to the other, with
+//! A hash behaves like a map, in both forms and across the change from one to the other, with
 //! fields that expire.
 
 use std::collections::BTreeMap;

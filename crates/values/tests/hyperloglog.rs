@@ -1,5 +1,5 @@
-//! Sketches against a plain array of registers: random adds and merges, with the border between
-//! the encodings anywhere.
+//! HyperLogLog sketches compared with a plain array of registers: random adds and merges, with the
+//! switch from the sparse to the dense encoding at any size.
 
 use pantala_base::Rng;
 use pantala_values::hyperloglog::{

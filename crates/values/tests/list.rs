@@ -1,4 +1,4 @@
-//! A list does what a deque of texts does, in both forms and across the border between them.
+//! A list behaves like a deque of texts, in both forms and across the change between them.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! What is allocated anew is what it was.
+//! A value that is reallocated keeps its contents.
 
 use std::fmt::Debug;
 

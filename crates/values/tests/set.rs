@@ -1,4 +1,4 @@
-//! A set does what a map from members to deadlines does, across the limits of its forms.
+//! A set behaves like a map from members to deadlines, across the limits of its forms.
 
 use std::collections::{BTreeMap, BTreeSet};
 

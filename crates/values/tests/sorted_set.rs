@@ -1,5 +1,5 @@
-//! A sorted set against a map and a sorted vector, across the change of form, over growing and
-//! shrinking, with equal scores, long members and ranges of every kind.
+//! A sorted set compared with a map and a sorted vector: across the change of form, while it grows
+//! and shrinks, with equal scores, long members and ranges of every kind.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! A stream does what a map from ids to fields does, across the borders of small blocks, and its
-//! groups do what a map from ids to consumers does.
+//! A stream behaves like a map from ids to fields, across the borders of small blocks, and its
+//! groups behave like a map from ids to consumers.
 
 #[path = "common/stream.rs"]
 mod machine;

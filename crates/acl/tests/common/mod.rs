@@ -1,4 +1,4 @@
-//! A small catalogue, and rules of any kind.
+//! A small command catalogue, and random rules of every kind.
 
 use std::sync::Arc;
 

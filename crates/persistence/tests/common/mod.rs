@@ -1,4 +1,4 @@
-//! An engine without connections, and what it answers.
+//! An engine without connections, and its replies.
 
 use std::io::Read;
 use std::sync::Arc;

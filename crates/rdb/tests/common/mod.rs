@@ -1,4 +1,4 @@
-//! Random values of every type and size, and what there is to read of a value.
+//! Random values of every type and size, and everything that can be read of a value.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

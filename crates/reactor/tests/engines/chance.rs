@@ -1,6 +1,6 @@
-//! Chance: a seeded crowd of peers and a caller that does anything allowed at any moment. Checked
-//! all along: every stream is what its writer wrote, in order; every close and detach is answered
-//! once.
+//! Random runs: a seeded set of peers, and a caller that does anything that is allowed at any
+//! moment. Checked throughout: every stream is what its writer wrote, in order; every close and
+//! detach is answered once.
 
 use crate::on_every_engine;
 use crate::world::World;

@@ -1,4 +1,4 @@
-//! Outgoing connections: made, refused, given up while under way.
+//! Outgoing connections: established, refused, abandoned while they are being established.
 
 use crate::on_every_engine;
 use crate::world::World;

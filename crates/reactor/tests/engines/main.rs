@@ -1,7 +1,7 @@
-//! The same bodies against every engine: epoll, io_uring as this kernel has it, and io_uring with
-//! features taken away, as older kernels have it.
+//! The same test bodies run against every engine: epoll, io_uring with all features of this kernel,
+//! and io_uring with features disabled, as on older kernels.
 //!
-//! A test waits for events, never for time. `World::turn` gives up after a minute of silence, so
+//! A test waits for events, never for a time. `World::turn` fails after a minute without events, so
 //! that a lost wake-up is a failure and not a hang.
 
 #![allow(clippy::unwrap_used)]

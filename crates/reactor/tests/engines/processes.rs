@@ -1,5 +1,5 @@
-//! What concerns the whole process (limits, descriptors) runs in a child: this test binary again,
-//! told by an environment variable to do the one thing.
+//! Tests of things that concern the whole process (limits, descriptors) run in a child process:
+//! this test binary again, with an environment variable that selects the one test.
 
 use crate::on_every_engine;
 use crate::world::World;

@@ -1,4 +1,4 @@
-//! Sending: stalled readers, receipts, closing while sending.
+//! Sending: readers that stall, receipts, closing while sending.
 
 use crate::on_every_engine;
 use crate::world::{World, pattern};

@@ -1,4 +1,4 @@
-//! A reactor with a memory: what happened to whom, and an echo server to drive it.
+//! A reactor that records the events of each connection, and an echo server to drive it.
 
 use pantala_reactor::{Config, Event, ListenerId, Reactor, Receipt, Token, net};
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! A host made for tests: a few commands, and a bound of ticks.
+//! A host for tests: a few commands, and a limit on ticks.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Scripts that show what the libraries give them.
+//! Scripts that show what the libraries provide.
 
 use pantala_protocol::Version;
 

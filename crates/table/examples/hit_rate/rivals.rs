@@ -1,4 +1,4 @@
-//! Textbook policies, each as its authors describe it.
+//! Textbook eviction policies, each as its authors describe it.
 
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 

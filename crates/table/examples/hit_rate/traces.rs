@@ -1,4 +1,4 @@
-//! Seeded traces: numbers of keys in the order of their use.
+//! Seeded traces: key numbers in the order in which the keys are used.
 
 /// Keys in the order of their use.
 pub type Trace = Vec<u32>;

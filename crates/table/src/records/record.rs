@@ -200,8 +200,8 @@ impl Record {
 
     #[inline]
     pub(crate) fn set_aux(self, aux: u16) {
-        // SAFETY: R1; the head is aligned; the table is borrowed mutably by whoever changes a
-        // record.
+        // SAFETY: R1; the head is aligned; the caller that changes a record has the table borrowed
+        // mutably.
         unsafe { self.at.add(2).cast::<u16>().write(aux) }
     }
 
@@ -473,8 +473,8 @@ pub(crate) unsafe fn rekey(mut word: Word, key: &[u8]) -> Word {
 /// # Safety
 /// As for [`rekey`]; there is no tail.
 unsafe fn rekey_bare(word: Word, key: &[u8]) -> Word {
-    // SAFETY: the caller's promise. The value part is copied as it is: whoever it points to has one
-    // owner again once the old record is gone (R3, R4).
+    // SAFETY: the caller's promise. The value part is copied as it is: an object it points to has
+    // one owner again once the old record is gone (R3, R4).
     unsafe {
         let old = Record::of(word);
         let part = old.value_part_bytes();

@@ -1,4 +1,4 @@
-//! A long run of random operations on a table and its model, with a scan and a snapshot under way
+//! A long run of random operations on a table and its model. A scan and a snapshot are in progress
 //! most of the time.
 
 use std::collections::{HashMap, HashSet};

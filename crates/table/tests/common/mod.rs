@@ -1,5 +1,5 @@
-//! What the table's tests share: a small object, a hash with chosen weaknesses, a seeded random
-//! source, and a table with its model beside it.
+//! Shared by the table's tests: a small object type, a hash function with chosen weaknesses, a
+//! seeded random source, and a table paired with its model.
 
 #![allow(dead_code)]
 

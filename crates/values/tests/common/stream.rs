@@ -1,6 +1,6 @@
-//! A stream beside a map from ids to fields, and its groups beside maps from ids to consumers.
-//! Random steps on both, with small blocks. `tests/stream.rs` runs it, and the fuzz target
-//! `fuzz_stream` for as long as one likes.
+//! A stream compared with a map from ids to fields, and its groups with maps from ids to consumers.
+//! Random steps are applied to both, with small blocks. `tests/stream.rs` runs it, and so does the
+//! fuzz target `fuzz_stream`, without an end.
 
 use std::collections::BTreeMap;
 
