@@ -7,7 +7,7 @@ use common::{rule, users};
 use pantala_acl::{Access, ChannelKind, Database, DefaultChannels, Request, User, Users};
 use pantala_base::Rng;
 
-/// A user after some rules, those that are wrong passed over.
+/// A user made by a few random rules; invalid rules are skipped.
 fn random_users(seed: u64) -> Users {
     let mut rng = Rng::from_seed(seed);
     let mut users = users();
@@ -49,7 +49,8 @@ fn rules_one_by_one_and_together_are_the_same() {
         let mut rng = Rng::from_seed(seed);
         let rules: Vec<Vec<u8>> = (0..rng.below(8)).map(|_| rule(&mut rng, true)).collect();
         let words: Vec<&[u8]> = rules.iter().map(Vec::as_slice).collect();
-        // What begins a selector and does not end it means something else together.
+        // A rule that opens a selector without closing it is joined with the rules after it, so the
+        // two ways differ.
         if rules.iter().any(|rule| rule.starts_with(b"(") && !rule.ends_with(b")")) {
             continue;
         }
@@ -67,7 +68,7 @@ fn rules_one_by_one_and_together_are_the_same() {
     }
 }
 
-/// A request for what a small world has.
+/// Whether the user may run a command on a key in a database.
 fn asks(user: &User, users: &Users, command: &str, key: &[u8], access: Access, db: u32) -> bool {
     let command = users.catalogue().find(command.as_bytes()).expect("it is in the catalogue");
     user.check(&Request {

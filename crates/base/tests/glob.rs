@@ -3,7 +3,7 @@
 
 use pantala_base::glob;
 
-/// "pattern-in-hex text-in-hex 0|1"; "-" is the empty string.
+/// Lines "pattern-in-hex text-in-hex 0|1"; "-" is the empty string.
 #[test]
 fn the_servers_answers() {
     let bytes = |hex: &str| -> Vec<u8> {

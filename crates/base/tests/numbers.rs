@@ -3,7 +3,7 @@
 
 use pantala_base::number::{LongDouble, parse_f64, push_f64};
 
-/// "bits-in-hex text": what a script that returns `{double=...}` gets under RESP3.
+/// Lines "bits-in-hex text": the reply to a script that returns `{double=...}` under RESP3.
 #[test]
 fn doubles_are_sent_as_the_server_sends_them() {
     let mut count = 0;
@@ -19,7 +19,7 @@ fn doubles_are_sent_as_the_server_sends_them() {
     assert!(count > 1000);
 }
 
-/// "value increment answer": SET, then INCRBYFLOAT.
+/// Lines "value increment answer": SET, then INCRBYFLOAT.
 #[test]
 fn sums_are_the_servers() {
     let mut count = 0;

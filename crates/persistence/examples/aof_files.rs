@@ -26,10 +26,10 @@ use pantala_persistence::disk::{Disk, RealDisk};
 const STEPS: u64 = 3_000;
 const KEYS: u64 = 200;
 const DATABASES: u64 = 3;
-/// One of so many steps begins or ends a rewrite.
+/// On average one step in this many begins or ends a rewrite.
 const REWRITE_EVERY: u64 = 400;
 
-/// What is in the file: numbers by database and key.
+/// The expected contents of the file: numbers by database and key.
 type Model = BTreeMap<(u64, String), i64>;
 
 fn main() -> ExitCode {

@@ -33,21 +33,21 @@ fn set(number: u64, padding: usize) -> String {
     resp(&["SET", "step", &format!("{number:0padding$}")])
 }
 
-/// A process that writes, as the server does, and what it knows.
+/// One run of a process that writes as the server does, and what it expects of the files.
 struct Life<'t> {
     disk: &'t SimulatedDisk,
     rng: &'t mut Rng,
     writer: Writer,
     /// The number of the next step.
     next: u64,
-    /// By offset: the steps before it.
+    /// By offset: the number of steps before it.
     steps_at: Vec<(u64, u64)>,
     sync: Option<SyncJob>,
     rewrite: Option<(Rewrite, u64)>,
 }
 
 impl<'t> Life<'t> {
-    /// Begins where the files end: they hold the steps before `next`.
+    /// Starts where the files end: they hold the steps before `next`.
     fn begin(disk: &'t SimulatedDisk, rng: &'t mut Rng, next: u64) -> Self {
         let manifest = layout().open(disk).expect("nothing fails at the start");
         let mut writer = Writer::new(Arc::new(disk.clone()), layout(), manifest, 0);
@@ -55,7 +55,7 @@ impl<'t> Life<'t> {
         Life { disk, rng, writer, next, steps_at: vec![(0, next)], sync: None, rewrite: None }
     }
 
-    /// The steps that were told to be durable.
+    /// The number of steps that were reported as durable.
     fn durable(&self) -> u64 {
         let durable = self.writer.durable();
         let known = self.steps_at.iter().rev().find(|(offset, _)| *offset <= durable);
@@ -131,7 +131,7 @@ impl<'t> Life<'t> {
     }
 }
 
-/// How many steps the files hold. A torn end is cut off, as the server does.
+/// The number of steps that the files hold. A torn end is cut off, as the server does.
 fn recover(disk: &SimulatedDisk) -> Result<u64, String> {
     let Some(manifest) = layout().open(disk).map_err(|error| error.to_string())? else {
         return Ok(0);
@@ -184,8 +184,9 @@ fn run(seed: u64) -> Result<(), String> {
         let (durable, all) = (writing.durable(), writing.next);
         let has_failed = writing.writer.fault().is_some();
         disk.set_free_bytes(None);
-        // The power fails; or only the process ends, and what it wrote is all there. After a failed
-        // sync the system may show what the disk does not have, so that is left out.
+        // Either the power fails, or only the process ends and everything it wrote is kept. After a
+        // failed sync the system may show data that is not on the disk, so then it is always the
+        // power.
         let is_power = has_failed || rng.below(4) > 0;
         if is_power {
             disk.crash()

@@ -18,7 +18,7 @@ use pantala_persistence::disk::Disk;
 use pantala_persistence::disk::simulated::SimulatedDisk;
 use pantala_settings::Settings;
 
-/// A snapshot is `REDIS` and a letter.
+/// A loader for test snapshots, which are `REDIS` and a letter.
 struct SixBytes(Vec<String>);
 
 impl LoadSnapshot for SixBytes {
@@ -49,7 +49,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// A base and increments with these bytes; empty: no base.
+    /// Files with these bytes: a base and increments. An empty base means no base.
     fn new(base: &[u8], increments: &[&[u8]]) -> Self {
         let disk = SimulatedDisk::new(1);
         let layout = Layout::new(Path::new("/"), "d", "a");
@@ -93,7 +93,7 @@ impl Fixture {
         })
     }
 
-    /// What a command answers, with its reply's lines after each other.
+    /// Runs a command and returns the reply, its lines joined.
     fn ask(&self, line: &str) -> String {
         common::ask(&self.engine, 0, line)
     }

@@ -15,7 +15,7 @@ use pantala_rdb::file::{HEAD_BYTES, Writer, write_entry};
 use pantala_rdb::{Strings, Style};
 
 const DATABASES: u32 = 3;
-/// After 2200.
+/// A deadline after the year 2200.
 const DEADLINE: UnixMs = UnixMs(8_000_000_000_000);
 
 fn main() {

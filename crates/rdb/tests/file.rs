@@ -46,7 +46,8 @@ fn what_is_damaged_is_found() {
             match read_file(&wrong, 50_000, &mut rng) {
                 Err(Damage { found: Found::Checksum { .. }, .. }) => by_checksum += 1,
                 Err(_) => earlier += 1,
-                // Without a checksum a text may be another one; what is there can still be told.
+                // Without a checksum, the damage may have changed a text; the file can still be
+                // read.
                 Ok(found) => {
                     let checksum = &bytes[bytes.len() - 8..];
                     assert!(checksum == [0; 8] || found == expected, "{seed} {at}");
@@ -107,7 +108,7 @@ fn what_we_do_not_write_is_read() {
         b"\xfd\x01\0\0\0\xf8\x05\0\x01a\x01b",
         b"\xf9\x07\xfc\x01\0\0\0\0\0\0\0\0\x01c\x01d",
         b"\xf3\x01abcd\x05\x01x\0\0\x01e\x01f",
-        // A module's value and what a module keeps beside.
+        // A module's value, and data that a module stores outside of keys.
         b"\x07\x01m\x81\x45\xe2\x49\x3f\xe5\x04\x50\x03\x02\x05\x05\x03abc\x04\0\0\0\0\0\0\0\0\0",
         b"\xf7\x81\x45\xe2\x49\x3f\xe5\x04\x50\x03\x02\x01\x05\x01a\0",
         // A set without members.
@@ -133,7 +134,7 @@ fn what_we_do_not_write_is_read() {
     assert_eq!(module.len(), 9);
 }
 
-/// Redis 8.8.2: a slot beyond the last was written beyond a table's end.
+/// Redis 8.8.2 wrote beyond the end of a table for a slot beyond the last one.
 #[test]
 fn slots_that_there_are_not_change_nothing() {
     let bytes = [
@@ -149,7 +150,7 @@ fn slots_that_there_are_not_change_nothing() {
 
 #[test]
 fn hashes_of_redis_have_their_deadlines() {
-    // a is b for ever, c is d until four milliseconds after `NOW`.
+    // a is b without a deadline, c is d until four milliseconds after `NOW`.
     const TRIPLES: &[u8] = b"\x1f\x1f\0\0\0\x06\0\
         \x81c\x02\x81d\x02\xf4\x04\x40\x94\x52\xa3\x03\0\0\x09\x81a\x02\x81b\x02\0\x01\xff";
     const FIRST: &[u8] = b"\0\x40\x94\x52\xa3\x03\0\0";
@@ -212,7 +213,7 @@ fn an_inspection_ends_at_damage() {
 #[test]
 fn what_dragonfly_writes_is_read() {
     let head = &b"REDIS0009\xfa\x09redis-ver\x037.0"[..];
-    // Deadlines are seconds after its own beginning, or -1; a mask stands before a key.
+    // Deadlines are seconds after the file's own start time, or -1; a mask precedes a key.
     let sections = [
         &b"\xfe\x01"[..],
         b"\xdc\x01\0\0\0\0\x01a\x01b",
@@ -250,7 +251,7 @@ fn what_dragonfly_writes_is_read() {
     let mut inspection = Inspection::new(OPTIONS, limits());
     inspection.feed(&compressed, true).expect("it is sound");
     assert_eq!(inspection.summary().databases[&1].keys, 5);
-    // Nothing is compressed twice, and no file ends within.
+    // Compressed data inside compressed data is refused, and so is the end of a file inside it.
     for sections in [&[&mark[..], &frame].concat()[..], b"\xff\0\0\0\0\0\0\0\0"] {
         let block = lz4_flex::block::compress(sections);
         let len = (sections.len() as u64).to_le_bytes();
@@ -263,7 +264,7 @@ fn what_dragonfly_writes_is_read() {
     }
 }
 
-/// Redis 7.0.15 and Valkey 9.1.2 read each of these files, and leave the key out.
+/// Redis 7.0.15 and Valkey 9.1.2 load each of these files, and skip the key.
 #[test]
 fn collections_without_elements_are_told() {
     const LISTPACK: &[u8] = b"\x07\x07\0\0\0\0\0\xff";
@@ -287,7 +288,7 @@ fn collections_without_elements_are_told() {
         let all = found.keys.values().next().map(String::as_str);
         assert_eq!(all, Some("None nothing"), "{kind}");
     }
-    // Part of a list may be empty, too.
+    // A part of a list may be empty, too.
     let a = b"\x02\x0a\x0a\0\0\0\x01\0\x81a\x02\xff";
     let bytes = [b"REDIS0010\x12\x01k\x02\x02", LISTPACK, a, b"\xff\0\0\0\0\0\0\0\0"].concat();
     let found = read_file(&bytes, 100, &mut Rng::from_seed(0)).expect("it is sound");

@@ -22,7 +22,7 @@ use pantala_values::list::End;
 use pantala_values::packed::Element;
 use pantala_values::{Hash, List, Set, SortedSet, Variant};
 
-/// 2100.
+/// The start of the year 2100.
 const DEADLINE: UnixMs = UnixMs(4_102_444_800_000);
 
 fn golden(name: &str) -> FileContents {
@@ -73,7 +73,7 @@ fn hash<T: AsRef<[u8]>>(
     Value::Object(hash.into_object())
 }
 
-/// Compares all keys of database 0 but `stream`, which has times of its own.
+/// Compares all keys of database 0 except `stream`, which has its own times.
 fn check(found: &FileContents, expected: &[(&str, Value<'_>)], deadlines: &[(&str, UnixMs)]) {
     for (key, value) in expected {
         let deadline = deadlines.iter().find(|(name, _)| name == key).map(|(_, at)| *at);
@@ -128,7 +128,8 @@ fn files_of_servers() {
     }
 }
 
-/// 120 entries, of which two were deleted, and a group to which seven were given.
+/// Checks a stream of 120 entries, two of which were deleted, with a group to which seven were
+/// delivered.
 fn check_stream(told: &str) {
     let has = |what: &str| assert!(told.contains(what), "{what} in {told}");
     has("118 StreamId { ms: 1039, seq: 119 } StreamId { ms: 1001, seq: 4 } 120");

@@ -9,7 +9,7 @@ use pantala_rdb::{Input, Kind, Limits, Strings, Writing, payload};
 use pantala_table::{StrRef, ValueRef};
 use pantala_values::Object;
 
-/// What OBJECT ENCODING tells; for strings nothing.
+/// The answer of OBJECT ENCODING; empty for strings.
 fn encoding(value: &ValueRef<'_, Object>) -> &'static str {
     match value {
         ValueRef::Str(_) => "",
@@ -29,7 +29,7 @@ fn values_come_back() {
         let back = payload::read(&back, &limits()).unwrap_or_else(|why| panic!("{seed}: {why}"));
         assert_eq!(contents(&back.view()), contents(&value.view()), "{seed}");
         let (old, new) = (encoding(&value.view()), encoding(&back.view()));
-        // What expired was left behind, so the rest may fit a smaller form.
+        // Expired elements were not written, so the rest may fit a smaller form.
         if old != new {
             assert!(
                 matches!((old, new), ("listpack", "intset") | ("hashtable" | "skiplist", _)),

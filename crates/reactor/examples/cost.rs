@@ -101,7 +101,8 @@ impl Scene {
         Ok(Scene { reactor, receipt, clients, spare, got: vec![0; connections] })
     }
 
-    /// Every client asks once and is answered; the reactor's time and its turns.
+    /// Every client sends a request and gets the answer. Returns the reactor's time and number of
+    /// turns.
     fn round(&mut self, bytes: usize) -> io::Result<(Duration, usize)> {
         let question = vec![b'x'; bytes];
         for client in &mut self.clients {
@@ -112,7 +113,7 @@ impl Scene {
         let mut turns = 0;
         let mut unsent = false;
         while answered < self.clients.len() * bytes || unsent {
-            // The last answers go out with the next wait, which must not sleep here.
+            // The last answers are sent with the next wait, which must not sleep here.
             let all = answered == self.clients.len() * bytes;
             let (events, mut ops) =
                 self.reactor.wait(if all { Some(Duration::ZERO) } else { None })?;

@@ -35,7 +35,7 @@ fn main() -> io::Result<()> {
     serve(&mut reactor, receipt)
 }
 
-/// What a connection has to answer, and whether a send is under way.
+/// The answers that a connection still has to send, and whether a send is in progress.
 #[derive(Default)]
 struct Client {
     answers: Vec<u8>,
@@ -66,7 +66,7 @@ fn serve(reactor: &mut Reactor, receipt: Receipt) -> io::Result<()> {
                         if word.starts_with(b"PING") {
                             client.answers.extend_from_slice(b"+PONG\r\n");
                         } else if word.starts_with(b"CONFIG") {
-                            // What redis-benchmark asks first; it lives with an error.
+                            // The first request of redis-benchmark; it accepts an error.
                             client.answers.extend_from_slice(b"-ERR\r\n");
                         }
                     }

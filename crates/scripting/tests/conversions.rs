@@ -153,7 +153,7 @@ fn a_table_in_itself_ends() {
     );
 }
 
-/// As `%.14g` writes them, whichever way.
+/// Numbers are written as by `%.14g`, whichever way they become text.
 #[test]
 fn numbers_become_text() {
     let mut bench = Bench::new();

@@ -11,7 +11,7 @@ fn bench() -> Bench {
     Bench::with(VmLimits { memory_bytes: 160 << 20, ..VmLimits::default() })
 }
 
-/// After `build`, `work` is one expression that takes for ever, nearly; it is ended.
+/// After `build`, the single expression `work` runs nearly for ever; checks that it is ended.
 #[track_caller]
 fn is_ended(build: &str, work: &str) {
     let mut bench = bench();
@@ -21,7 +21,7 @@ fn is_ended(build: &str, work: &str) {
     bench.check("return 'alive'", "$5|alive|");
 }
 
-/// After `build`, `work` is statements that are done again and again. Each round is so much that
+/// After `build`, the statements `work` are repeated. Checks that each round is charged enough that
 /// the host is asked in it.
 #[track_caller]
 fn is_charged(build: &str, work: &str) {
@@ -33,7 +33,7 @@ fn is_charged(build: &str, work: &str) {
     bench.check("return 'alive'", "$5|alive|");
 }
 
-/// A table `t` of many references to `e`, whose slots are many and empty.
+/// Lua code for a table `t` of many references to `e`, which has many slots, all of them empty.
 const EMPTIED_ARRAY: &str = "local e = {} for i = 1, 300000 do e[i] = i end \
     for i = 1, 300000 do e[i] = nil end local t = {} for i = 1, 100000 do t[i] = e end ";
 const EMPTIED_HASH: &str = "local e = {} for i = 1, 100000 do e['k' .. i] = i end \
@@ -58,7 +58,7 @@ fn emptied_tables_on_their_way_out() {
         for work in ["cjson.encode(t)", "cmsgpack.pack(t)", "cmsgpack.pack({t, [1.5] = 1})"] {
             is_ended(emptied, work);
         }
-        // With a setting, it is Rust that writes.
+        // With this setting, Rust code does the encoding.
         is_ended(&format!("{emptied} cjson.encode_max_depth(999)"), "cjson.encode(t)");
         is_ended(&format!("{emptied} t[1] = nil"), "cjson.encode(t)");
         is_ended(&format!("{emptied} local u = {{t}} u[0] = 1"), "cjson.encode({x = u})");
@@ -68,7 +68,7 @@ fn emptied_tables_on_their_way_out() {
     }
 }
 
-/// What a script returns is written when it has ended; that, too, is ended.
+/// A script's return value is written after the script has ended; that is ended, too.
 #[track_caller]
 fn is_reply_ended(build: &str) {
     let mut bench = bench();
@@ -101,7 +101,7 @@ fn long_classes_in_patterns() {
         is_ended(class, work);
         is_ended(&class.replace("'['", "'[^'").replace("'b'", "'a'"), work);
     }
-    // The class itself, where the subject never comes to it.
+    // The class alone, when the match never reaches it in the subject.
     is_ended(&format!("{class} s = ''"), "string.find(string.rep(' ', 100000), ' *x?' .. c)");
 }
 
@@ -152,7 +152,8 @@ fn sorting_long_texts() {
 
 #[test]
 fn lengths_and_new_sizes_of_tables() {
-    // All of the array, and after it as far as ints go: the length is found by counting.
+    // The whole array part, and behind it as far as integers reach: the length is found by
+    // counting.
     let far = "local t, j = {}, 1048577 while j < 2^31 do t[j] = 1 j = 2 * j end \
         for i = 1, 1048576 do t[i] = i end";
     is_charged(far, "local n = #t");
@@ -180,7 +181,7 @@ fn source_without_tokens() {
     }
 }
 
-/// A script or a library that is compiled is asked as well.
+/// The host is asked also while a script or a library is compiled.
 #[test]
 fn compiling_is_ended() {
     let mut bench = bench();
@@ -197,7 +198,7 @@ fn compiling_is_ended() {
     assert_eq!(bench.fcall(&library, "f"), "aborted");
 }
 
-/// FUNCTION LOAD of what nothing else would stop.
+/// FUNCTION LOAD of code that nothing else would stop.
 #[test]
 fn loading_is_ended() {
     for code in [
@@ -216,7 +217,7 @@ fn loading_is_ended() {
 }
 
 /// Texts of eight bytes with the same hash: for any first word there is a second one that leads to
-/// it (MurmurHash3 has no secret here).
+/// it (MurmurHash3 has no secret seed here).
 fn of_one_hash(count: u32) -> Vec<Vec<u8>> {
     const FACTORS: (u32, u32) = (0xCC9E_2D51, 0x1B87_3593);
     let inverse =
@@ -227,7 +228,7 @@ fn of_one_hash(count: u32) -> Vec<Vec<u8>> {
     };
     let texts = (0..count).map(|first| {
         let after = (8 ^ mixed(first)).rotate_left(13).wrapping_mul(5).wrapping_add(0xE654_6B64);
-        // The second word makes all bits of what follows the same.
+        // The second word makes the hash state the same for all texts.
         let second = unmixed(after);
         [first.to_le_bytes(), second.to_le_bytes()].concat()
     });

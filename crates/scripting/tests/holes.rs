@@ -114,7 +114,7 @@ fn vararg_functions_of_many_parameters() {
     Bench::new().check(&body, ":0|");
 }
 
-/// CVE-2024-31449 and its kin: bit.tohex of the least integer.
+/// CVE-2024-31449 and similar ones: bit.tohex of the least integer.
 #[test]
 fn hexadecimal_of_the_least_number() {
     let mut bench = Bench::new();
@@ -170,7 +170,7 @@ fn formats_of_any_width() {
     bench.fails("return string.format('%',1)", "invalid option");
 }
 
-/// Values that the interpreter's own code trusted in 5.1: orders that are none, tables that change.
+/// Callbacks that the code of Lua 5.1 trusted: inconsistent orders, tables that change meanwhile.
 #[test]
 fn callbacks_that_lie() {
     let mut bench = Bench::new();

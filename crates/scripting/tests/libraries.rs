@@ -12,7 +12,7 @@ fn refused(code: &str, expected: &str) {
     assert_eq!(loaded.err().as_deref(), Some(expected), "{code}");
 }
 
-/// Loads, and calls `f`.
+/// Loads the code, calls `f`, and checks the reply.
 #[track_caller]
 fn calls(code: &str, expected: &str) {
     let mut bench = Bench::new();
@@ -94,7 +94,7 @@ fn names_and_numbers_of_functions() {
     refused("return 1", "ERR No functions registered");
 }
 
-/// While it loads, a library sees `redis` and `server`, and little in them.
+/// While a library loads, it has `redis` and `server`, with few functions in them.
 #[test]
 fn what_a_library_sees_while_it_loads() {
     let global = |name: &str| {
@@ -148,7 +148,7 @@ fn what_a_function_sees() {
     calls(&body("redis.setresp(3) return redis.call('hgetall','h')"), "*2|$1|f|$1|1|");
 }
 
-/// Keys of an earlier EVAL are no business of a function's.
+/// A function does not see the keys of an earlier EVAL.
 #[test]
 fn functions_do_not_see_keys_of_scripts() {
     let mut bench = Bench::new();

@@ -73,7 +73,7 @@ fn depth_beyond_ours_is_refused_whatever_is_set() {
     );
 }
 
-/// Calls within calls leave less of Lua's C stack; what is left is used.
+/// Nested calls leave less of Lua's C stack; the encoder adapts to what is left.
 #[test]
 fn encoding_works_however_deep_the_script_is() {
     let mut bench = Bench::new();
@@ -119,7 +119,8 @@ fn sizes_that_overflow_are_refused() {
     }
 }
 
-/// Written twice at most, however tables on which the first attempt fails are nested.
+/// Each table is written twice at most, however deep the tables are nested for which the first
+/// attempt fails.
 #[test]
 fn mixed_tables_take_linear_time() {
     let mut bench = Bench::new();

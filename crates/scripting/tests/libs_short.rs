@@ -9,7 +9,7 @@ mod scripts;
 use fake::Bench;
 use pantala_base::Rng;
 
-/// After that of `scripts`.
+/// Lua helpers that follow those of `scripts`.
 const PRELUDE: &str = r#"
 local long = cjson.new()
 local function same(what, short, other)
@@ -110,7 +110,7 @@ fn json(rng: &mut Rng, depth: u32) -> String {
     format!("{blank}{value}{blank}")
 }
 
-/// One byte in some place that is another, is missing, or is there twice.
+/// The text with one byte changed, missing or repeated.
 fn damaged(rng: &mut Rng, mut bytes: Vec<u8>) -> Vec<u8> {
     if bytes.is_empty() {
         return bytes;

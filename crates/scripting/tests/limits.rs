@@ -9,7 +9,7 @@ fn small() -> Bench {
     Bench::with(VmLimits { memory_bytes: 8 << 20, ..VmLimits::default() })
 }
 
-/// The run is aborted at its 20th tick: it came that far, and no further.
+/// Checks that the run is aborted at its 20th tick, neither earlier nor later.
 #[track_caller]
 fn endless(body: &str) {
     let mut bench = Bench::new();
@@ -36,7 +36,7 @@ fn endless_scripts_are_asked() {
     endless("while true do loadstring('return 1')() end");
 }
 
-/// Coroutines count together, at any depth.
+/// Nested coroutines share one limit, at any depth.
 #[test]
 fn coroutines_in_coroutines_are_asked() {
     let body = "local function f(d) if d==0 then for i=1,100 do local x=i end return end \
@@ -69,7 +69,7 @@ fn an_abort_passes_everything() {
     bench.check("return 'alive'", "$5|alive|");
 }
 
-/// One instruction for the interpreter, an age for everybody else.
+/// The interpreter counts one instruction, but it takes very long.
 #[test]
 fn library_functions_are_asked() {
     endless("local s=string.rep('a',5000) while true do string.find(s,'.-.-.-.-b') end");
@@ -144,7 +144,7 @@ fn memory_is_bounded_for_who_catches_the_error() {
     bench.says(body, "not enough memory");
 }
 
-/// Garbage is no reason to fail.
+/// A script does not fail because of garbage that could be collected.
 #[test]
 fn garbage_does_not_count() {
     let mut bench = small();
@@ -198,7 +198,7 @@ fn depth_is_bounded() {
     bench.check("return 'alive'", "$5|alive|");
 }
 
-/// The number of compiled scripts is bounded, and they come back when they are asked for.
+/// The number of compiled scripts is limited; a dropped one is compiled again when it is called.
 #[test]
 fn compiled_scripts_are_bounded() {
     let mut bench = Bench::with(VmLimits { scripts: 10, ..VmLimits::default() });
@@ -212,14 +212,14 @@ fn compiled_scripts_are_bounded() {
     assert!(bench.vm.memory_bytes() < start + 50_000);
 }
 
-/// A script with a great many numbers in it, another for each name.
+/// A script with very many numbers in it, a different one for each name.
 fn large(name: usize) -> String {
     let numbers: Vec<String> =
         (0..20_000).map(|number| (number * 1_000 + name).to_string()).collect();
     format!("local t = {{{}}} return {name}", numbers.join(","))
 }
 
-/// Large scripts never fill the memory that all of them have to run in: the oldest go.
+/// Large scripts never fill the memory in which all of them run: the oldest are dropped.
 #[test]
 fn large_compiled_scripts_are_bounded() {
     let scripts_bytes = 4 << 20;
@@ -231,7 +231,7 @@ fn large_compiled_scripts_are_bounded() {
         bench.check(&large(name), &format!(":{name}|"));
         bench.check(grows, ":1500000|");
     }
-    // One that was dropped comes back.
+    // One that was dropped is compiled again.
     bench.check(&large(0), ":0|");
     bench.vm.forget();
     assert!(bench.vm.memory_bytes() < start + 100_000);
@@ -289,7 +289,7 @@ fn arguments_are_within_the_limit_of_memory() {
     assert!(bench.eval("return 1", &[], &[&long, &long]).is_some_and(|reply| reply[0] == b':'));
 }
 
-/// Replies and arguments of any size pass.
+/// Replies and arguments of any size are passed on.
 #[test]
 fn large_things() {
     let mut bench = Bench::new();
@@ -307,7 +307,8 @@ fn large_things() {
     assert!(reply.starts_with("*100000|:1|:2|"));
 }
 
-/// A command that panics is our trouble: it passes the script, and the VM is sound afterwards.
+/// A panic in a command is our own bug: it passes through the script, and the VM is sound
+/// afterwards.
 #[test]
 fn a_panic_passes_the_script() {
     let mut bench = Bench::new();

@@ -70,7 +70,7 @@ fn what_is_missing_is_an_error() {
     bench.check("return os.time", "$-1|");
 }
 
-/// CVE-2025-46818 among them: the metatable of strings.
+/// The metatable of strings cannot be changed (CVE-2025-46818), among others.
 #[test]
 fn nothing_shared_can_be_changed() {
     let mut bench = Bench::new();
@@ -135,7 +135,7 @@ fn keys_and_arguments_are_those_of_the_run() {
     assert_eq!(reply.as_deref(), Some(&b"*4\r\n:1\r\n:100000\r\n$5\r\n99999\r\n$1\r\nk\r\n"[..]));
 }
 
-/// Bytecode can do anything: it is never loaded.
+/// Bytecode can do anything, so it is never loaded.
 #[test]
 fn bytecode_is_refused() {
     let mut bench = Bench::new();
@@ -149,7 +149,7 @@ fn bytecode_is_refused() {
     bench.fails("\u{1b}Lua", "Error compiling script");
 }
 
-/// CVE-2022-0543 and its kin: there is no table from which C could be loaded.
+/// CVE-2022-0543 and similar ones: there is no table from which C could be loaded.
 #[test]
 fn no_way_to_c() {
     let mut bench = Bench::new();
@@ -181,7 +181,7 @@ fn the_small_functions() {
     bench.check("return collectgarbage('setpause',1000000)", ":200|");
 }
 
-/// The sequences that the reference gives for a seed.
+/// The sequences that the reference server gives for a seed.
 #[test]
 fn random_numbers_of_a_seed() {
     let mut bench = Bench::new();
@@ -195,7 +195,7 @@ fn random_numbers_of_a_seed() {
 
 const SEED_10: &str = "*3|:88|:9|$16|0.48082728100979|";
 
-/// The lists of keys and arguments are made of those of the last run, and nobody sees it.
+/// The tables of keys and arguments are reused from the last run, and scripts cannot notice it.
 #[test]
 fn lists_are_new_for_each_script() {
     let mut bench = Bench::new();

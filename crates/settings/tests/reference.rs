@@ -2,12 +2,12 @@
 
 use pantala_settings::{Settings, find};
 
-/// Settings whose default is not Valkey's, and why.
+/// Settings whose default differs from Valkey's, and why.
 const ON_PURPOSE: [(&str, &str); 3] = [
-    // Memory comes back by itself: it costs nothing where nothing is wasted.
+    // Memory is given back without being asked for: it costs nothing where nothing is wasted.
     ("activedefrag", "yes"),
     ("active-defrag-ignore-bytes", "16777216"),
-    // Whoever sits at the machine tests and measures with DEBUG; see docs/differences.md.
+    // Local clients use DEBUG for tests and measurements; see docs/differences.md.
     ("enable-debug-command", "local"),
 ];
 

@@ -17,7 +17,7 @@ use pantala_table::{Object, Place, Table, ValueRef};
 static ALLOCATOR: pantala_memory::Counting = pantala_memory::Counting;
 
 const TABLES: usize = 1024;
-/// Commands of one batch: what a pipeline of 30 brings.
+/// Commands of one batch: as many as a pipeline of 30 brings.
 const BATCH: usize = 30;
 
 struct Nothing;
@@ -92,7 +92,7 @@ impl Store {
         self.tables.iter().map(Table::heap_bytes).sum()
     }
 
-    /// Records at home, in the next bucket, in a stash.
+    /// Counts of records in their home bucket, in the next one, and in a stash.
     fn spread(&self) -> [usize; 3] {
         self.tables
             .iter()
@@ -155,7 +155,8 @@ fn records() {
     }
 }
 
-/// Resident bytes for each key as tables fill, in a process of its own for each length of values.
+/// Resident bytes for each key as tables fill; each length of values is measured in its own
+/// process.
 fn rss() {
     println!("value B   RSS B/key at 1, 1.5, 2, 3, 4 million keys   average");
     for value_len in ["8", "100", "1024"] {
@@ -183,7 +184,8 @@ fn rss_of(value_len: u64) {
     println!("   {:.1}", sum / 5.0);
 }
 
-/// Nanoseconds this thread has run, as the kernel tells: others on the machine do not count.
+/// Nanoseconds that this thread has run, according to the kernel: other programs on the machine do
+/// not count.
 fn cpu_ns() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     stat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
@@ -244,7 +246,7 @@ fn speed() {
     }
 }
 
-/// A byte of the value: what a reply would read first.
+/// A byte of the value: the first that a reply would read.
 fn read_first(table: &Table<Nothing>, place: Place) -> u8 {
     match table.value(place) {
         ValueRef::Str(text) => text.bytes(&mut Default::default()).first().copied().unwrap_or(0),

@@ -18,8 +18,8 @@ fn hash(key: &[u8]) -> u64 {
     key.iter().fold(7, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// A table with `value` under "key" after `change`; whether it is edited, and whether it is after
-/// "key" was copied, and what the copy is.
+/// A table with `value` under "key" after `change`. Returns whether the string counts as edited,
+/// whether its copy does after "key" was copied, and the copy.
 fn check(
     value: &[u8],
     change: impl FnOnce(&mut Table<Nothing>, pantala_table::Place),

@@ -10,14 +10,14 @@ use pantala_table::{Among, Choice, Evicted, First, Lately, OwnedRecord, Table};
 
 const ALL: [First; 5] =
     [First::LeastRecent, First::LeastFrequent, First::Coldest, First::Any, First::Nearest];
-/// More calls in a row that take nothing than any policy needs.
+/// More calls in a row that remove nothing than any policy needs.
 const PATIENCE: usize = 4_000;
 
 struct Cache {
     table: Table<Thing>,
     hash: Hash,
     lately: Lately,
-    /// Which of those that share the same it is.
+    /// The number of this table among those that share the same state.
     number: usize,
     random: Random,
 }
@@ -59,7 +59,7 @@ impl Cache {
         evicted
     }
 
-    /// Evicts until so many are left, or nothing goes any more.
+    /// Evicts until this many keys are left, or nothing can be removed any more.
     fn shrink_to(&mut self, choice: Choice, most: usize) -> Vec<OwnedRecord<Thing>> {
         let (mut gone, mut in_vain) = (Vec::new(), 0);
         while self.table.len() > most && in_vain < PATIENCE {
@@ -75,7 +75,7 @@ fn name(number: usize) -> Vec<u8> {
     format!("key:{number}").into_bytes()
 }
 
-/// A third has a deadline, some are sticky.
+/// A third of the keys have a deadline, some are sticky.
 fn filled(hash: Hash, count: usize) -> Cache {
     let mut cache = Cache::new(hash);
     for number in 0..count {
@@ -163,13 +163,13 @@ fn by_recency_what_was_used_once_outlives_what_was_used_often_long_ago() {
     assert!(old < 20 && young > 1_480, "{old} of 2,000, {young} of 1,500");
 }
 
-/// Hotness of a key.
+/// The hotness of a key.
 fn hotness(cache: &Cache, key: &[u8]) -> u8 {
     let place = cache.table.find((cache.hash)(key), key).expect("it is there");
     cache.table.hotness(place)
 }
 
-/// Fills a table beyond what it may hold; the keys that went, in the order they went.
+/// Fills a table beyond its limit; returns the removed keys, in the order of removal.
 fn overfilled(first: First, count: usize) -> (Cache, Vec<Vec<u8>>) {
     let mut cache = Cache::new(good_hash);
     let choice = Choice { first, only_deadlines: false, in_need: false };
@@ -250,7 +250,7 @@ fn eviction_among_other_changes_loses_nothing() {
     }
 }
 
-/// Hits of a thousand in 64 tables that may hold so many keys together.
+/// Hits per thousand requests in 64 tables that may together hold `most` keys.
 fn hits(first: First, most: usize, keys: impl Iterator<Item = usize>) -> usize {
     const TABLES: usize = 64;
     let mut caches: Vec<Cache> = (0..TABLES).map(|_| Cache::new(good_hash)).collect();

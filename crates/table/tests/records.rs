@@ -37,12 +37,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Bytes this thread has taken; below zero when it has freed more of others'.
+/// Bytes that this thread has allocated; negative when it has freed more of other threads' memory.
 fn live() -> isize {
     LIVE.get()
 }
 
-/// What the table says it has taken.
+/// Bytes that the table reports to have allocated.
 fn claimed(table: &Table<Thing>) -> isize {
     let mut bytes = table.heap_bytes();
     table.for_each(&mut |place| bytes += table.record_bytes(place));
@@ -251,7 +251,7 @@ fn what_is_taken_out_belongs_to_the_caller() {
             let place = table.insert_record(5, record).ok().expect("there is room");
             assert_eq!(read(table.value(place)), value);
             assert_eq!(table.key(place), [b'n'; 300]);
-            // Another table, another thread: the record goes where it likes.
+            // Another table, another thread: the record may be moved anywhere.
             let record = table.remove(place);
             let tag = record.type_tag();
             let object = record.into_object();

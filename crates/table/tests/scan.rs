@@ -20,7 +20,7 @@ fn filled(hash: Hash, keys: u64) -> Pair {
     pair
 }
 
-/// One call, as a client makes it: the cursor travels as a number.
+/// One SCAN call, as a client makes it: the cursor is passed as a number.
 fn step(pair: &Pair, cursor: Cursor, seen: &mut HashMap<Vec<u8>, u32>) -> Cursor {
     let cursor = Cursor::from_bits(cursor.to_bits());
     pair.table.scan(cursor, &mut |place| {
@@ -152,7 +152,8 @@ fn random_keys_are_near_uniform() {
             *counts.entry(pair.table.key(place).to_vec()).or_default() += 1;
         }
         assert_eq!(counts.len() as u64, keys, "every key is drawn");
-        // 200 expected, standard deviation 14: seven of them either way.
+        // 200 are expected with a standard deviation of 14; seven deviations either way are
+        // allowed.
         assert!(counts.values().all(|count| (100..300).contains(count)), "{keys}");
     }
     assert!(Table::<Thing>::new().random(&mut || 1).is_none());
@@ -165,7 +166,7 @@ fn random_finds_the_last_key_of_a_table_that_was_large() {
         let mut pair = filled(hash, 1_000);
         for number in 1..1_000 {
             let place = pair.find(&key_of(number)).expect("it is there");
-            // Without tidying up: the segments stay as they are.
+            // Without tidying: the segments stay as they are.
             drop(pair.table.remove(place));
         }
         for _ in 0..100 {
@@ -194,7 +195,7 @@ fn a_snapshot_saves_every_record_once_as_it_was() {
                 let key = key_of(random.below(6_000));
                 match pair.find(&key) {
                     Some(place) => {
-                        // A writer saves what it is about to change.
+                        // A writer saves the record that it is about to change.
                         save(&mut pair.table, place, &mut saved);
                         if random.one_in(2) {
                             drop(pair.remove(&key));

@@ -19,7 +19,7 @@ fn text(table: &Table<Thing>, place: Place) -> Vec<u8> {
     table.string(place).expect("it is a string").to_vec()
 }
 
-/// One of each encoding, and of each length around the classes.
+/// One string of each encoding, and of each length around the size classes.
 fn samples() -> Vec<Vec<u8>> {
     let numbers = ["0", "-7", "300", "-70000", "9223372036854775807"];
     let mut samples: Vec<Vec<u8>> = numbers.map(|text| text.as_bytes().to_vec()).into();

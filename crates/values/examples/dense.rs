@@ -21,13 +21,13 @@ fn member(seed: u64, number: u64) -> [u8; MEMBER_BYTES] {
     member
 }
 
-/// Nanoseconds this process has run: others may share the machine.
+/// Nanoseconds that this process has run: other programs may share the machine.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0)
 }
 
-/// Nanoseconds of one of `count`.
+/// Nanoseconds of one of `count` operations.
 fn time<R>(name: &str, count: u64, mut one: impl FnMut(u64) -> R) {
     let start = cpu_ns();
     (0..count).for_each(|n| {

@@ -7,12 +7,12 @@ use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
 use pantala_values::dense::{Dense, Values, hash};
 
-/// However small the entries are.
+/// The limit of entries in a bin, however small they are.
 const MOST_IN_A_BIN: u64 = 255;
 
 type Model = BTreeMap<Vec<u8>, (Vec<u8>, Option<UnixMs>)>;
 
-/// A key out of `range`, some of them long.
+/// A random key out of `range` different ones; some are long.
 fn key(random: &mut Rng, range: u64) -> Vec<u8> {
     let number = random.below(range);
     let text = format!("key:{number}").into_bytes();
@@ -223,8 +223,8 @@ fn chance_is_fair() {
             let one = table.random(&mut random).expect("it is not empty");
             *times.entry(one.key.to_vec()).or_insert(0.0) += 1.0;
         }
-        // The sum of squared deviations over the mean is about `len`, give or take a few of its
-        // deviations.
+        // The sum of squared deviations divided by the mean is about `len`, within a few of its
+        // standard deviations.
         let chi: f64 = (0..len)
             .map(|n| times.get(&number(n)).copied().unwrap_or(0.0) - 100.0)
             .map(|off: f64| off * off / 100.0)

@@ -85,7 +85,7 @@ impl Pair {
         let removed = self.hash.expire(self.now, limit, &mut |_| {});
         assert!(removed >= limit.min(before) && removed <= before, "{removed} of {before}");
         if removed < before {
-            // Which of them went, only the hash knows.
+            // Only the hash knows which of them were removed.
             while self.hash.expire(self.now, usize::MAX, &mut |_| {}) > 0 {}
         }
         let now = self.now;
@@ -164,8 +164,8 @@ fn it_does_what_a_map_does() {
     }
 }
 
-/// Fields that are there all the time are met, while others come and go and the hash changes its
-/// form and size.
+/// A scan visits the fields that are there all the time, while others come and go and the hash
+/// changes its form and size.
 #[test]
 fn a_scan_meets_what_stays() {
     let limits = HashLimits { entries: 16, value_bytes: 64 };
@@ -227,7 +227,7 @@ fn draws_are_fair() {
                 }
             }
         }
-        // About 1,200 each; the deviation of one is some 33.
+        // About 1,200 draws each are expected; the standard deviation is about 33.
         assert_eq!(counts.len(), 10);
         assert!(counts.values().all(|count| (1000..1400).contains(count)), "{counts:?}");
     }

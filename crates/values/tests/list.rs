@@ -65,7 +65,7 @@ impl Test {
         self.push_text(way, text);
     }
 
-    /// Forward at the tail, backward at the head.
+    /// Pushes an element: forward is at the tail, backward at the head.
     fn push_at(&mut self, way: Way, make: fn(&mut Rng) -> Vec<u8>) {
         let text = self.grow_by(make);
         self.push_text(way, text);
@@ -95,7 +95,7 @@ impl Test {
         self.pop_at(way);
     }
 
-    /// Forward at the tail, backward at the head.
+    /// Pops an element: forward is at the tail, backward at the head.
     fn pop_at(&mut self, way: Way) {
         let mut seen = Vec::new();
         let show = |element: Element<'_>| seen = element.to_vec();
@@ -221,7 +221,7 @@ fn it_does_what_a_deque_does() {
     }
 }
 
-/// Chunks of a few elements, so that nearly all of them are compressed, or folded.
+/// Uses chunks of a few elements, so that nearly all of them are compressed or folded.
 #[test]
 fn it_does_what_a_deque_does_when_compressed() {
     for setting in [2, 5, 16] {
@@ -260,7 +260,7 @@ fn few_numbers(random: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// A list of many elements, which grew at both ends, a chunk a few hundred of them.
+/// A list of many elements that grew at both ends, with a few hundred elements in a chunk.
 fn long_list(fill: Fill, seed: u64, make: fn(&mut Rng) -> Vec<u8>) -> Test {
     let random = Rng::from_seed(seed);
     let mut test = Test { random, fill, list: List::default(), model: Model::new() };
@@ -279,7 +279,7 @@ fn long_list(fill: Fill, seed: u64, make: fn(&mut Rng) -> Vec<u8>) -> Test {
     test
 }
 
-/// Bytes of the list for 100 of its texts.
+/// Memory of the list relative to its texts, in percent.
 fn percent(test: &Test) -> usize {
     let bytes: usize = test.model.iter().map(Vec::len).sum();
     test.list.heap_bytes() * 100 / bytes
@@ -298,7 +298,7 @@ fn the_middle_takes_less_room() {
     assert!(percent(&compressed) <= 65, "{} %", percent(&compressed));
 }
 
-/// Everything is changed a few times and then removed, from chunks of each form.
+/// Every element is changed a few times and then removed, from chunks of each form.
 #[test]
 fn what_lies_in_the_middle_is_the_same() {
     let forms = [(random_bytes as fn(&mut Rng) -> Vec<u8>, 0), (few_numbers, 0), (sentence, 1)];
@@ -337,8 +337,8 @@ fn it_is_used_up_from_either_end() {
     }
 }
 
-/// Where an end went back into the middle and grows again, folded chunks and such as were changed
-/// lie next to each other.
+/// When an end shrinks into the middle and grows again, folded chunks and changed ones lie next to
+/// each other.
 #[test]
 fn it_grows_again_after_its_ends_were_used_up() {
     let forms = [(random_bytes as fn(&mut Rng) -> Vec<u8>, 0), (hexadecimal, 0), (sentence, 1)];

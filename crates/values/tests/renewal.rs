@@ -14,7 +14,8 @@ use pantala_values::{Collection, Hash, List, Object, Set, SortedSet, Stream};
 
 const NOW: UnixMs = UnixMs(5);
 
-/// Allocates all parts anew, or every third, a few at a time; how many there were.
+/// Reallocates all parts of an object, or every third, a few at a time. Returns how many there
+/// were.
 fn renew_all(object: &mut Object, every: usize) -> (usize, usize) {
     let (mut number, mut from, mut seen) = (0, Some(0), (0, 0));
     while let Some(at) = from {

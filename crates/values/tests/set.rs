@@ -70,7 +70,7 @@ impl Pair {
                     assert!(live(&self.model, now).contains(&popped));
                     self.model.remove(&popped);
                 }
-                // Popping may have removed what has expired, also when nothing else was there.
+                // A pop may have removed expired members, also when there was nothing else.
                 let left = live(&self.model, now);
                 if self.set.view().len() == left.len() {
                     self.model.retain(|member, _| left.contains(member));
@@ -236,7 +236,7 @@ fn chance_is_fair_in_every_form() {
             count_one(element);
             true
         });
-        // 800 times each, with a deviation of 28.
+        // 800 draws each are expected, with a standard deviation of 28.
         assert_eq!(times.len(), count);
         assert!(times.values().all(|times| (660..940).contains(times)), "{times:?}");
     }

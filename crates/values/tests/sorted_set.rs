@@ -33,9 +33,9 @@ impl Model {
 
 struct Dice {
     random: Rng,
-    /// How many different members there are.
+    /// The number of different members.
     members: u64,
-    /// How many different scores there are; 1: all equal.
+    /// The number of different scores; 1: all equal.
     scores: u64,
 }
 

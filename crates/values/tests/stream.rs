@@ -29,7 +29,7 @@ fn blocks_are_filled_to_their_limits() {
     assert_eq!(stream.len(), 300);
 }
 
-/// XSETID may go back to before what was deleted.
+/// XSETID may go back to before ids that were deleted.
 #[test]
 fn an_entry_is_found_whose_id_comes_after_higher_ones_that_were_deleted() {
     let mut stream = Stream::default();

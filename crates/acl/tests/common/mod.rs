@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pantala_acl::{Catalogue, Categories, Category, Entry, Users};
 use pantala_base::Rng;
 
-/// A few commands: names, categories.
+/// A few commands: name and categories.
 const COMMANDS: [(&str, &[Category]); 12] = [
     ("auth", &[Category::Fast, Category::Connection]),
     ("config", &[Category::Slow]),
@@ -21,7 +21,7 @@ const COMMANDS: [(&str, &[Category]); 12] = [
     ("swapdb", &[Category::Write, Category::Keyspace, Category::Fast, Category::Dangerous]),
 ];
 
-/// Only the default user, who may run these commands.
+/// Users with only the default user, who may run these commands.
 pub fn users() -> Users {
     let entry = |(name, categories): &(&str, &[Category])| Entry {
         name: (*name).to_owned(),
@@ -35,7 +35,7 @@ fn pick<'a, T: ?Sized>(rng: &mut Rng, of: &[&'a T]) -> &'a T {
     of[rng.below(of.len() as u64) as usize]
 }
 
-/// A rule, most of them right. Not `reset` and its like.
+/// A random rule, mostly a valid one. Never `reset` and similar rules.
 pub fn rule(rng: &mut Rng, may_nest: bool) -> Vec<u8> {
     const WORDS: [&str; 13] =
         ["a", "b*", "*", "", "x[a-", "foo:*", "(", ")", "\"", "'", "a\\", "#", "~"];

@@ -21,7 +21,7 @@ use pantala_rdb::file::ReadOptions;
 use pantala_rdb::payload::Versions;
 use pantala_settings::Settings;
 
-/// An empty one.
+/// An engine without keys.
 pub fn engine() -> Arc<Engine> {
     Engine::new(Parts {
         settings: Settings::defaults(),
@@ -47,7 +47,7 @@ pub fn engine() -> Arc<Engine> {
     })
 }
 
-/// What a command answers in a database, its lines after each other.
+/// Runs a command in a database and returns the reply, its lines joined.
 pub fn ask(engine: &Engine, db: u32, line: &str) -> String {
     let limited = Limited::new(engine.settings.current());
     let (tally, recorder) = (engine.stats.tallies.join(), engine.journal.join());
@@ -65,7 +65,7 @@ pub fn ask(engine: &Engine, db: u32, line: &str) -> String {
     String::from_utf8_lossy(&output).trim_end().replace("\r\n", " ")
 }
 
-/// The snapshot goes into the engine, on this thread.
+/// Loads a snapshot into the engine, on this thread.
 pub struct SnapshotInto<'e>(pub &'e Engine);
 
 impl LoadSnapshot for SnapshotInto<'_> {

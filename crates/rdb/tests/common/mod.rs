@@ -19,10 +19,10 @@ use pantala_values::sorted_set::SortedSetLimits;
 use pantala_values::stream::{BlockLimits, Counters, Group, Pending, StreamId};
 use pantala_values::{Hash, List, Object, Set, SortedSet, Stream, Variant};
 
-/// The moment of all tests: after this century, so that for other servers nothing has expired.
+/// The current time in all tests: the year 2096, so that for other servers nothing has expired.
 pub const NOW: UnixMs = UnixMs(4_000_000_000_000);
 
-/// Limits that small values pass.
+/// Low limits, so that also small values exceed them.
 pub fn limits() -> Limits {
     Limits {
         text_bytes: 1 << 20,
@@ -34,7 +34,7 @@ pub fn limits() -> Limits {
     }
 }
 
-/// A text: a number, short, or long.
+/// A random text: a number, a short text, or a long one.
 pub fn text(rng: &mut Rng) -> Vec<u8> {
     match rng.below(8) {
         0 => Vec::new(),
@@ -58,7 +58,7 @@ fn deadline(rng: &mut Rng) -> Option<UnixMs> {
     }
 }
 
-/// A value of any type.
+/// A random value of any type.
 pub fn value(rng: &mut Rng) -> Value<'static> {
     Value::Object(match rng.below(7) {
         0 => return Value::String(Text::Made(text(rng))),
@@ -90,7 +90,7 @@ fn set(rng: &mut Rng) -> Set {
             _ => set.add(&member, limits().set, UnixMs(0)),
         };
     }
-    // One that stays.
+    // A member without a deadline.
     set.add(b"-1", limits().set, UnixMs(0));
     set.set_member_deadline(b"-1", None, UnixMs(0));
     set
@@ -188,19 +188,19 @@ fn group(rng: &mut Rng, ids: &[StreamId]) -> Group {
     group
 }
 
-/// What a file holds, by database and key.
+/// The contents of a file, by database and key.
 #[derive(Debug, Default, PartialEq)]
 pub struct FileContents {
     pub keys: BTreeMap<(u32, Vec<u8>), String>,
     pub functions: Vec<Vec<u8>>,
     pub aux: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Modules that have values or something else in it.
+    /// The modules that have values or other data in the file.
     pub modules: Vec<String>,
-    /// The database that was named last.
+    /// The database selected last.
     pub database: u32,
 }
 
-/// A file of random values, and what is in it.
+/// A file of random values, and its contents.
 pub fn file(rng: &mut Rng, keys: u64) -> (Vec<u8>, FileContents) {
     let strings = [Strings::Plain, Strings::Compressed][rng.below(2) as usize];
     let (mut out, mut expected) = (Vec::new(), FileContents::default());
@@ -231,8 +231,8 @@ pub fn file(rng: &mut Rng, keys: u64) -> (Vec<u8>, FileContents) {
     (out, expected)
 }
 
-/// Reads a file that comes in windows, each longer by up to `most` bytes than what is left of the
-/// one before.
+/// Reads a file that is fed in windows. Each window is by up to `most` bytes longer than the rest
+/// of the previous one.
 pub fn read_file(bytes: &[u8], most: u64, rng: &mut Rng) -> Result<FileContents, Damage> {
     let options = ReadOptions { versions: Versions::Known, checks: true, file_bytes: None };
     let (mut reader, mut found) = (Reader::new(options), FileContents::default());
@@ -295,7 +295,7 @@ impl FileContents {
     }
 }
 
-/// All that can be read of a value that has not expired, in an order of its own.
+/// Everything that can be read of a value and has not expired, sorted.
 pub fn contents(value: &ValueRef<'_, Object>) -> BTreeMap<Vec<u8>, String> {
     let mut all = BTreeMap::new();
     let mut put = |key: Vec<u8>, what: String| {
@@ -323,7 +323,7 @@ pub fn contents(value: &ValueRef<'_, Object>) -> BTreeMap<Vec<u8>, String> {
             let all = set.view().iter().map(|(member, score)| (member.to_vec(), score));
             for (rank, (member, score)) in all.filter(|(m, _)| is_live(m)).enumerate() {
                 let deadline = set.deadline(&member);
-                // The small form knows no negative zero, in the reference neither.
+                // The small form has no negative zero, in the reference server neither.
                 let score = score + 0.0;
                 put(member, format!("{rank} {score:?} {deadline:?}"));
             }

@@ -16,7 +16,7 @@ const CROWD: usize = 12;
 struct Chance(u64);
 
 impl Chance {
-    /// Below `bound`; xorshift.
+    /// A random number below `bound`; xorshift.
     fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -33,7 +33,7 @@ fn bytes(seed: usize, from: usize, count: usize) -> Vec<u8> {
     (from..from + count).map(|place| byte(seed, place)).collect()
 }
 
-/// Both ends of one connection and how far each stream has come.
+/// Both ends of one connection and the progress of each stream.
 struct Pair {
     seed: usize,
     conn: Token,
@@ -82,14 +82,14 @@ impl Pair {
     fn peer_reads(&mut self, count: usize) {
         let Some(peer) = &mut self.peer else { return };
         let mut buffer = vec![0; count];
-        // A reset may follow when we closed with something unread.
+        // A reset may follow when we closed with unread data.
         let Ok(read) = peer.read(&mut buffer) else { return };
         assert!(buffer[..read] == bytes(!self.seed, self.peer_read, read), "to the peer");
         self.peer_read += read;
         assert!(self.peer_read <= self.we_sent);
     }
 
-    /// Takes what the world has received for us.
+    /// Checks the bytes that the world has received on our connection.
     fn check_received(&mut self, world: &mut World) {
         let link = world.links.get_mut(&self.conn).unwrap();
         let received = std::mem::take(&mut link.received);
@@ -140,7 +140,7 @@ impl Pair {
             25..57 => self.peer_reads(chance.below(most) + 1),
             57 => {
                 if let Some(peer) = &self.peer {
-                    // Fails when we are gone.
+                    // Fails when our end is closed.
                     let _ = peer.shutdown(Shutdown::Write);
                     self.peer_ended = true;
                 }
@@ -153,7 +153,8 @@ impl Pair {
         }
     }
 
-    /// What has left the reactor comes back as another connection, or makes room for a new pair.
+    /// A socket detached from the reactor is added again as another connection, or is replaced by a
+    /// new pair.
     fn renew(&mut self, world: &mut World, seed: usize) {
         let link = world.links.get_mut(&self.conn).unwrap();
         if let Some(socket) = link.detached.take() {

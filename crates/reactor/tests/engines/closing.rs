@@ -21,7 +21,7 @@ fn closing_returns_the_buffer_of_a_stalled_send() {
         assert!(buffer.is_empty());
         assert!(buffer.capacity() >= 20_000_000);
         let mut back = Vec::new();
-        // The peer reads what the kernel had taken, then the end or a reset.
+        // The peer reads what the kernel had accepted, then the end or a reset.
         let _ = peer.read_to_end(&mut back);
         assert!(back.len() < 20_000_000);
     });

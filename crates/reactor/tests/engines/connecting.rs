@@ -60,7 +60,7 @@ fn a_refused_connection_fails_once() {
     let _guard = crate::processes::nobody_forks();
     on_every_engine(|config| {
         let mut world = World::new(config);
-        // The near end of a connection: nobody listens there, and nobody else can begin to.
+        // The near end of a connection: no listener is bound there, and none can be.
         let (_, taken) = world.tcp();
         let address = taken.local_addr().unwrap();
         let conn = world.adopt_connecting(net::connect_tcp(address).unwrap());
@@ -74,7 +74,7 @@ fn a_refused_connection_fails_once() {
     });
 }
 
-/// A listener whose queue is full: it does not answer whoever connects.
+/// A listener whose queue is full: it does not answer new connections.
 fn silent_listener() -> (OwnedFd, SocketAddr, Vec<OwnedFd>) {
     let listener = net::tcp_listener("127.0.0.1:0".parse().unwrap(), 1, false).unwrap();
     let address = net::local_name(&listener).parse().unwrap();

@@ -10,11 +10,12 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 const CHILD: &str = "REACTOR_TEST_CHILD";
 
-/// A child holds copies of all our descriptors until it executes the program. A test that watches a
-/// socket disappear keeps others from starting children meanwhile.
+/// Held while a child is started. A child has copies of all our descriptors until it executes the
+/// program, so a test that watches a socket disappear prevents others from starting children
+/// meanwhile.
 static FORKING: RwLock<()> = RwLock::new(());
 
-/// Keeps children from being started while the guard lives.
+/// Prevents children from being started while the guard lives.
 pub fn nobody_forks() -> RwLockReadGuard<'static, ()> {
     FORKING.read().unwrap_or_else(PoisonError::into_inner)
 }
@@ -42,7 +43,7 @@ fn in_child(name: &str, body: impl FnOnce()) {
     assert!(text.contains("1 passed"), "the child found no such test: {text}");
 }
 
-/// Sets the limit of this process.
+/// Sets this process's limit on open descriptors.
 pub fn set_descriptor_limit(count: u64) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both calls use a local.
@@ -57,7 +58,7 @@ fn open_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Takes every descriptor there is but `spare`.
+/// Opens every descriptor that is free, except `spare`.
 fn hoard(spare: usize) -> Vec<std::fs::File> {
     let mut hoard = Vec::new();
     while let Ok(file) = std::fs::File::open("/dev/null") {
@@ -114,7 +115,7 @@ fn a_closed_connection_makes_room_to_accept() {
 fn no_descriptor_is_leaked() {
     in_child("no_descriptor_is_leaked", || {
         on_every_engine(|config| {
-            // The first time there are things made once per process.
+            // The first run creates things that are made once per process.
             drop(World::new(config.clone()));
             let before = open_descriptors();
             for _ in 0..3 {
@@ -148,7 +149,7 @@ fn where_io_uring_is_forbidden_auto_takes_epoll() {
     });
 }
 
-/// As containers do it: a seccomp filter that answers `EPERM` to `io_uring_setup`.
+/// Forbids io_uring as containers do: a seccomp filter that answers `EPERM` to `io_uring_setup`.
 fn forbid_io_uring() {
     let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let mut program = [

@@ -239,7 +239,7 @@ impl<S: crate::world::Stream> ReadWriteEnd for S {
 #[test]
 fn too_few_buffers_starve_nobody() {
     on_every_engine(|config| {
-        // The last one has enough, but begins with one in circulation.
+        // The last one has enough buffers, but starts with one in circulation.
         for (buffer_count, buffer_bytes) in [(1, 64), (2, 64), (4, 1000), (64, 64)] {
             let turn_bytes = buffer_bytes;
             let config = Config { buffer_count, buffer_bytes, turn_bytes, ..config.clone() };

@@ -67,7 +67,7 @@ fn a_lazy_receipt_comes_with_the_next_turn() {
         let mut back = [0; 4];
         peer.read_exact(&mut back).unwrap();
         assert_eq!(&back, b"lazy");
-        // Prompt, and hastened: without any other event.
+        // Once with prompt receipts and once hastened: without any other event.
         world.send(conn, "prompt");
         world.until(|w| w.link(conn).sent == 2);
         world.reactor.ops().send(conn, b"hasty".to_vec(), Receipt::Lazy);

@@ -40,8 +40,8 @@ fn no_wake_is_lost_one_by_one() {
     });
 }
 
-/// Several threads post and wake as fast as they can; the sum must come together, and the last
-/// post must not lie around unseen.
+/// Several threads post and wake as fast as they can; the sum must be right, and the last post must
+/// not stay unseen.
 #[test]
 fn no_wake_is_lost_in_a_crowd() {
     on_every_engine(|config| {
@@ -93,13 +93,14 @@ fn a_timeout_ends_the_wait() {
         let mut world = World::new(config);
         let time = Duration::from_millis(20);
         let started = std::time::Instant::now();
-        // A signal may end a wait early, even one that only concerns the kernel; not for ever.
+        // A signal may end a wait early, even one that only concerns the kernel; but not every
+        // time.
         while started.elapsed() < time {
             world.turn(Some(time));
             assert!(world.turns < 100, "it does not sleep");
         }
         assert_eq!(world.woken, 0);
-        // No time is too long.
+        // No timeout is too long.
         world.reactor.waker().wake();
         world.turn(Some(Duration::MAX));
         let waker = world.reactor.waker();

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-// Not expectations: only so that what is broken fails instead of hanging.
+// Not an expected time: it only makes a broken test fail instead of hanging.
 const SILENCE: Duration = Duration::from_secs(60);
 const LONGEST: Duration = Duration::from_secs(180);
 
@@ -85,7 +85,7 @@ impl World {
         address
     }
 
-    /// A TCP connection: our token, the peer's stream.
+    /// Makes a TCP connection: our token and the peer's stream.
     pub fn tcp(&mut self) -> (Token, TcpStream) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -102,7 +102,7 @@ impl World {
         self.reactor.ops().send(conn, bytes.into(), Receipt::Prompt);
     }
 
-    /// Turns until `done`, hearing promptly of every send.
+    /// Runs turns until `done`, with every send reported promptly.
     pub fn until_sent(&mut self, done: impl Fn(&World) -> bool) {
         let started = Instant::now();
         while !done(self) {
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// Turns until `done`.
+    /// Runs turns until `done`.
     pub fn until(&mut self, done: impl Fn(&World) -> bool) {
         let started = Instant::now();
         while !done(self) {
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// Turns that do not sleep: whatever is on its way arrives.
+    /// Runs turns that do not sleep, until everything on its way has arrived.
     pub fn settle(&mut self) {
         for _ in 0..20 {
             self.turn(Some(Duration::ZERO));
@@ -221,8 +221,8 @@ fn note(links: &mut HashMap<Token, Link>, echo: bool, event: Event<'_>) -> Token
     conn
 }
 
-/// What an echo server does with a link: send what is there, stop reading when that is much, close
-/// when the peer has ended and everything is sent.
+/// The echo server's step for a link: sends what was received, stops reading when that is much,
+/// closes when the peer has ended and everything is sent.
 fn answer(ops: &mut pantala_reactor::Ops<'_>, conn: Token, link: &mut Link) {
     if link.closed > 0 {
         return;
@@ -250,7 +250,7 @@ fn answer(ops: &mut pantala_reactor::Ops<'_>, conn: Token, link: &mut Link) {
     }
 }
 
-/// Bytes that differ from place to place.
+/// Bytes that depend on their position and on `seed`.
 pub fn pattern(seed: usize, length: usize) -> Vec<u8> {
     (0..length).map(|i| ((i + seed).wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }

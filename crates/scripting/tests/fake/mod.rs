@@ -7,18 +7,19 @@ use std::sync::Arc;
 use pantala_protocol::{Reply, Version};
 use pantala_scripting::{Abort, Host, Level, Library, Script, Vm, VmLimits};
 
-/// Ticks that are left from `ARM` on.
+/// Ticks left after the command `ARM`.
 pub const ARMED_TICKS: u64 = 20;
 
-/// Commands by name: SET, GET, ECHO, PING, HGETALL, ZSCORE, MGET, ABORT, PANIC, WRONG, COUNT...
+/// A host with the commands SET, GET, ECHO, PING, HGETALL, ZSCORE, MGET, ABORT, PANIC, WRONG,
+/// COUNT...
 #[derive(Default)]
 pub struct Fake {
     pub values: HashMap<Vec<u8>, Vec<u8>>,
     pub logged: Vec<(Level, Vec<u8>)>,
-    /// What `set_repl` has said last: files, replicas.
+    /// The last choice by `set_repl`: files, replicas.
     pub told: (bool, bool),
     pub ticks: u64,
-    /// The tick that says `Abort`; 0: none does.
+    /// The number of the tick that answers `Abort`; 0: none does.
     pub last_tick: u64,
     pub calls: u64,
 }
@@ -115,7 +116,7 @@ impl Bench {
         Bench { vm: Vm::new(limits), host: Fake::default(), version: Version::Resp2 }
     }
 
-    /// The reply of a script, or None where it was aborted.
+    /// The reply of a script, or `None` if it was aborted.
     pub fn eval(&mut self, body: &str, keys: &[&[u8]], args: &[&[u8]]) -> Option<Vec<u8>> {
         let script = match Script::new(body.as_bytes()) {
             Ok(script) => Arc::new(script),
@@ -142,20 +143,20 @@ impl Bench {
         assert_eq!(found, expected, "{body}");
     }
 
-    /// A bulk string.
+    /// Checks that the reply is this bulk string.
     #[track_caller]
     pub fn says(&mut self, body: &str, expected: &str) {
         self.check(body, &format!("${}|{expected}|", expected.len()));
     }
 
-    /// An error whose text contains `expected`.
+    /// Checks that the reply is an error whose text contains `expected`.
     #[track_caller]
     pub fn fails(&mut self, body: &str, expected: &str) {
         let found = self.text(body);
         assert!(found.starts_with('-') && found.contains(expected), "{body}: {found}");
     }
 
-    /// The registered functions, or the error.
+    /// Loads a library: its registered functions, or the error.
     pub fn load(&mut self, code: &str) -> Result<Arc<Library>, String> {
         let text = |message: Vec<u8>| String::from_utf8_lossy(&message).into_owned();
         let functions = self.vm.load_library(code.as_bytes(), &mut self.host).map_err(text)?;

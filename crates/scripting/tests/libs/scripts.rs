@@ -4,7 +4,8 @@ use pantala_protocol::Version;
 
 use crate::fake::Bench;
 
-/// `show` writes any value as text, tables in the order of `next`; `all` several values.
+/// Lua helpers: `show` writes any value as text, tables in the order of `next`; `all` writes
+/// several.
 const PRELUDE: &str = r#"
 local function show(v, d)
   local t = type(v)
@@ -27,7 +28,7 @@ end
 
 /// The string that `script` returns for `args`, or its error's text after "ERR ".
 pub fn answer(bench: &mut Bench, script: &str, args: &[&[u8]]) -> Vec<u8> {
-    // One line, so that errors name the first.
+    // On one line, so that errors name line 1.
     let script = format!("{} {script}", PRELUDE.replace('\n', " "));
     bench.version = Version::Resp2;
     let Some(reply) = bench.eval(&script, &[], args) else { return b"aborted".to_vec() };

@@ -32,7 +32,7 @@ impl Object for Nothing {
     }
 }
 
-/// The server's way: tables that have their turn one after the other.
+/// The server's eviction: the tables take turns.
 fn ours(trace: &Trace, capacity: usize, first: First) -> f64 {
     let mut tables: Vec<Table<Nothing>> = (0..PARTITIONS).map(|_| Table::new()).collect();
     let (lately, mut random) = (Lately::default(), Random(11));

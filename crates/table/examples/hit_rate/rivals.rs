@@ -8,7 +8,7 @@ fn rate(hits: usize, trace: &Trace) -> f64 {
     hits as f64 / trace.len() as f64
 }
 
-/// Belady's optimum: whoever is used latest goes.
+/// Belady's optimum: evicts the key whose next use is the latest.
 pub fn belady(trace: &Trace, capacity: usize) -> f64 {
     let mut next_use = vec![u32::MAX; trace.len()];
     let mut seen = HashMap::new();
@@ -34,7 +34,7 @@ pub fn belady(trace: &Trace, capacity: usize) -> f64 {
     rate(hits, trace)
 }
 
-/// The policies that are an order of (a number, the last use).
+/// Policies that evict the least of (a number, the time of the last use).
 fn ordered(trace: &Trace, capacity: usize, count: impl Fn(usize) -> usize) -> f64 {
     let (mut held, mut order, mut hits) = (HashMap::new(), BTreeSet::new(), 0);
     for (at, &key) in trace.iter().enumerate() {
@@ -57,7 +57,7 @@ pub fn lru(trace: &Trace, capacity: usize) -> f64 {
     ordered(trace, capacity, |_| 0)
 }
 
-/// Never forgets a use of what it holds.
+/// LFU that never forgets a use of a key it holds.
 pub fn lfu(trace: &Trace, capacity: usize) -> f64 {
     ordered(trace, capacity, |uses| uses + 1)
 }
@@ -106,7 +106,8 @@ pub fn sampled(trace: &Trace, capacity: usize, by_uses: bool) -> f64 {
     rate(hits, trace)
 }
 
-/// Yang and others, SOSP 2023: a tenth for what is new, ghosts for as many keys as the rest.
+/// Yang and others, SOSP 2023: a tenth of the space for new keys, ghosts for as many keys as the
+/// rest.
 pub fn s3_fifo(trace: &Trace, capacity: usize) -> f64 {
     let small_most = (capacity / 10).max(1);
     let (mut small, mut main, mut ghosts) = (VecDeque::new(), VecDeque::new(), VecDeque::new());

@@ -1,6 +1,6 @@
 //! Seeded traces: key numbers in the order in which the keys are used.
 
-/// Keys in the order of their use.
+/// Key numbers in the order of their use.
 pub type Trace = Vec<u32>;
 
 /// SplitMix64.
@@ -28,7 +28,7 @@ pub fn mixed(number: u64) -> u64 {
     second ^ (second >> 31)
 }
 
-/// Ranks, the first the most popular: by the cumulative distribution.
+/// Random ranks, the first the most popular, drawn by the cumulative distribution.
 struct Zipf(Vec<f64>);
 
 impl Zipf {
@@ -50,10 +50,10 @@ impl Zipf {
     }
 }
 
-/// A name, the trace, and how many keys the caches hold.
+/// A name, the trace, and the cache sizes to test, in keys.
 pub type Named = (&'static str, Trace, Vec<usize>);
 
-/// All of them, over about so many keys and of so many requests.
+/// All traces, over about `keys` keys and of `requests` requests.
 pub fn all(keys: usize, requests: usize) -> Vec<Named> {
     let sizes = vec![keys / 50, keys / 10];
     vec![
@@ -77,7 +77,7 @@ fn zipf(keys: usize, requests: usize, exponent: f64) -> Trace {
     (0..requests).map(|_| ranks.draw(&mut random) as u32).collect()
 }
 
-/// Twenty times everything changes its place at once.
+/// Popular keys; twenty times all of them are replaced at once.
 fn shifting(keys: usize, requests: usize) -> Trace {
     let (ranks, mut random) = (Zipf::new(keys, 0.9), Random(2));
     let offset = |at: usize| at / (requests / 20) * (keys / 10);
@@ -100,7 +100,7 @@ fn scan(keys: usize, requests: usize) -> Trace {
     trace
 }
 
-/// New keys all the time, and the newest are used most.
+/// New keys are added all the time, and the newest are used most.
 fn recent(keys: usize, requests: usize) -> Trace {
     let (ranks, mut random) = (Zipf::new(keys, 1.0), Random(6));
     (0..requests).map(|at| (keys + at / 10 - ranks.draw(&mut random)) as u32).collect()

@@ -8,16 +8,16 @@ use pantala_table::{Cursor, Place, SweepCursor, Table, Tail};
 
 use super::{Entry, Hash, Pair, Random, Thing, Value, entry, expire, key_of, read};
 
-/// A scan that has not ended.
+/// A scan in progress.
 #[derive(Default)]
 struct Scan {
     cursor: Option<Cursor>,
-    /// Keys that were there from its begin on.
+    /// Keys that were there since the scan began.
     staying: HashSet<Vec<u8>>,
     seen: HashSet<Vec<u8>>,
 }
 
-/// A snapshot that has not ended.
+/// A snapshot in progress.
 #[derive(Default)]
 struct Snapshot {
     cursor: Option<Cursor>,
@@ -31,11 +31,12 @@ struct Machine {
     keys: u64,
     scan: Scan,
     snapshot: Snapshot,
-    /// Where a walk stands that allocates anew.
+    /// The position of the walk that reallocates records.
     renewed_to: pantala_table::RenewalCursor,
 }
 
-/// `steps` random operations on `keys` different keys; their number goes up and down.
+/// Runs `steps` random operations on `keys` different keys; the number of keys present goes up and
+/// down.
 pub fn run(seed: u64, hash: Hash, keys: u64, steps: u64) {
     let mut machine = Machine {
         pair: Pair::new(hash),
@@ -201,7 +202,7 @@ impl Machine {
         self.notice_expired();
     }
 
-    /// Keys that `make_room` or `sweep` has taken out need neither be emitted nor saved.
+    /// Keys that `make_room` or `sweep` has removed need neither be emitted nor saved.
     fn notice_expired(&mut self) {
         let model = &self.pair.model;
         if self.pair.expired {
@@ -239,7 +240,8 @@ impl Machine {
         self.notice_expired();
     }
 
-    /// Every second block is taken for one in sparse pages.
+    /// One bounded step of reallocation. A random half of the blocks counts as being in sparse
+    /// pages.
     fn renew(&mut self) {
         let most = 1 + self.random.below(30) as usize;
         let random = &mut self.random;
@@ -296,14 +298,14 @@ impl Machine {
         }
     }
 
-    /// A writer saves what it is about to change.
+    /// Saves the record before a write, as a writer does while a snapshot is in progress.
     fn before_change(&mut self, key: &[u8]) {
         let place = self.pair.find(key).expect("it is there");
         save(&mut self.pair.table, place, &mut self.snapshot.saved);
     }
 }
 
-/// What is left of a tail when the text or the key changes.
+/// The part of a tail that is kept when the text or the key changes.
 fn changed(tail: Tail) -> Tail {
     Tail::of_flags(tail.flags)
 }

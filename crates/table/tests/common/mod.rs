@@ -12,7 +12,7 @@ use pantala_table::{
     CAS_MAX, Object, OwnedRecord, Place, Table, Tail, ValueRef, is_expired, size_class,
 };
 
-/// A collection that counts as `bytes` long.
+/// A collection that reports `bytes.len()` as its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thing {
     pub tag: u8,
@@ -35,7 +35,7 @@ impl Object for Thing {
         renewal: &mut pantala_table::Renewal<'_>,
     ) -> Option<usize> {
         renewal.renew(self.bytes.as_ptr(), &mut self.bytes);
-        // The second half of those with an odd length is for another time.
+        // An object of odd length has a second half, which is done in a later step.
         (from == 0 && self.bytes.len() % 2 == 1).then_some(1)
     }
 }
@@ -61,7 +61,7 @@ impl Random {
         self.below(n) == 0
     }
 
-    /// Often nothing, or a part of what may be.
+    /// A random tail: often an empty one, or only some of the possible fields.
     pub fn tail(&mut self) -> Tail {
         let mut tail = Tail { flags: self.next() as u32, ..Tail::default() };
         if self.one_in(2) {
@@ -80,7 +80,7 @@ impl Random {
     }
 }
 
-/// FNV and a finisher: good bits everywhere.
+/// FNV with a finisher: all bits are well mixed.
 pub fn good_hash(key: &[u8]) -> u64 {
     let mut hash = 0xCBF2_9CE4_8422_2325u64;
     for &byte in key {
@@ -89,20 +89,20 @@ pub fn good_hash(key: &[u8]) -> u64 {
     Random(hash).next()
 }
 
-/// A way to hash keys.
+/// A hash function for keys.
 pub type Hash = fn(&[u8]) -> u64;
 
-/// All fingerprints and positions the same.
+/// All fingerprints and positions are the same.
 pub fn one_bucket(key: &[u8]) -> u64 {
     good_hash(key) & !(0xFFFF << 18) | 0x5A5A << 18
 }
 
-/// All fingerprints the same.
+/// All fingerprints are the same.
 pub fn one_fingerprint(key: &[u8]) -> u64 {
     good_hash(key) & !(0xFF << 18) | 0x17 << 18
 }
 
-/// All keys in the same segment, however deep.
+/// All keys are in the same segment, however deep.
 pub fn one_prefix(key: &[u8]) -> u64 {
     good_hash(key) >> 30 | 0xABCD_EF01 << 34
 }
@@ -117,14 +117,14 @@ pub fn one_hash(_: &[u8]) -> u64 {
     0x0123_4567_89AB_CDEF
 }
 
-/// What the model thinks of a value.
+/// A value in the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     Str(Vec<u8>),
     Thing(Thing),
 }
 
-/// What the model thinks of a record.
+/// A record in the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub value: Value,
@@ -144,7 +144,7 @@ pub struct Pair {
     pub model: HashMap<Vec<u8>, Entry>,
     pub hash: Hash,
     pub now: UnixMs,
-    /// Whether `make_room` has taken expired keys out.
+    /// Whether `make_room` has removed expired keys.
     pub expired: bool,
 }
 
@@ -157,7 +157,7 @@ impl Pair {
         self.table.find((self.hash)(key), key)
     }
 
-    /// Makes room once; what expires must be expired in the model too.
+    /// Makes room once; the keys that it removes must have expired in the model too.
     pub fn make_room(&mut self, key: &[u8]) {
         let (model, now, expired) = (&mut self.model, self.now, &mut self.expired);
         let mut hash = self.hash;
@@ -251,7 +251,7 @@ impl Pair {
     }
 }
 
-/// Takes an expired record out of the model.
+/// Removes an expired record from the model.
 pub fn expire(model: &mut HashMap<Vec<u8>, Entry>, now: UnixMs, record: &OwnedRecord<Thing>) {
     let expected = model.remove(record.key()).expect("an expired key was there");
     assert_eq!(record.deadline(), expected.deadline);
@@ -260,7 +260,7 @@ pub fn expire(model: &mut HashMap<Vec<u8>, Entry>, now: UnixMs, record: &OwnedRe
     assert_eq!(record.tail(), expected.tail);
 }
 
-/// The value as the model has it.
+/// The value as the model stores it.
 pub fn read(value: ValueRef<'_, Thing>) -> Value {
     match value {
         ValueRef::Str(text) => Value::Str(text.to_vec()),

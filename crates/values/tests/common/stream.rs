@@ -12,14 +12,14 @@ use pantala_values::stream::{
 use pantala_values::{Collection, Stream};
 
 type Fields = Vec<(Vec<u8>, Vec<u8>)>;
-/// What is pending, and for whom.
+/// Pending entries, with the consumer that each was delivered to.
 type Held = BTreeMap<StreamId, Vec<u8>>;
 
-/// A stream, and what it should be.
+/// A stream and its models.
 struct Pair {
     stream: Stream,
     entries: BTreeMap<StreamId, Fields>,
-    /// For each group: how far it has read, and who holds what.
+    /// For each group: the id up to which it has read, and its pending entries.
     groups: BTreeMap<Vec<u8>, (StreamId, Held)>,
     limits: BlockLimits,
 }
@@ -61,7 +61,7 @@ impl Pair {
         }
     }
 
-    /// An id that is there, or near one.
+    /// The id of an entry, or one near it.
     fn some_id(&self, random: &mut Rng) -> StreamId {
         let index = random.below(self.entries.len() as u64 + 1) as usize;
         let id = self.entries.keys().nth(index).copied().unwrap_or(self.stream.last_id());
@@ -242,6 +242,6 @@ fn check_copy(pair: &Pair) {
     };
     assert_eq!(all(&copy), all(&pair.stream));
     assert_eq!(copy.groups().len(), pair.groups.len());
-    // A copy has allocated what it needs, the original rather more.
+    // A copy allocates only what it needs, the original somewhat more.
     assert!(copy.heap_bytes() <= pair.stream.heap_bytes());
 }
