@@ -10,7 +10,7 @@
 //! 2. A change of a key that was not looked at yet ([`Crowd::has_seen`]) does not count.
 //! 3. References to a crowd that was dropped are removed at the partition's next change.
 //!
-//! Tests: at the foot, and in `commands::incremental`.
+//! Tests: at the foot, and in `commands::long_work::incremental`.
 
 use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
