@@ -17,7 +17,8 @@
 //! 2. The keys of a partition are done in the order of the arguments: for a key named twice, the
 //!    last value counts.
 //! 3. Its records have their place in the journal before the first partition is freed.
-//! 4. Effects of a change are published before its partition is freed (`keyspace::effects`).
+//! 4. Effects of a change are published before its partition is freed
+//!    (`keyspace::changes::effects`).
 //!
 //! Not here: transactions, scripts, clients that track keys, and any command while events are
 //! wanted, which are published in the order of the arguments: all these hold everything to their

@@ -18,7 +18,7 @@
 //! 2. What was built in vain is freed while the partition is free.
 //!
 //! Copying a large value would take as long as changing it. It is changed itself, taken out of its
-//! record, with its partition open to commands on other keys (`keyspace::visit`).
+//! record, with its partition open to commands on other keys (`keyspace::access::visit`).
 //!
 //! Not here: transactions and scripts, which hold their partitions to their end; clients with
 //! CLIENT TRACKING NOLOOP, whose identity would be lost on the way. Tests: at the foot.
