@@ -14,11 +14,11 @@
 //!
 //! Keys need not be declared. Those of the call itself are locked before the script runs; any other
 //! is locked when the script names it, and held to its end, so what a script does is one step for
-//! all others. A script that finds a partition busy begins to wait (`keyspace::token`): it holds
-//! the one token and may wait with locks in hand, or it is undone (`keyspace::undo`) and begins
-//! again with the token. What is too large to be copied for undoing is changed only with the token:
-//! from then on nothing can stop the script. If it then waits for a script that runs for too long,
-//! its own keys count as busy, too.
+//! all others. A script that finds a partition busy begins to wait (`keyspace::access::token`): it
+//! holds the one token and may wait with locks in hand, or it is undone (`keyspace::changes::undo`)
+//! and begins again with the token. What is too large to be copied for undoing is changed only with
+//! the token: from then on nothing can stop the script. If it then waits for a script that runs for
+//! too long, its own keys count as busy, too.
 //!
 //! Invariants
 //! 1. A script that is undone has changed nothing and published nothing: its effects are published
@@ -30,7 +30,7 @@
 //! 4. Each thread has an interpreter of its own, and they share nothing; what a script is and how
 //!    its runs went is known to all threads (`Known`).
 //!
-//! Not here: the interpreter (`pantala-scripting`), FUNCTION (`commands/function`).
+//! Not here: the interpreter (`pantala-scripting`), the libraries of FUNCTION (`functions`).
 //! Tests: compat/transcripts/scripting, crates/server/tests/scripts.rs, compat's `serial`.
 
 mod call;
