@@ -1,27 +1,27 @@
-//! The server: threads, connections, the process. The only crate that knows all others.
+//! The server: threads, connections, the process. The only crate that depends on all others.
 //!
 //! ```text
 //! main -> process::start: threads
-//!   worker   one a core: reactor, connections, what arrived      worker, worker::serving
+//!   worker   one per core: event loop, connections, requests     worker, worker::serving
 //!   lane     commands that take long                             pantala_engine::lane
 //!   sweep    expired keys, resident memory                       process::background
 //!   reclaim  large garbage                                       process::background
 //!   schedule saves by save points and times                      process::files
-//! shared: the engine, the workers, and what stands around them
+//! shared: the engine, the workers, and the server's state around them
 //! ```
 //!
 //! | room | what |
 //! |---|---|
-//! | `worker` | one thread, its event loop and its connections |
-//! | `workers` | all of them, and their inboxes |
+//! | `worker` | one worker thread: its event loop and its connections |
+//! | `workers` | all worker threads, and their inboxes |
 //! | `clients` | clients as operators see them: filters, CLIENT LIST, their memory |
-//! | `commands` | commands about the server itself; all others are in `commands` and `engine` |
-//! | `migrate` | keys on their way to another server |
-//! | `http` | connections that speak HTTP, on their way to the control plane |
+//! | `commands` | commands about the server itself; others: crates `commands` and `engine` |
+//! | `migrate` | MIGRATE: moving keys to another server |
+//! | `http` | connections that speak HTTP, which are handed to the control plane |
 //! | `replication` | this server as a primary, and as a replica |
-//! | `process` | starting, stopping, signals, listening sockets, the log |
+//! | `process` | start, stop, signals, listening sockets, the log |
 //!
-//! What happens between a request and its reply is the crate `engine`'s.
+//! The way from a request to its reply is in the crate `engine`.
 
 #![forbid(unsafe_code)]
 

@@ -2,7 +2,8 @@
 //!
 //! From time to time it checks how much memory jemalloc's pages hold unused. If that is more than
 //! `active-defrag-ignore-bytes` and `-threshold-lower`, it goes through the whole keyspace once and
-//! reallocates what lies in sparse slabs (`keyspace::renewal`, `memory::SparseSlabs`), with a share
+//! reallocates what lies in sparse slabs (`keyspace::whole::renewal`, `memory::SparseSlabs`), with
+//! a share
 //! of one core between `-cycle-min` and `-cycle-max`: `-cycle-us` of work, then a pause.
 //!
 //! What is wasted elsewhere (buffers of clients, pages with a block in some thread's cache) cannot

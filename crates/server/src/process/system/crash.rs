@@ -1,11 +1,11 @@
-//! The report of a crash, in the log, in the form and the words of Valkey's: tools look for
-//! "crashed by signal" and for the lines around it.
+//! The report of a crash in the log, in Valkey's form and words: tools look for "crashed by signal"
+//! and for the lines around it.
 //!
-//! The thread that has crashed notes what the kernel tells (`pantala_base::os::CrashWatch`) and
-//! waits; a thread that was there before, on a healthy stack, writes the report, and the process
-//! ends by the signal. What is known for certain is written first and without memory of the heap,
-//! which the crash may have spoilt; what has to be asked for follows, and if that does not end
-//! either, the process ends all the same after five seconds.
+//! The crashed thread notes what the kernel tells it (`pantala_base::os::CrashWatch`) and waits; a
+//! thread that was started before, on a healthy stack, writes the report, and the process ends by
+//! the signal. The part known for certain is written first, without using the heap, which the crash
+//! may have damaged; then comes the part that other threads are asked for. Should the report not
+//! end, the process ends all the same after five seconds.
 //!
 //! No value of a key and no password is written; addresses and names of clients are.
 //!
@@ -26,12 +26,12 @@ use crate::commands::info;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
-/// Room for what is certain.
+/// Bytes for the part of the report that is known for certain.
 const CERTAIN_BYTES: usize = 8 << 10;
-/// A worker is waited for so long.
+/// How long a worker's answer is waited for.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Reports a crash of the process from now on.
+/// Starts the thread that reports a crash of the process.
 ///
 /// # Errors
 /// A text for the operator.
@@ -41,14 +41,14 @@ pub fn begin(shared: &Arc<Shared>) -> Result<(), String> {
     let (shared, program) = (Arc::clone(shared), Program::find());
     let life = move || {
         let Some(seen) = watch.wait() else { return };
-        // Who can not be told is not told.
+        // A report that cannot be written is dropped: nobody is left to be told.
         let _unwritten = report(&shared, &program, seen.0);
     };
     std::thread::Builder::new().name("crash-report".into()).spawn(life).map_err(cannot)?;
     Ok(())
 }
 
-/// Where the program lies in memory.
+/// The addresses of the program's code in memory.
 struct Program {
     from: u64,
     to: u64,
@@ -68,7 +68,7 @@ impl Program {
         Program { from, to: ranges.last().map_or(0, |range| range.1) }
     }
 
-    /// An address, and where that is in the program's file, as `addr2line` wants it.
+    /// Writes an address and its offset in the program's file, as `addr2line` wants it.
     fn write(&self, address: u64, out: &mut impl Write) -> io::Result<()> {
         match (self.from..self.to).contains(&address) {
             true => writeln!(out, "pantala(+{:#x}) [{address:#x}]", address - self.from),
@@ -88,7 +88,7 @@ fn report(shared: &Arc<Shared>, program: &Program, crash: &Crash) -> io::Result<
     };
     let mut room = [0; CERTAIN_BYTES];
     let mut left = &mut room[..];
-    // What does not fit is left out.
+    // A part that does not fit is left out.
     let _cut = write_certain(crash, program, &mut left);
     let written = CERTAIN_BYTES - left.len();
     log.write_all(&room[..written])?;
@@ -101,7 +101,7 @@ fn report(shared: &Arc<Shared>, program: &Program, crash: &Crash) -> io::Result<
     writeln!(log, "\n=== PANTALA BUG REPORT END. Make sure to include from START to END. ===\n")
 }
 
-/// What needs nothing but what the thread that has crashed has noted.
+/// Writes the part that needs only the crashed thread's notes.
 fn write_certain(crash: &Crash, program: &Program, out: &mut impl Write) -> io::Result<()> {
     let of = Ordering::Relaxed;
     let (pid, version) = (std::process::id(), env!("CARGO_PKG_VERSION"));
@@ -129,7 +129,7 @@ fn write_certain(crash: &Crash, program: &Program, out: &mut impl Write) -> io::
     writeln!(out)
 }
 
-/// The clients of those workers that answer.
+/// The CLIENT LIST lines of the workers that answer in time.
 fn clients(shared: &Shared) -> Vec<String> {
     let filter = Arc::new(ClientFilter::default());
     let mut lines = Vec::new();

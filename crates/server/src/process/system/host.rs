@@ -1,6 +1,6 @@
-//! What is unusual about the machine: said once, at the start, with what can be done.
+//! Warnings about unusual settings of the machine: logged once at the start, each with a remedy.
 //!
-//! Not here: what is too little for the settings (`limits`), and the memory that there is
+//! Not here: limits that are too low for the settings (`limits`), and the available memory
 //! (`pantala_base::limits`). Tests: at the foot, on sample texts.
 
 use pantala_base::size::human;
@@ -17,29 +17,29 @@ const SWAPS: &str = "/proc/swaps";
 const SWAPPINESS: &str = "/proc/sys/vm/swappiness";
 const IO_URING: &str = "/proc/sys/kernel/io_uring_disabled";
 
-/// Clocks that are read without a system call.
+/// Clock sources that are read without a system call.
 const QUICK_CLOCKS: [&str; 5] =
     ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource"];
-/// Swapping as eagerly as this hits data that is not used for a while.
+/// A `vm.swappiness` from which on data that is not used for a while is swapped out.
 const EAGER_SWAPPINESS: u64 = 10;
 
-/// What this process may have.
+/// The cores and the memory that this process may use.
 pub struct Share {
-    /// Cores, of its affinity and its control groups.
+    /// By its affinity and its control groups.
     pub cores: usize,
     /// The memory limit of its control groups, in bytes.
     pub memory_limit: Option<u64>,
 }
 
 impl Share {
-    /// Of this process.
+    /// The share of this process.
     pub fn of_this() -> Share {
         let memory_limit = pantala_base::limits::cgroup_memory_limit();
         Share { cores: pantala_base::limits::available_cores(), memory_limit }
     }
 }
 
-/// Says in the log what is unusual.
+/// Logs what is unusual.
 pub fn warn(settings: &Settings) {
     for finding in findings_now(settings) {
         tracing::warn!("host: {finding}");
@@ -68,8 +68,8 @@ fn huge_pages(read: Read<'_>) -> Option<String> {
     })
 }
 
-/// Nothing is forked, so it is no matter whether the kernel promises more memory than there is;
-/// only if it never does.
+/// The server never forks, so a kernel that promises more memory than there is does no harm; one
+/// that never does (mode 2) is reported.
 fn overcommit(read: Read<'_>) -> Option<String> {
     let is_strict = read(OVERCOMMIT)?.trim() == "2";
     is_strict.then(|| {

@@ -1,9 +1,9 @@
-//! What the system lets the process have: descriptors for clients, connections that wait, a file of
-//! its memory when it crashes.
+//! Limits of the system on the process: descriptors for clients, waiting connections, the core file
+//! of a crash.
 //!
-//! Where it gives less than the settings ask for, that is said at the start, in Valkey's words, and
-//! `maxclients` becomes what there is room for: so CONFIG and INFO tell the truth, and a client too
-//! many gets its error in place of silence.
+//! Where a limit is lower than the settings ask for, it is logged at the start in Valkey's words,
+//! and `maxclients` is lowered to what fits. So CONFIG and INFO tell the truth, and a surplus
+//! client gets its error instead of silence.
 //!
 //! Tests: at the foot; the bad day `few_descriptors`.
 
@@ -15,17 +15,17 @@ use crate::workers::room::Room;
 /// Descriptors the process needs beside its clients': files, listeners, connections to others, of
 /// which MIGRATE alone keeps up to 64,
 const OWN_DESCRIPTORS: u64 = 128;
-/// and an event loop of each worker.
+/// and those of each worker's event loop.
 const WORKER_DESCRIPTORS: u64 = 4;
 
-/// Where Linux keeps the longest queue of connections that nobody has accepted yet.
+/// The kernel's limit on connections waiting to be accepted.
 const SOMAXCONN: &str = "/proc/sys/net/core/somaxconn";
 
-/// Raises the limit of open files to what `maxclients` needs, and then as far as the system lets
-/// it: a client of HTTP takes up to three. Where it stays below `maxclients`, lowers that.
+/// Raises the limit of open files to what `maxclients` needs, and then as far as the system allows:
+/// an HTTP client takes up to three. Where it stays too low for `maxclients`, lowers `maxclients`.
 ///
 /// # Errors
-/// A text for the operator: not even one client could be served.
+/// A text for the operator, if not even one client could be served.
 pub fn fit_clients(mut settings: Settings) -> Result<Settings, String> {
     let own = own_descriptors(&settings);
     let wanted = u64::from(settings.maxclients) + own;
@@ -55,12 +55,12 @@ pub fn own_descriptors(settings: &Settings) -> u64 {
     OWN_DESCRIPTORS + settings.worker_count() as u64 * WORKER_DESCRIPTORS
 }
 
-/// Tells connections how many descriptors they may have: all but those of the process.
+/// Tells the connection counter how many descriptors it may give out: all but the process's own.
 pub fn keep_reserve(room: &Room, settings: &Settings) {
     room.set_descriptors(raise_fd_limit(0).saturating_sub(own_descriptors(settings)));
 }
 
-/// How many clients there is room for with so many descriptors, of which these are the process's.
+/// How many clients fit into `descriptors`, of which `own` are the process's.
 fn clients_within(descriptors: u64, own: u64) -> Result<u32, String> {
     match descriptors.saturating_sub(own) {
         0 => Err(format!(
@@ -71,15 +71,15 @@ fn clients_within(descriptors: u64, own: u64) -> Result<u32, String> {
     }
 }
 
-/// Without `core_dumps` the memory of the process, with every key and password, is written to no
-/// file when it crashes.
+/// Unless `core_dumps` is set, keeps a crash from writing the process's memory, with every key and
+/// password, to a file.
 pub fn forbid_core_files(settings: &Settings) {
     if !settings.core_dumps && !pantala_base::os::forbid_core_files() {
         tracing::warn!("a crash may write a core file: its limit can not be lowered");
     }
 }
 
-/// Says it if the kernel keeps fewer connections waiting than `tcp-backlog` asks for.
+/// Warns if the kernel lets fewer connections wait than `tcp-backlog` asks for.
 pub fn warn_of_backlog(settings: &Settings) {
     let most = std::fs::read_to_string(SOMAXCONN).ok();
     let Some(most) = most.and_then(|text| text.trim().parse::<u32>().ok()) else { return };

@@ -1,12 +1,12 @@
-//! The machine and its kernel, as they meet the process: what they allow, and who started it.
+//! The machine, its kernel and its service manager: limits, warnings, confinement, crash reports.
 //!
 //! | file | what |
 //! |---|---|
-//! | `host` | what is unusual about the machine |
+//! | `host` | warnings about unusual settings of the machine |
 //! | `crash` | the report of a crash |
-//! | `limits` | descriptors, connections that wait, a file of the memory after a crash |
-//! | `confinement` | what the process gives up (`landlock`) |
-//! | `supervision`, `pidfile` | the service manager; the file with the number of the process |
+//! | `limits` | descriptors, waiting connections, core files |
+//! | `confinement` | rights the process gives up (`landlock`) |
+//! | `supervision`, `pidfile` | the service manager; the file with the process's number |
 //!
 //! Not here: signals (`signals`); calls to the kernel (`pantala_base::os`).
 

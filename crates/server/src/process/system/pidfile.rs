@@ -1,11 +1,11 @@
-//! The file that has the number of the process (`pidfile`), for scripts that look for it there.
+//! The file with the number of the process (`pidfile`), for scripts.
 //!
-//! It is written before the server confines itself, and removed when it has stopped well. One that
-//! cannot be written is told in the log and stops nothing, as in Redis.
+//! It is written before the server confines itself, and removed after an orderly stop. Failing to
+//! write it is logged and stops nothing, as in Redis.
 
 use pantala_settings::Settings;
 
-/// Writes the number of this process, if that is wanted.
+/// Writes the number of this process, if `pidfile` is set.
 pub fn write(settings: &Settings) {
     let path = &settings.pidfile;
     if path.is_empty() {
@@ -16,12 +16,12 @@ pub fn write(settings: &Settings) {
     }
 }
 
-/// Removes it, if it is this process's.
+/// Removes the file, if it has this process's number.
 pub fn remove(settings: &Settings) {
     let path = &settings.pidfile;
     let own = std::process::id().to_string();
     if !path.is_empty() && std::fs::read_to_string(path).is_ok_and(|text| text.trim() == own) {
-        // It may be outside of where this process may write by now.
+        // The file may be where this process may not write any more.
         let _best_effort = std::fs::remove_file(path);
     }
 }

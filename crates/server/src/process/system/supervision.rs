@@ -1,22 +1,23 @@
-//! The service manager that started the server, and what it is told (`supervised`).
+//! Messages to the service manager that started the server (`supervised`).
 //!
 //! | `supervised` | how it is told |
 //! |---|---|
 //! | `systemd` | datagrams to the socket that `$NOTIFY_SOCKET` names (sd_notify(3)) |
-//! | `upstart` | once ready, the process stops itself (SIGSTOP); upstart lets it go on |
-//! | `auto` | as the one of them whose variable (`$UPSTART_JOB`, `$NOTIFY_SOCKET`) is there |
-//! | `no` | not at all |
+//! | `upstart` | once ready, the process stops itself (SIGSTOP); upstart continues it |
+//! | `auto` | `upstart` or `systemd`, by its variable (`$UPSTART_JOB`, `$NOTIFY_SOCKET`) |
+//! | `no` | no messages |
 //!
 //! Where systemd wants a sign of life (`WatchdogSec=`), it gets one for as long as every worker
-//! takes its messages: a worker that hangs ends the signs, and systemd ends the process.
+//! takes its messages: once a worker hangs, the signs stop and systemd ends the process.
 //!
 //! Invariants
 //! 1. The socket is connected before the process is confined: Landlock may forbid it afterwards.
-//! 2. Nobody waits for the manager for longer than `SEND_MOST`.
-//! 3. READY is told once, when data is loaded, and again only after RELOADING.
+//! 2. No thread waits for the manager for longer than `SEND_MOST`.
+//! 3. READY is sent once, when the data is loaded, and again only after RELOADING or after a stop
+//!    that was called off.
 //!
-//! Not here: when to tell (`start`, `signals`, `stopping`). Tests: at the foot; the bad day
-//! `supervised_by_systemd`.
+//! Not here: when messages are sent (`start`, `signals`, `stopping`). Tests: at the foot; the bad
+//! day `supervised_by_systemd`.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -39,28 +40,28 @@ const UPSTART_JOB: &str = "UPSTART_JOB";
 const WATCHDOG_USEC: &str = "WATCHDOG_USEC";
 const WATCHDOG_PID: &str = "WATCHDOG_PID";
 
-/// So long at most a datagram may wait for room.
+/// How long a datagram may wait for room in the socket.
 const SEND_MOST: Duration = Duration::from_secs(1);
 
-/// What the manager is told.
+/// A message to the manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// Data is being loaded.
     Loading,
     /// Clients are served.
     Ready,
-    /// What may be replaced while it runs is being read anew.
+    /// Certificates and the like are being read anew.
     Reloading,
-    /// Data is being saved before the end, which may still be called off.
+    /// Data is being saved before a stop, which may still be called off.
     Saving,
-    /// It ends.
+    /// The process is stopping.
     Stopping,
-    /// It is alive.
+    /// A sign of life.
     Alive,
 }
 
 impl News {
-    /// As sd_notify(3) writes it.
+    /// The text of the message, as in sd_notify(3).
     fn text(self) -> &'static str {
         match self {
             News::Loading => "STATUS=Loading data",
@@ -82,7 +83,7 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Nobody.
+    /// No service manager.
     pub fn none() -> Supervisor {
         Supervisor {
             by: Supervised::No,
@@ -92,7 +93,7 @@ impl Supervisor {
         }
     }
 
-    /// Who supervises this process, by the settings and its environment.
+    /// The supervisor of this process, by the settings and the environment.
     pub fn find(settings: &Settings) -> Supervisor {
         Supervisor::find_in(settings.supervised, |name| std::env::var_os(name))
     }
@@ -125,17 +126,17 @@ impl Supervisor {
         found
     }
 
-    /// Who it is, in the words of the setting.
+    /// The manager's name, as the setting `supervised` has it.
     pub fn name(&self) -> &'static str {
         self.by.word()
     }
 
-    /// How often the manager wants a sign of life: twice as often as it looks.
+    /// The interval of the signs of life: half of the manager's timeout.
     pub fn sign_of_life_every(&self) -> Option<Duration> {
         self.sign_of_life_every
     }
 
-    /// Tells it something. That it cannot hear is no matter to anybody else.
+    /// Sends a message. A failure is ignored: it concerns only the manager.
     pub fn tell(&self, news: News) {
         if let Some(socket) = &self.socket
             && let Err(error) = socket.send(news.text().as_bytes())
@@ -144,7 +145,7 @@ impl Supervisor {
         }
     }
 
-    /// The server has loaded its data and serves.
+    /// Says that the server has loaded its data and serves clients.
     pub fn ready(&self) {
         let was_ready = self.is_ready.swap(true, Ordering::AcqRel);
         self.tell(News::Ready);
@@ -156,8 +157,8 @@ impl Supervisor {
         }
     }
 
-    /// Tells of `reload` what systemd wants to know. One that comes before the server is ready is
-    /// told by nothing: the end of it would say that it was.
+    /// Runs `reload` between RELOADING and READY. Before the server is ready nothing is sent: the
+    /// READY at the end would be untrue.
     pub fn reloading(&self, reload: impl FnOnce()) {
         let tells = self.is_ready.load(Ordering::Acquire);
         if tells {
@@ -169,7 +170,7 @@ impl Supervisor {
         }
     }
 
-    /// What was begun before an end has been given up: the server runs on.
+    /// Says that the server is ready again, after a stop was called off.
     pub fn runs_on(&self) {
         if self.is_ready.load(Ordering::Acquire) {
             self.tell(News::Ready);
@@ -177,7 +178,7 @@ impl Supervisor {
     }
 }
 
-/// A socket to the manager: a path, or a name that begins with `@`.
+/// Connects to the manager's socket: a path, or an abstract name that begins with `@`.
 fn connect(name: &OsStr) -> io::Result<UnixDatagram> {
     let address = match name.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
@@ -193,7 +194,7 @@ fn connect(name: &OsStr) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// Half of what the manager waits for, if it asks this very process for signs of life.
+/// Half of the manager's timeout, if it wants signs of life from this very process.
 fn sign_of_life(variable: impl Fn(&str) -> Option<OsString>, own_pid: u32) -> Option<Duration> {
     let number = |name| variable(name)?.to_str()?.parse::<u64>().ok();
     let is_meant = number(WATCHDOG_PID).is_none_or(|pid| pid == u64::from(own_pid));
@@ -201,7 +202,7 @@ fn sign_of_life(variable: impl Fn(&str) -> Option<OsString>, own_pid: u32) -> Op
     Some(Duration::from_micros(asked_us.div_ceil(2)))
 }
 
-/// The life of the thread that gives signs of life.
+/// The body of the thread that sends signs of life.
 pub fn give_signs_of_life(shared: &Shared, every: Duration) {
     loop {
         if have_all_looked(shared, every) {
@@ -215,13 +216,13 @@ pub fn give_signs_of_life(shared: &Shared, every: Duration) {
     }
 }
 
-/// Whether every worker takes a message within this time. One that leaves meanwhile counts as well:
-/// what was sent to it is dropped.
+/// Whether every worker takes a message within this time. A worker that ends meanwhile counts as
+/// well: the message sent to it is dropped.
 fn have_all_looked(shared: &Shared, within: Duration) -> bool {
     let (asked, answers) = channel();
     shared.workers.post_all(|| Message::Look { _until_seen: asked.clone() });
     drop(asked);
-    // Nothing is ever sent: when the last of them is dropped, the channel ends.
+    // Nothing is ever sent: the channel closes when the last worker has dropped its end.
     answers.recv_timeout(within) != Err(RecvTimeoutError::Timeout)
 }
 

@@ -1,4 +1,4 @@
-//! One full copy: a snapshot, and the position of the stream at its moment.
+//! One full copy: a snapshot, and the position of the stream at its cut.
 //!
 //! ```text
 //! reserve -- cut, the stream is fed from here -- position -- +FULLRESYNC -- keys -- the stream
@@ -17,7 +17,7 @@ use crate::process::files::journaling;
 use crate::process::files::saving::Unsaved;
 use crate::shared::Shared;
 
-/// How soon it is tried again while another snapshot is being written.
+/// How soon to try again while another snapshot is being written.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// Makes a full copy, on a thread of its own.

@@ -1,4 +1,4 @@
-//! A full copy that is sent as it is made: bytes of no known length between two marks.
+//! A full copy that is sent while it is made: bytes of unknown length between two marks.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::process::files::saving::{self, Unsaved};
 use crate::replication::moment::Moment;
 use crate::shared::Shared;
 
-/// The plan of a copy that is sent as it is made.
+/// The plan of a copy that is sent while it is made.
 pub(super) fn plan(shared: &Shared, recipients: &Recipients) -> write::Plan {
     let settings = shared.engine.settings.current();
     let plan = saving::plan_at(&settings, PathBuf::new(), Form::Rdb);
@@ -26,7 +26,7 @@ pub(super) fn plan(shared: &Shared, recipients: &Recipients) -> write::Plan {
 pub(super) struct Mark(ReplicationId);
 
 impl Mark {
-    /// The copy begins on the links.
+    /// Announces the copy on the links.
     pub(super) fn begin(shared: &Shared, recipients: &Recipients) -> Mark {
         let mark = Mark(ReplicationId::random());
         recipients.has_begun();
@@ -34,13 +34,13 @@ impl Mark {
         mark
     }
 
-    /// It has ended.
+    /// Sends the mark that ends the copy.
     pub(super) fn end(&self, shared: &Shared, recipients: &Recipients) {
         recipients.finish_with(shared, self.0.as_str().as_bytes());
     }
 }
 
-/// All of the data.
+/// Sends a copy of all the data; returns the stream's position at the cut.
 pub(super) fn make(shared: &Arc<Shared>, recipients: &Arc<Recipients>) -> Result<u64, Unsaved> {
     let moment = std::cell::RefCell::new(Moment::for_replicas(shared));
     let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(cut.stamp);
@@ -57,7 +57,7 @@ pub(super) fn make(shared: &Arc<Shared>, recipients: &Arc<Recipients>) -> Result
     Ok(bytes)
 }
 
-/// The links of these as a disk.
+/// The links of these recipients, as a disk to write to.
 pub(super) fn sink(
     shared: &Arc<Shared>,
     recipients: &Arc<Recipients>,
@@ -68,7 +68,7 @@ pub(super) fn sink(
     Box::new(Sink { shared, recipients, source })
 }
 
-/// One without data, perhaps with functions.
+/// Sends a copy without keys, with functions if there are any.
 pub(super) fn make_without_keys(
     shared: &Arc<Shared>,
     recipients: &Arc<Recipients>,

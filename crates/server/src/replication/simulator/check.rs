@@ -1,4 +1,4 @@
-//! What must hold after each act.
+//! The checks made after each act.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::history::{Log, Model};
 use super::world::{Outcome, Turned, World};
 
 impl World {
-    /// What must hold of this node.
+    /// Checks all that must hold of this node.
     pub fn check(&mut self, number: usize) -> Outcome {
         self.look_at_failover(number)?;
         let Some(node) = &self.places[number].node else { return Ok(()) };
@@ -19,7 +19,7 @@ impl World {
         if now.is_kept { self.check_data(number, now) } else { Ok(()) }
     }
 
-    /// Its history may have another name now.
+    /// Notices that the node's history has another name now.
     fn see(&mut self, number: usize, now: History) {
         let place = &mut self.places[number];
         let before = place.seen.replace(now).filter(|before| before.id != now.id);
@@ -37,7 +37,7 @@ impl World {
         }
     }
 
-    /// Whoever writes a history has written so much of it.
+    /// Copies what a primary has added to its history into the history's log.
     fn write_down(&mut self, number: usize, now: History) -> Outcome {
         let is_primary = self.is_primary(number);
         let place = &mut self.places[number];
@@ -62,13 +62,13 @@ impl World {
         stream.read(log.end(), usize::MAX, &mut more).map_err(|why| format!("{why:?}"))?;
         log.append(&more)?;
         if !is_primary {
-            // It is complete.
+            // The history's writer is a replica now: the log is complete.
             place.writes = None;
         }
         Ok(())
     }
 
-    /// No replica has said more than it has.
+    /// Checks that no replica has acknowledged more than it has.
     fn check_words(&mut self, number: usize) -> Outcome {
         for pipe in &self.pipes {
             let ((replica, ..), (primary, _, index)) = (pipe.replica, pipe.primary);
@@ -89,7 +89,7 @@ impl World {
         Ok(())
     }
 
-    /// Its data is what its history says.
+    /// Checks that the node's data is what its history says.
     fn check_data(&mut self, number: usize, now: History) -> Outcome {
         let is_primary = self.is_primary(number);
         let place = &mut self.places[number];
@@ -113,7 +113,7 @@ impl World {
             self.had.entry(token).or_default().insert(number);
         }
         if is_primary {
-            // Its data may be ahead of its stream: `World::turn` looks.
+            // A primary's data may be ahead of its stream: `World::turn` checks it.
             return Ok(());
         }
         let log = self.logs.get(now.id.as_str()).ok_or("a history that nobody has written")?;
@@ -142,7 +142,7 @@ impl World {
     }
 }
 
-/// Transfers between accounts leave their sum as it is.
+/// Checks that transfers between accounts have left their sum as it is.
 fn check_sum(data: &Model) -> Outcome {
     for db in 0..2 {
         let sum: i64 = (0..4)

@@ -1,13 +1,13 @@
-//! What the data is at each position of each history: by the stream's own words, told by a second
-//! reader of them that is as simple as can be.
+//! The data at each position of each history, computed from the stream by a second reader that is
+//! as simple as possible.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// A value, and its deadline.
+/// A value and its deadline.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Value {
-    /// Of a string its only one.
+    /// Of a string: its single item.
     pub items: Vec<Vec<u8>>,
     pub deadline: Option<i64>,
 }
@@ -31,7 +31,7 @@ fn number(text: &[u8]) -> i64 {
 }
 
 impl Model {
-    /// One number for all of it.
+    /// A digest of all the data.
     pub fn digest(&self) -> u64 {
         self.digest
     }
@@ -64,7 +64,7 @@ impl Model {
         });
     }
 
-    /// Does what a command of a stream says.
+    /// Executes a command of a stream.
     fn run(&mut self, args: &[&[u8]]) -> Result<(), String> {
         let name = args[0].to_ascii_uppercase();
         match (&*name, &args[1..]) {
@@ -98,7 +98,7 @@ impl Model {
         self.put(self.db, key, Some(Value { items: vec![text.to_vec()], deadline }));
     }
 
-    /// Where this one and another are not the same.
+    /// A text that names the keys whose values differ.
     pub fn difference(&self, other: &Model) -> String {
         let shown = |value: Option<&Value>| {
             let mut text = format!("{:?}", value.map(|one| (one.deadline, one.items.len())));
@@ -119,21 +119,21 @@ impl Model {
     }
 }
 
-/// A history: its bytes, and the data after each of its steps.
+/// A history: its bytes, and a digest of the data after each of its steps.
 pub(super) struct Log {
     base: u64,
     first: Model,
     last: Model,
     bytes: Vec<u8>,
-    /// So far they were read.
+    /// Number of bytes executed so far.
     read: usize,
     is_in_multi: bool,
-    /// Positions between steps, and what the data is there.
+    /// Positions between steps, and the digest of the data at each.
     steps: Vec<(u64, u64)>,
 }
 
 impl Log {
-    /// One that begins at this position with this data.
+    /// A history that begins at this position with this data.
     pub fn new(base: u64, first: Model) -> Log {
         let (last, steps) = (first.clone(), vec![(base, first.digest())]);
         Log { base, first, last, bytes: Vec::new(), read: 0, is_in_multi: false, steps }
@@ -144,7 +144,7 @@ impl Log {
         self.base + self.bytes.len() as u64
     }
 
-    /// The data there.
+    /// The data at the end.
     pub fn last(&self) -> &Model {
         &self.last
     }
@@ -165,13 +165,13 @@ impl Log {
         Ok(())
     }
 
-    /// What the data is at this position; `None`: it is not between two steps.
+    /// The digest of the data at this position; `None`: it is not between two steps.
     pub fn digest_at(&self, position: u64) -> Option<u64> {
         let at = self.steps.binary_search_by_key(&position, |step| step.0).ok()?;
         Some(self.steps[at].1)
     }
 
-    /// A history that is the same up to this position.
+    /// A copy of this history that ends at this position.
     pub fn branch(&self, position: u64) -> Result<Log, String> {
         self.digest_at(position).ok_or("a history parts within a step")?;
         let mut log = Log::new(self.base, self.first.clone());
@@ -179,14 +179,14 @@ impl Log {
         Ok(log)
     }
 
-    /// The bytes from one position to another, if it has them.
+    /// The bytes between two positions, if the history has them.
     pub fn bytes(&self, from: u64, to: u64) -> Option<&[u8]> {
         let (from, to) = (from.checked_sub(self.base)?, to.checked_sub(self.base)?);
         self.bytes.get(from as usize..to as usize)
     }
 }
 
-/// The command that these bytes begin with, and its length.
+/// The first command of these bytes, and its length.
 pub(super) fn command(bytes: &[u8]) -> Option<(Vec<&[u8]>, usize)> {
     let (count, mut next) = line(bytes, 0)?;
     let mut args = Vec::new();
@@ -198,7 +198,7 @@ pub(super) fn command(bytes: &[u8]) -> Option<(Vec<&[u8]>, usize)> {
     (next <= bytes.len()).then_some((args, next))
 }
 
-/// The number of the line there, and where the next one begins.
+/// The number in the line at `from`, and where the next line begins.
 fn line(bytes: &[u8], from: usize) -> Option<(usize, usize)> {
     let rest = bytes.get(from..)?;
     let end = rest.windows(2).position(|two| two == b"\r\n")?;

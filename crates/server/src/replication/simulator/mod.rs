@@ -1,36 +1,37 @@
-//! Two and three servers in one thread's hands: the real ones, on simulated disks and a simulated
-//! network, by seeds that replay.
+//! A simulator of replication: two or three real servers, driven by one thread, on simulated disks
+//! and a simulated network. A run replays from its seed.
 //!
 //! ```text
 //! node       keyspace, commands, worker's connections, journal, stream, link, copies: the server's
-//!            journal, worker, keeper of replicas: go on when the scheduler says so
+//!            journal, worker, timer of replicas: advance when the scheduler says so
 //! pipe       a replica's link <--> a connection of its primary's worker: in pieces, late, cut
-//! history    what the data is at each position, by a second reader of the stream
+//! history    the data at each position, computed by a second reader of the stream
 //! ```
 //!
 //! After each act (`check`):
 //! 1. A replica's data is what its history says at its position, which is between two steps; and
 //!    the bytes that it keeps are those of its primary.
-//! 2. A replica goes on where it was when its primary has what it lacks, and never in another
+//! 2. A replica continues where it was when its primary has what it lacks, and never in another
 //!    history than its own.
-//! 3. WAIT confirms what so many replicas have; a replica that had it does not lose it when it
-//!    becomes a primary. No replica says more than it has.
+//! 3. WAIT reports only replicas that have the write; a replica that had it does not lose it by
+//!    becoming a primary. No replica acknowledges more than it has.
 //! 4. Transfers between accounts leave their sum.
-//! 5. Who takes over by FAILOVER has all that was written, unless that was forced. Who ends one as
-//!    a replica has been replaced; who has been replaced does not go on as a primary by itself.
+//! 5. A node that takes over by FAILOVER has all that was written, unless that was forced. A node
+//!    that ends a failover as a replica has been replaced; a replaced node does not continue as a
+//!    primary by itself.
 //!
-//! And when all is healed all are equal.
+//! At the end all faults are healed, and all nodes must become equal.
 //!
-//! Broken on purpose it was found out, by some of the first hundred seeds unless they are named:
+//! These faults were put in on purpose and found by some of the first 100 seeds, or by those named:
 //!
-//! | broken | what was seen |
+//! | fault | what was seen |
 //! |---|---|
-//! | second history a byte short, or without end | needless copy; another history gone on with |
-//! | PSYNC's id is not looked at | another history is gone on with |
+//! | second history a byte short, or without end | a needless copy; another history continued |
+//! | PSYNC's id is not looked at | another history is continued |
 //! | becoming a primary keeps the history's id, or records before it is fed | other data |
 //! | a restarted primary keeps its history's id, or is a byte off | a history without an author |
-//! | ACK counts bytes of half a step | a replica that says more than it has |
-//! | WAIT counts who waits for its copy | a WAIT that lies |
+//! | ACK counts bytes of half a step | a replica acknowledges more than it has |
+//! | WAIT counts replicas that wait for their copy | a WAIT that lies |
 //! | MULTI is cut as single commands | a position within a step, a sum that is not 0 |
 //! | steps are left out of a batch | other data |
 //! | half a step stays when a link ends | nodes that do not become equal |
@@ -41,33 +42,33 @@
 //!
 //! With FAILOVER among the acts:
 //!
-//! | broken | what was seen |
+//! | fault | what was seen |
 //! |---|---|
-//! | any replica is taken (seeds 23, 58, 83) | who takes over lacks what was written |
-//! | who lacks something takes over without force (seed 661: an old file) | the same |
+//! | any replica is taken (seeds 23, 58, 83) | the new primary lacks writes |
+//! | a node that lacks something takes over without force (seed 661: an old file) | the same |
 //! | writes go on | the same, and other data |
 //! | writes are not resumed | a panic |
-//! | given up, it stays a replica | nobody has the role |
+//! | after a failover was given up, the node stays a replica | no node is primary |
 //!
-//! Where also the answer of who takes over is lost:
+//! Where the answer of the node that takes over may be lost, too:
 //!
-//! | broken | what was seen |
+//! | fault | what was seen |
 //! |---|---|
-//! | who has taken over is asked again, and is not believed (seeds 6, 18) | two have the role |
+//! | a node that has taken over is asked again, and not believed (seeds 6, 18) | two primaries |
 //!
-//! Not found, for want of a way to meet it: a full copy that keeps the second history of before.
+//! Not found, as no act leads to it: a full copy that keeps the previous second history.
 //!
-//! `PANTALA_SIMULATOR=FROM..TO` runs those seeds instead of the first ones, and of a single one it
+//! `PANTALA_SIMULATOR=FROM..TO` runs those seeds instead of the first ones; of a single seed it
 //! prints each act.
 //!
 //! | file | what |
 //! |---|---|
 //! | here | the scheduler, and the tests |
-//! | `world` | its acts |
-//! | `check` | what must hold |
+//! | `world` | the acts |
+//! | `check` | the checks after each act |
 //! | `node` | one server |
-//! | `network` | its network and its time |
-//! | `history` | what the data is to be |
+//! | `network` | the network and the time of a node |
+//! | `history` | the data as it should be |
 
 mod check;
 mod history;
@@ -81,14 +82,14 @@ use std::panic::catch_unwind;
 
 use self::world::{More, Outcome, World};
 
-/// So many seeds are tried each time.
+/// The seeds tried in each run of the tests.
 const SEEDS: Range<u64> = 0..100;
 /// The seeds tried with FAILOVER among the acts.
 const SWAP_SEEDS: Range<u64> = 0..50;
-/// The seeds tried with FAILOVER among the acts, and answers to it that are lost.
+/// The seeds tried with FAILOVER among the acts and answers to it that get lost.
 const LOST_SEEDS: Range<u64> = 0..30;
 const ACTS: usize = 250;
-/// So many rounds it may take until all are equal.
+/// How many rounds it may take until all nodes are equal.
 const MOST_ROUNDS: usize = 200;
 
 impl World {
@@ -124,7 +125,7 @@ impl World {
         }
     }
 
-    /// Roles, lives, files.
+    /// An act that changes roles, restarts a node or writes a file.
     fn change(&mut self, number: usize) -> Outcome {
         let (what, other) = (self.rng.below(8), self.pick(self.places.len()));
         self.note(format!("{number} change {what}, {other}"));
@@ -136,13 +137,13 @@ impl World {
                 self.kill(number, is_power)
             }
             4 => self.overrun(number),
-            // A save would wait until the copy has come.
+            // A save would wait until the copy has arrived.
             _ if self.node(number).is_some_and(|node| node.is_receiving()) => Ok(()),
             _ => self.save(number),
         }
     }
 
-    /// Some bytes arrive somewhere.
+    /// Delivers some bytes on a random pipe.
     fn deliver(&mut self) -> Outcome {
         if self.pipes.is_empty() {
             return Ok(());
@@ -160,7 +161,7 @@ impl World {
         Ok(())
     }
 
-    /// For a while nothing is in the way of those who talk.
+    /// Runs some rounds in which nothing delays the messages.
     fn flow(&mut self) -> Outcome {
         for _ in 0..3 {
             let most = 1 + self.pick(100_000);
@@ -169,7 +170,7 @@ impl World {
         Ok(())
     }
 
-    /// Everybody has a turn.
+    /// Gives every node and every pipe a turn.
     fn round(&mut self, most: usize) -> Outcome {
         for number in 0..self.places.len() {
             if self.node(number).is_some() {
@@ -187,7 +188,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything is mended: all are to be equal.
+    /// Heals all faults and checks that all nodes become equal.
     fn heal(&mut self) -> Outcome {
         let primary = self.pick(self.places.len());
         self.note(format!("heal, {primary} is the primary"));
@@ -197,7 +198,7 @@ impl World {
                 self.start(number)?;
             }
         }
-        // What a failover that was given up has asked for may be under way still.
+        // What a given-up failover has requested may still be under way.
         self.round(1 << 20)?;
         self.promote(primary)?;
         for number in (0..self.places.len()).filter(|number| *number != primary) {
@@ -228,7 +229,7 @@ impl World {
     }
 }
 
-/// What a seed has tried, or where it went wrong.
+/// Runs one seed; returns the counts and the trace of what it tried, or its fault.
 fn run(
     seed: u64,
     more: More,
@@ -263,7 +264,7 @@ fn seeds(usual: Range<u64>) -> Range<u64> {
     from.parse().expect("a number")..to.parse().expect("a number")
 }
 
-/// Runs all seeds; nothing may go wrong.
+/// Runs all seeds and fails if one of them finds a fault.
 fn check_all(seeds: Range<u64>, more: More) -> BTreeMap<&'static str, u64> {
     let (mut faults, mut counts) = (Vec::new(), BTreeMap::new());
     for seed in seeds.clone() {

@@ -1,11 +1,11 @@
-//! The network of one node, and its time: connections that the scheduler opens, feeds and cuts.
+//! The network and the time of one node: connections that the scheduler opens, feeds and cuts.
 //!
 //! ```text
 //! link's thread   connect, read: waits here <--- answer, deliver, tick: the scheduler, which then
 //!                 write: taken by the scheduler  waits until the thread waits again (settle)
 //! ```
 //!
-//! So one thread goes on at a time, and it is the scheduler that says which.
+//! So only one thread runs at a time, and the scheduler decides which.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
@@ -18,9 +18,9 @@ use pantala_tls::Connector;
 use crate::replication::replica::Primary;
 use crate::replication::replica::socket::{End, Network, Wire};
 
-/// Longer no thread of a test works.
+/// How long a thread may work before the test fails.
 const MOST_WORK: Duration = Duration::from_secs(120);
-/// How often it is looked whether a thread has ended.
+/// How often to check whether a thread has ended.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// The simulated network of one node, shared by its threads and the scheduler.
@@ -35,12 +35,12 @@ struct State {
     is_dead: bool,
     passed: Duration,
     waiting: HashMap<ThreadId, Waiting>,
-    /// `None`: refused.
+    /// The number of the connection; `None`: refused.
     answers: HashMap<ThreadId, Option<usize>>,
     ends: Vec<Buffers>,
 }
 
-/// What a thread waits for.
+/// The event a thread waits for.
 #[derive(Clone, Debug)]
 enum Waiting {
     Connection(Primary),
@@ -52,15 +52,15 @@ enum Waiting {
 struct Buffers {
     ready: VecDeque<u8>,
     sent: Vec<u8>,
-    /// Nothing more comes.
+    /// No more bytes will arrive.
     is_over: bool,
-    /// Ended here.
+    /// The replica has ended the connection.
     is_shut: bool,
-    /// A read has waited for as long as it does.
+    /// A read has waited for as long as its timeout.
     has_waited: bool,
 }
 
-/// A connection, as the link has it.
+/// A connection, as the link holds it.
 struct Connection {
     hub: Arc<Hub>,
     number: usize,
@@ -72,7 +72,7 @@ struct Ender {
     number: usize,
 }
 
-/// What is asked of the network.
+/// The network as the server sees it.
 pub(super) struct Simulated(pub Arc<Hub>);
 
 impl Hub {
@@ -96,13 +96,13 @@ impl Hub {
         let mut state = self.state();
         while works(&mut state) {
             assert!(began.elapsed() < MOST_WORK, "the link's thread hangs");
-            // Nobody tells of its end.
+            // No event reports the thread's end, so it is polled.
             let waited = self.changed.wait_timeout_while(state, LOOK, works);
             (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// To whom this thread wants to connect, if it does.
+    /// The address this thread wants to connect to, if it does.
     pub fn wanted(&self, thread: ThreadId) -> Option<Primary> {
         match self.state().waiting.get(&thread)? {
             Waiting::Connection(primary) => Some(primary.clone()),
@@ -110,7 +110,7 @@ impl Hub {
         }
     }
 
-    /// Answers that; the number of the connection.
+    /// Answers the wish to connect; returns the number of the connection.
     pub fn answer(&self, thread: ThreadId, accepts: bool) -> usize {
         let mut state = self.state();
         let number = state.ends.len();
@@ -125,14 +125,14 @@ impl Hub {
         number
     }
 
-    /// These bytes have arrived.
+    /// Lets these bytes arrive.
     pub fn deliver(&self, number: usize, bytes: &[u8]) {
         let mut state = self.state();
         state.ends[number].ready.extend(bytes);
         self.wake_reader(state, number);
     }
 
-    /// Nothing more will arrive.
+    /// Says that no more bytes will arrive.
     pub fn finish(&self, number: usize) {
         let mut state = self.state();
         state.ends[number].is_over = true;
@@ -145,7 +145,7 @@ impl Hub {
         self.changed.notify_all();
     }
 
-    /// A second has passed; who reads has waited for it.
+    /// Lets a second pass; a reading thread's wait ends.
     pub fn tick(&self) {
         let mut state = self.state();
         state.passed += Duration::from_secs(1);
@@ -160,14 +160,14 @@ impl Hub {
         self.changed.notify_all();
     }
 
-    /// What the replica has sent since the last time, and whether it has ended the connection.
+    /// The bytes the replica has sent since the last call, and whether it has ended the connection.
     pub fn take_sent(&self, number: usize) -> (Vec<u8>, bool) {
         let mut state = self.state();
         let end = &mut state.ends[number];
         (std::mem::take(&mut end.sent), end.is_shut)
     }
 
-    /// The power is off: whoever waits is told so.
+    /// Cuts the power: every waiting thread is told.
     pub fn kill(&self) {
         let mut state = self.state();
         state.is_dead = true;

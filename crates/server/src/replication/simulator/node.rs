@@ -1,5 +1,5 @@
-//! One server of the simulation: the real one, without sockets. Its worker, its journal and who
-//! looks after replicas go on when the scheduler says so; its link and its copies have threads that
+//! One server of the simulation: the real one, without sockets. Its worker, its journal and its
+//! timer of replicas advance when the scheduler says so; its link and its copies have threads that
 //! the scheduler waits for.
 
 use std::path::Path;
@@ -37,13 +37,13 @@ use crate::saves::Save;
 use crate::shared::Shared;
 use crate::worker::connection::Waiting;
 
-/// Where its data is kept.
+/// The directory of a node's data.
 pub(super) const DIRECTORY: &str = "/d";
 const FILE: &str = "/d/dump.rdb";
-/// Keys of the first two databases.
+/// Keys used in the first two databases.
 pub(super) const STRINGS: [&str; 9] = ["s0", "s1", "c0", "a0", "a1", "a2", "a3", "e0", "e1"];
 const LISTS: [&str; 2] = ["l0", "w"];
-/// Longer nothing takes.
+/// How long a thread may work before the test fails.
 const MOST_WORK: Duration = Duration::from_secs(120);
 
 /// One server of the simulation, with the threads it has begun.
@@ -53,7 +53,7 @@ pub(super) struct Node {
     shared: Arc<Shared>,
     keeper: Keeper,
     link: Option<JoinHandle<()>>,
-    /// A client whose database is the second one.
+    /// A client that has selected the second database.
     pub second_client: u32,
     tally: Arc<ThreadTally>,
     recorder: Recorder,
@@ -82,7 +82,7 @@ fn settings(number: usize, primary: Option<usize>, swaps: bool) -> Settings {
     rows.into_iter().fold(Settings::defaults(), with)
 }
 
-/// Whom the name means.
+/// The number of the node with this name.
 pub(super) fn number_of(primary: &Primary) -> usize {
     primary.host[1..].parse().expect("a node's name")
 }
@@ -91,7 +91,7 @@ fn primary_of(number: usize) -> Primary {
     Primary { host: format!("n{number}"), port: 1 }
 }
 
-/// Waits until something is so that another thread brings about.
+/// Waits until another thread has brought about a condition.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -101,8 +101,8 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 impl Node {
-    /// A server that begins with what its disk has, and follows this one. `swaps`: its old data
-    /// stays until a copy is there.
+    /// A server that begins with its disk's data and follows this primary, if any. `swaps`: its old
+    /// data stays until a copy is complete.
     pub fn start(
         number: usize,
         disk: &SimulatedDisk,
@@ -147,25 +147,25 @@ impl Node {
         self.shared.engine.condition.lasting.now().has(States::LOADING)
     }
 
-    /// Whether a copy is coming, with or without the old data.
+    /// Whether a copy is arriving, with or without the old data.
     pub fn is_receiving(&self) -> bool {
         let states = self.shared.engine.condition.lasting.now();
         states.has(States::LOADING) || states.has(States::LOADING_BESIDE)
     }
 
-    /// The link's thread goes on until it waits.
+    /// Lets the link's thread run until it waits.
     pub fn settle(&self) {
         if let Some(link) = &self.link {
             self.hub.settle(link);
         }
     }
 
-    /// Whom the link wants to connect to.
+    /// The node the link wants to connect to.
     pub fn wanted(&self) -> Option<usize> {
         self.hub.wanted(self.link.as_ref()?.thread().id()).map(|primary| number_of(&primary))
     }
 
-    /// Answers that; the number of the connection.
+    /// Answers the wish to connect; returns the number of the connection.
     pub fn answer(&self, accepts: bool) -> usize {
         let thread = self.link.as_ref().expect("it wants one").thread().id();
         let number = self.hub.answer(thread, accepts);
@@ -178,7 +178,7 @@ impl Node {
         self.settle();
     }
 
-    /// The link of before ends.
+    /// Ends the previous link.
     fn retire(&mut self, link: Option<JoinHandle<()>>) {
         if let Some(link) = link {
             self.hub.answer(link.thread().id(), false);
@@ -187,7 +187,7 @@ impl Node {
         self.take_link();
     }
 
-    /// Does what waits for the journal, whose turns come meanwhile.
+    /// Runs work that waits for the journal, and gives the journal turns meanwhile.
     fn aside<R: Send>(&mut self, work: impl FnOnce(&Shared) -> R + Send) -> R {
         let shared = Arc::clone(&self.shared);
         std::thread::scope(|scope| {
@@ -200,44 +200,44 @@ impl Node {
         })
     }
 
-    /// A turn of the journal; whether all that was recorded is in the stream.
+    /// Gives the journal a turn; returns whether all records are in the stream.
     pub fn turn(&mut self) -> bool {
         let (_, has_more) = self.keeper.turn();
         self.wait_for_copy();
         !has_more
     }
 
-    /// A copy that is being made goes on until it waits for the journal, or ends.
+    /// Lets a copy under way run until it waits for the journal, or ends.
     fn wait_for_copy(&self) {
         wait_until("a copy hangs", || {
             !self.replication().primary.is_copying() || self.shared.appending.awaits_cut()
         });
     }
 
-    /// Whether a copy has had its moment, and waits for the journal.
+    /// Whether a copy is being made.
     pub fn is_copying(&self) -> bool {
         self.replication().primary.is_copying()
     }
 
-    /// Whoever looks after replicas looks.
+    /// Runs the timer of replicas once.
     pub fn look_after_replicas(&mut self) {
         let is_handing_over = self.replication().failover.step() == Step::WaitingForSync;
         if is_handing_over && self.replication().is_replica() {
-            // A copy would wait until that is over.
+            // A copy would wait until the failover is over.
             return;
         }
         keeper::look_once(&self.shared);
         self.wait_for_copy();
     }
 
-    /// A copy that has had its moment goes to its end.
+    /// Lets a copy that has begun run to its end.
     pub fn end_copy(&mut self) {
         while self.is_copying() {
             self.turn();
         }
     }
 
-    /// REPLICAOF; whether it follows another one now.
+    /// REPLICAOF; returns whether the node's primary has changed.
     pub fn follow(&mut self, number: usize) -> Result<bool, String> {
         let link = self.link.take();
         let shared = Arc::clone(&self.shared);
@@ -257,7 +257,7 @@ impl Node {
         Ok(())
     }
 
-    /// A client says this of a failover; whether that is taken.
+    /// A client sends this FAILOVER request; returns whether it is accepted.
     pub fn fail_over(&mut self, request: &str) -> bool {
         let client = self.server.join();
         let reply = self.ask(client, request);
@@ -270,7 +270,7 @@ impl Node {
         self.replication().failover.is_under_way()
     }
 
-    /// FAILOVER ABORT, and its end.
+    /// FAILOVER ABORT; waits for the end of the failover.
     pub fn end_failover(&mut self) {
         let failover = &Arc::clone(&self.shared).replication.failover;
         while failover.is_under_way() {
@@ -279,7 +279,7 @@ impl Node {
         }
     }
 
-    /// A failover goes on until it has seen all that there is, waits for an answer, or has ended.
+    /// Lets a failover run until it has seen all that there is, waits for an answer, or has ended.
     pub fn settle_failover(&mut self) {
         let replication = &Arc::clone(&self.shared).replication;
         let (failover, began) = (&replication.failover, Instant::now());
@@ -289,7 +289,7 @@ impl Node {
             if self.link.is_none() {
                 self.link = replication.following.take_thread();
             }
-            // One that was aborted goes to its end.
+            // An aborted failover runs to its end.
             let is_aborted = failover.is_aborted();
             let has_looked = !is_aborted && failover.looks() >= looks + 2;
             let asks = !is_aborted && failover.is_asking() && self.link.is_some();
@@ -300,7 +300,7 @@ impl Node {
             std::thread::yield_now();
         }
         if !failover.is_under_way() {
-            // Its thread has this to its end.
+            // The failover's thread holds this lock to its end.
             drop(self.shared.writes_wait.lock().unwrap_or_else(PoisonError::into_inner));
         }
         if replication.is_replica() {
@@ -311,7 +311,8 @@ impl Node {
         }
     }
 
-    /// A connection has asked this server to take over: it has done so, or not, after this.
+    /// Lets the server finish an order to take over that has arrived on a connection; returns
+    /// whether there was one.
     pub fn take_over(&mut self, index: u32, reply: &mut Vec<u8>) -> Result<bool, String> {
         let waits = |node: &mut Node| {
             let parked = node.server.worker.at(index).and_then(|one| one.waits.parked);
@@ -333,7 +334,7 @@ impl Node {
         Ok(true)
     }
 
-    /// SAVE, with something that happens after its moment.
+    /// SAVE, with `meanwhile` run after the cut.
     pub fn save(&mut self, disk: &SimulatedDisk, meanwhile: impl FnOnce(&mut Node)) {
         let (shared, disk) = (Arc::clone(&self.shared), disk.clone());
         let saving = std::thread::spawn(move || {
@@ -351,7 +352,7 @@ impl Node {
         saving.join().expect("no panic").expect("nothing fails on this disk");
     }
 
-    /// The power is off.
+    /// Cuts the power.
     pub fn kill(mut self) {
         self.end_failover();
         self.hub.kill();
@@ -364,19 +365,19 @@ impl Node {
         self.shared.replication.primary.cancel_and_wait();
     }
 
-    /// What it is asked as a client; what it answers at once.
+    /// Sends a client's request; returns what is answered at once.
     pub fn ask(&mut self, client: u32, request: &str) -> String {
         let mut reply = Vec::new();
         self.server.exchange_as(client, request.as_bytes(), &mut reply);
         String::from_utf8_lossy(&reply).into_owned()
     }
 
-    /// The replica that a connection is.
+    /// The replica behind a connection.
     pub fn replica(&mut self, index: u32) -> Option<Arc<Replica>> {
         self.server.worker.at(index)?.session.replica.clone()
     }
 
-    /// A connection ends, for whatever reason.
+    /// Ends a connection.
     pub fn close(&mut self, index: u32) {
         let worker = &mut self.server.worker;
         worker.end_following(index);
@@ -384,7 +385,7 @@ impl Node {
         worker.connections[index as usize] = None;
     }
 
-    /// All of its data, also what has expired and nobody has looked at.
+    /// All of the node's data, including expired keys that are not removed yet.
     pub fn data(&self) -> Model {
         let mut model = Model::default();
         for db in 0..2 {
@@ -408,7 +409,7 @@ impl Node {
         model
     }
 
-    /// What a command answers before all time: strings, numbers and nils, one after the other.
+    /// The items of a command's reply, with the clock at 0, so that expired keys are seen.
     fn raw(&self, db: u32, words: &[&str]) -> Vec<Option<Vec<u8>>> {
         let engine = &self.shared.engine;
         let limited = Limited::new(engine.settings.current());
@@ -425,7 +426,7 @@ impl Node {
         loop {
             match turn.run(&mut session, found, &args, &mut output, &target) {
                 Verdict::Finished => return items(&output),
-                // A walker of a copy, or the thread that frees a flushed database, has it for a
+                // The walker of a copy, or the thread that frees a flushed database, holds it for a
                 // moment.
                 Verdict::Parked(Park::Partition(_)) => std::thread::yield_now(),
                 _ => panic!("a read waits for nothing else"),

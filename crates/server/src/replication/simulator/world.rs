@@ -1,4 +1,4 @@
-//! All nodes, what is between them, and what is known of them: the acts of the scheduler.
+//! All nodes, the connections between them, and what is known of them; the scheduler's acts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +12,16 @@ use super::history::{Log, Model, command};
 use super::node::{DIRECTORY, Node, number_of};
 use crate::worker::replicas::Served;
 
-/// After a longer write the journal has a turn at once: else the stream, which keeps little, could
-/// let go of bytes before they are seen here.
+/// After a longer write the journal has a turn at once: otherwise the stream, which keeps little,
+/// could drop bytes before they are seen here.
 const LONG_BYTES: usize = 3_000;
 
-/// How a history came to have another name.
+/// How a node's history came to have another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turned {
-    /// It is gone on with: who knows its old name up to here may go on, too.
+    /// The node continues it: replicas that know its old name up to here may continue, too.
     GoneOn,
-    /// The data is another.
+    /// The node has received other data.
     Copied,
 }
 
@@ -30,54 +30,54 @@ pub(super) struct Place {
     pub disk: SimulatedDisk,
     pub node: Option<Node>,
     pub life: u32,
-    /// Its old data stays until a copy is there.
+    /// Its old data stays until a copy is complete.
     swaps: bool,
     /// A failover of it is under way, as far as is known.
     fails_over: bool,
-    /// Its failover takes a replica as it is.
+    /// Its failover is forced: takes a replica as it is.
     forces: bool,
     /// A replica has taken its role since its failover began.
     is_replaced: bool,
-    /// Who that is, as long as nobody has told it to follow another one.
+    /// The node that has taken over, until that is told to follow another one.
     taken_by: Option<usize>,
-    /// Somebody wanted its failover to end.
+    /// A request to abort its failover was made.
     is_aborted: bool,
     pub follows: Option<usize>,
-    /// Its history, as it was last seen.
+    /// Its history when it was last checked.
     pub seen: Option<History>,
-    /// What the next name of its history will mean.
+    /// How the next change of its history's name is to be understood.
     pub turn: Turned,
-    /// The history before, and how far it is the same.
+    /// The previous history, and the position up to which both are the same.
     pub second: Option<(ReplicationId, u64)>,
-    /// It is the one who writes this history.
+    /// The history that this node is the writer of.
     pub writes: Option<ReplicationId>,
-    /// The data when the first copy of it was asked for.
+    /// The data when the first copy of it was requested.
     pub cut: Option<Model>,
-    /// Confirmed by WAIT while it had them.
+    /// Tokens confirmed by WAIT while this node had them.
     pub confirmed: BTreeSet<String>,
-    /// So far its bytes were compared.
+    /// The position up to which its bytes were compared.
     pub compared: u64,
-    /// History, position and role when the data was looked at last.
+    /// History, position and role when its data was checked last.
     pub looked: Option<(ReplicationId, u64, bool)>,
 }
 
 /// A connection of a replica to its primary.
 pub(super) struct Pipe {
-    /// Node, its life, the number of the connection there.
+    /// Node, its life, and the number of the connection there.
     pub replica: (usize, u32, usize),
     pub primary: (usize, u32, u32),
     pub to_primary: Vec<u8>,
     pub to_replica: Vec<u8>,
-    /// What has arrived at the primary until it has answered PSYNC.
+    /// Bytes that have arrived at the primary until it has answered PSYNC.
     said: Vec<u8>,
     is_answered: bool,
     is_cut: bool,
-    /// The primary knows nothing of it any more; the replica likewise.
+    /// Whether the primary has forgotten the connection, and whether the replica has.
     pub is_left: (bool, bool),
 }
 
 impl Pipe {
-    /// The primary sends this. Where the pipe is cut it goes nowhere.
+    /// Sends bytes of the primary. On a cut pipe they are lost.
     fn answer(&mut self, bytes: Vec<u8>) {
         if !self.is_cut {
             self.to_replica.extend(bytes);
@@ -92,25 +92,25 @@ struct Waiter {
     token: String,
 }
 
-/// What may happen beside the usual.
+/// Acts added to the usual ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum More {
-    /// Nothing.
+    /// None.
     Nothing,
     /// FAILOVER.
     Failovers,
-    /// FAILOVER, and connections that break as a replica has taken over and is about to say so.
+    /// FAILOVER, and connections that break when a replica has taken over and is about to say so.
     LostAnswers,
 }
 
-/// The simulated world: all nodes, the connections between them, and what clients have been told.
+/// The simulated world: all nodes, the connections between them, and the answers given to clients.
 pub(super) struct World {
     pub rng: Rng,
     pub places: Vec<Place>,
     pub pipes: Vec<Pipe>,
     pub logs: BTreeMap<String, Log>,
     waiters: Vec<Waiter>,
-    /// Which nodes have ever had a token.
+    /// The nodes that have ever had a token.
     pub had: BTreeMap<String, BTreeSet<usize>>,
     pub counts: BTreeMap<&'static str, u64>,
     words: u64,
@@ -121,7 +121,7 @@ pub(super) struct World {
 pub(super) type Outcome = Result<(), String>;
 
 impl World {
-    /// So many nodes, all following the first one.
+    /// A world of so many nodes, all following the first one.
     pub fn new(seed: u64, nodes: usize, more: More) -> Result<World, String> {
         let place = |number: usize| {
             let disk = SimulatedDisk::new(seed * 8 + number as u64);
@@ -167,19 +167,19 @@ impl World {
         *self.counts.entry(what).or_default() += 1;
     }
 
-    /// What is done now, or more of that.
+    /// Adds a text to the current act's description.
     pub fn note(&mut self, text: String) {
         self.trace.push(text);
     }
 
-    /// Where all are now.
+    /// Adds the positions of all nodes to the current act's description.
     pub fn note_positions(&mut self) {
         let position = |place: &Place| Some(place.node.as_ref()?.history().end);
         let positions: Vec<_> = self.places.iter().map(position).collect();
         self.note(format!("{positions:?}"));
     }
 
-    /// Prints the last act, and what came of it.
+    /// Prints the last act and its outcome.
     pub fn show(&self) {
         let place = |place: &Place| match &place.node {
             None => "dead".to_owned(),
@@ -211,7 +211,7 @@ impl World {
         node.is_some_and(|node| !node.replication().is_replica())
     }
 
-    /// A dead node begins again with what its disk has.
+    /// Starts a dead node with its disk's data.
     pub fn start(&mut self, number: usize) -> Outcome {
         let place = &mut self.places[number];
         let node = Node::start(number, &place.disk, place.follows, place.swaps)?;
@@ -224,7 +224,7 @@ impl World {
         self.check(number)
     }
 
-    /// A node dies; with the power what its disk has not synced goes, too.
+    /// Kills a node; if the power is cut, what its disk has not synced is lost.
     pub fn kill(&mut self, number: usize, is_power: bool) -> Outcome {
         let place = &mut self.places[number];
         let (life, node) = (place.life, place.node.take());
@@ -247,7 +247,7 @@ impl World {
         Ok(())
     }
 
-    /// A client writes, or tries to.
+    /// Lets a client write, which may be refused.
     pub fn write(&mut self, number: usize) -> Outcome {
         let mut request = self.request();
         let second = self.rng.below(4) == 0;
@@ -256,7 +256,8 @@ impl World {
         }
         let node = self.alive(number);
         if node.fails_over() && request.len() >= LONG_BYTES {
-            // All that waits is written at once afterwards.
+            // After the failover all waiting writes are done at once, which would overrun the
+            // stream.
             return Ok(());
         }
         let client = if second { node.second_client } else { 0 };
@@ -269,7 +270,7 @@ impl World {
         if request.len() >= LONG_BYTES { self.turn(number) } else { self.check(number) }
     }
 
-    /// So much is written that what is kept for replicas is something else afterwards.
+    /// Writes so much that nothing of the stream kept before is left.
     pub fn overrun(&mut self, number: usize) -> Outcome {
         self.end_failover(number)?;
         for _ in 0..8 {
@@ -302,7 +303,7 @@ impl World {
         }
     }
 
-    /// A client of a primary writes, and waits until replicas have it.
+    /// Lets a client of a primary write, and wait for replicas.
     pub fn wait(&mut self, number: usize) -> Outcome {
         self.words += 1;
         let token = format!("t{}", self.words);
@@ -310,7 +311,7 @@ impl World {
         let node = self.alive(number);
         let client = node.server.join();
         if node.ask(client, &format!("RPUSH w {token}\r\n")).is_empty() {
-            // Writes wait for a failover.
+            // Writes are held back by a failover.
             return self.check(number);
         }
         let reply = node.ask(client, &format!("WAIT {wanted} 0\r\n"));
@@ -321,7 +322,7 @@ impl World {
         self.confirm(number, &token, &reply)
     }
 
-    /// WAIT has answered: so many replicas have what was written.
+    /// Checks WAIT's answer: so many replicas must have had the write.
     fn confirm(&mut self, number: usize, token: &str, reply: &str) -> Outcome {
         let Some(count) = reply.strip_prefix(':').and_then(|text| text.trim().parse().ok()) else {
             return Ok(());
@@ -342,7 +343,7 @@ impl World {
         Ok(())
     }
 
-    /// A node's worker has a turn: replicas are heard and fed, and waiters answered.
+    /// Gives a node's worker a turn: replicas are heard and fed, and waiting clients answered.
     pub fn serve(&mut self, number: usize) -> Outcome {
         let life = self.places[number].life;
         let node = self.alive(number);
@@ -386,7 +387,7 @@ impl World {
         answers.iter().try_for_each(|(token, reply)| self.confirm(number, token, reply))
     }
 
-    /// The journal of a node has a turn.
+    /// Gives the journal of a node a turn.
     pub fn turn(&mut self, number: usize) -> Outcome {
         let is_drained = self.alive(number).turn();
         self.check(number)?;
@@ -401,14 +402,14 @@ impl World {
         }
     }
 
-    /// Whoever looks after the replicas of a node looks.
+    /// Runs a node's timer of replicas once.
     pub fn look(&mut self, number: usize) -> Outcome {
         self.see_cut(number);
         self.alive(number).look_after_replicas();
         self.check(number)
     }
 
-    /// A second passes at a node.
+    /// Lets a second pass at a node.
     pub fn tick(&mut self, number: usize) -> Outcome {
         let node = self.alive(number);
         node.hub.tick();
@@ -417,7 +418,7 @@ impl World {
         self.check(number)
     }
 
-    /// The link of a node connects, or is refused.
+    /// Lets the link of a node connect, or refuses it.
     pub fn connect(&mut self, number: usize, accepts: bool) -> Outcome {
         let life = self.places[number].life;
         let Some(wanted) = self.node(number).and_then(|node| node.wanted()) else {
@@ -445,7 +446,7 @@ impl World {
         self.check(number)
     }
 
-    /// A connection ends: of what was on its way a beginning arrives.
+    /// Cuts a connection: of the bytes on their way only a first part arrives.
     pub fn cut(&mut self, at: usize) {
         let World { pipes, rng, places, .. } = self;
         let pipe = &mut pipes[at];
@@ -456,7 +457,7 @@ impl World {
         pipe.is_cut = true;
     }
 
-    /// Some bytes arrive at the primary, or that nothing follows.
+    /// Delivers some bytes to the primary, or the end of the connection.
     pub fn deliver_to_primary(&mut self, at: usize, most: usize) -> Outcome {
         let World { pipes, places, .. } = self;
         gather(&mut pipes[at], places);
@@ -496,7 +497,7 @@ impl World {
         self.check(number)
     }
 
-    /// Whether PSYNC was answered as it must be.
+    /// Checks that PSYNC was answered as it must be.
     fn judge(&mut self, at: usize, now: History, goes_on: bool) -> Outcome {
         let said = std::mem::take(&mut self.pipes[at].said);
         let ((replica, ..), (number, ..)) = (self.pipes[at].replica, self.pipes[at].primary);
@@ -537,7 +538,7 @@ impl World {
         Ok(())
     }
 
-    /// Some bytes arrive at the replica, or that nothing follows.
+    /// Delivers some bytes to the replica, or the end of the connection.
     pub fn deliver_to_replica(&mut self, at: usize, most: usize) -> Outcome {
         let pipe = &mut self.pipes[at];
         let (number, _, end) = pipe.replica;
@@ -558,7 +559,7 @@ impl World {
         self.check(number)
     }
 
-    /// A primary has asked a node to take its place, perhaps; whether the node has done so.
+    /// Lets a node take over if its primary has asked for it; returns whether it did.
     fn take_over(&mut self, at: usize, reply: &mut Vec<u8>) -> Result<bool, String> {
         let pipe = &self.pipes[at];
         let ((asks, ..), (number, _, index)) = (pipe.replica, pipe.primary);
@@ -570,7 +571,7 @@ impl World {
         self.count("failed over");
         let place = &mut self.places[number];
         (place.follows, place.turn) = (None, Turned::GoneOn);
-        // One that has been aborted meanwhile has gone on by itself.
+        // A primary whose failover was aborted meanwhile has continued by itself.
         let Place { node, forces, is_replaced, taken_by, .. } = &mut self.places[asks];
         (*is_replaced, *taken_by) = (true, Some(number));
         let had = node.as_ref().filter(|node| !*forces && node.fails_over()).map(Node::data);
@@ -582,7 +583,7 @@ impl World {
         Ok(true)
     }
 
-    /// FAILOVER, to anybody or to one, with or without force; or its end.
+    /// FAILOVER, to any replica or a given one, with or without force; or FAILOVER ABORT.
     pub fn fail_over(&mut self, number: usize) -> Outcome {
         let (what, other) = (self.rng.below(6), self.pick(self.places.len()));
         let timeout_ms = 1_000 * (1 + self.rng.below(3));
@@ -601,7 +602,7 @@ impl World {
         }
         place.is_aborted |= what == 0;
         let has_begun = self.alive(number).fail_over(&request);
-        // It is looked at by the check.
+        // The check below looks at the failover.
         self.places[number].fails_over |= has_begun && what > 0;
         if has_begun && what > 0 {
             self.count("began to fail over");
@@ -610,7 +611,7 @@ impl World {
         self.check(number)
     }
 
-    /// Where a history may begin now the data is noted.
+    /// Notes the data where a history may begin now.
     fn see_cut(&mut self, number: usize) {
         let place = &mut self.places[number];
         let node = place.node.as_ref().expect("it lives");
@@ -619,7 +620,7 @@ impl World {
         }
     }
 
-    /// What a failover has come to, if there is one.
+    /// Checks the outcome of a failover, if there is one.
     pub fn look_at_failover(&mut self, number: usize) -> Outcome {
         let place = &mut self.places[number];
         let Some(node) = place.node.as_mut().filter(|_| place.fails_over) else { return Ok(()) };
@@ -638,7 +639,7 @@ impl World {
         }
     }
 
-    /// A node may have another role now than when it was seen last.
+    /// Notices that a node has another role now.
     fn see_role(&mut self, number: usize) {
         let place = &mut self.places[number];
         let node = place.node.as_ref().expect("it lives");
@@ -651,7 +652,7 @@ impl World {
         }
     }
 
-    /// A failover that is under way ends.
+    /// Aborts a failover that is under way, and waits for its end.
     pub fn end_failover(&mut self, number: usize) -> Outcome {
         while self.places[number].fails_over {
             self.places[number].is_aborted = true;
@@ -697,7 +698,7 @@ impl World {
     pub fn save(&mut self, number: usize) -> Outcome {
         self.end_copy(number)?;
         let mut requests: Vec<String> = (0..3).map(|_| self.request()).collect();
-        // See `write`.
+        // Long writes are left out, as in `write`.
         requests.retain(|request| request.len() < LONG_BYTES);
         let Place { disk, node, .. } = &mut self.places[number];
         node.as_mut().expect("it lives").save(disk, |node| {
@@ -706,13 +707,14 @@ impl World {
         self.check(number)
     }
 
-    /// Pipes of which both ends know the end.
+    /// Forgets the pipes whose both ends are closed.
     pub fn forget_pipes(&mut self) {
         self.pipes.retain(|pipe| pipe.is_left != (true, true));
     }
 }
 
-/// Asks; a deadline that is about to be has come after that, so that a seed replays.
+/// Sends a request. After one with a deadline of a millisecond, waits for that, so that a seed
+/// replays.
 fn ask(node: &mut Node, client: u32, request: &str) -> String {
     let reply = node.ask(client, request);
     if request.contains(" PX 1\r\n") {
@@ -724,7 +726,7 @@ fn ask(node: &mut Node, client: u32, request: &str) -> String {
     reply
 }
 
-/// What the replica has sent lies in the pipe.
+/// Moves the bytes the replica has sent into the pipe.
 fn gather(pipe: &mut Pipe, places: &[Place]) {
     let (number, _, end) = pipe.replica;
     let node = places[number].node.as_ref().filter(|_| !pipe.is_left.1);

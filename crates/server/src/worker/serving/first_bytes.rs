@@ -18,7 +18,7 @@
 //! (`Worker::give_to_http`), and served by the control plane (`crate::http`). TLS comes before all
 //! this: `worker/secured.rs`.
 //!
-//! Tests: at the foot; the server's `tests/memcached.rs` and `tests/http.rs`.
+//! Tests: at the foot; the server's `tests/memcached.rs` and `tests/http/`.
 
 use pantala_base::simd::find_byte;
 use pantala_commands::Protocol;
