@@ -1,8 +1,8 @@
 //! A connection to a server under test, and the server itself as a child process.
 //!
-//! 1. No wait is without an end: every read and every start has a time limit.
-//! 2. A server that was started here is stopped by its process when its guard is dropped; its
-//!    folder goes with it.
+//! 1. Every wait ends: every read and every start has a time limit.
+//! 2. A server that was started here is stopped by process id when its guard is dropped; its folder
+//!    is removed.
 
 use crate::pattern::Resp;
 use crate::quoting;

@@ -1,11 +1,12 @@
-//! Plays transcripts on two servers and compares what each tells of its keys.
+//! Plays transcripts on two servers and compares their keyspace notifications.
 //!
-//! 1. Every case begins with `notify-keyspace-events` on for all classes and a listener to all of
-//!    their channels; at its end a message of our own shows that all before it has been heard.
-//! 2. The order is compared, too. What time or chance decides is compared for itself (when a key
-//!    expires, which one is evicted) or not at all (when a field expires, how often a repeated
-//!    question, `#! wait-until`, misses).
-//! 3. Where they are not to tell the same stands in [`OTHERWISE`].
+//! 1. Every case starts with `notify-keyspace-events` on for all classes and a listener on all of
+//!    their channels; at its end a message of our own shows that all notifications before it were
+//!    received.
+//! 2. The order is compared, too. Events that depend on time or chance are compared separately
+//!    (when a key expires, which one is evicted) or not at all (when a field expires, how often a
+//!    repeated request, `#! wait-until`, misses).
+//! 3. Intended differences are listed in [`OTHERWISE`].
 //!
 //! Not here: replies (`run`).
 

@@ -1,5 +1,5 @@
-//! The same commands by another way: each wrapped into a transaction, called by a script, or after
-//! all data has gone through a file.
+//! The same commands sent in another way: each wrapped into a transaction, called by a script, or
+//! sent after all data was saved to a file and loaded again.
 //!
 //! ```text
 //! multi       MULTI, the command, EXEC; its reply is the only element of EXEC's
@@ -9,15 +9,15 @@
 //!             two lines
 //! ```
 //!
-//! What is sent as it is follows from the reference's `COMMAND`: what a transaction or a script may
-//! not hold (`no_multi`, `noscript`), and what may wait while other clients act (`blocking`).
-//! Added by hand are commands that open or end transactions, and those after which a connection no
-//! longer answers once for each command. What answers differently in here all the same is not left
-//! out: see `lockstep`.
+//! Which commands are sent unwrapped follows from the reference's `COMMAND`: those that a
+//! transaction or a script may not contain (`no_multi`, `noscript`), and those that may wait while
+//! other clients act (`blocking`). Added by hand are commands that open or end transactions, and
+//! those after which a connection no longer answers once for each command. Other commands that
+//! answer differently when wrapped are not excluded: see `lockstep`.
 //!
-//! 1. A wrapped command has one reply, whatever becomes of it.
-//! 2. Replies are read when they are asked for, not when the command is sent: what it waits for may
-//!    come from another client.
+//! 1. A wrapped command always has exactly one reply.
+//! 2. Replies are read when they are asked for, not when the command is sent: the event that the
+//!    command waits for may come from another client.
 
 use crate::client::{Connection, Fault, encode};
 use crate::parse::{Act, Case};

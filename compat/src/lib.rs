@@ -1,14 +1,14 @@
-//! Behaviour as text: transcripts of conversations with a server, and what plays them.
+//! Behaviour as text: transcripts of conversations with a server, and the tools that play them.
 //!
 //! ```text
 //! quoting   words, quotes, escapes        value    a reply and its reader
 //! pattern   an expected reply             render   a reply as text       regex   volatile parts
-//! parse     a transcript file             target   what it is played against (client: over TCP)
+//! parse     a transcript file             target   where a case is played (client: over TCP)
 //! run       play and compare              record   play and fill in
 //! oracle    the reference server          differ   random commands to two servers
-//! inside    commands wrapped into MULTI or a script; lockstep: on two servers alike?
+//! inside    commands wrapped into MULTI or a script; lockstep: the same on two servers
 //! serial    is the server strictly serialisable?
-//! records   append-only files: do they say the same, and make the same data again?
+//! records   append-only files: do two servers' records agree, and do they restore the same data?
 //! ```
 //!
 //! The transcripts are in `transcripts/<family>/<command>.txt`; the format is in README.md.

@@ -1,18 +1,20 @@
-//! The same case on the reference and on the server, both wrapped alike: do they answer alike?
+//! Plays the same case on the reference and on the server, both wrapped in the same way, and
+//! compares their answers.
 //!
-//! A transcript says what commands answer by themselves. Inside a transaction or a script some
-//! answer differently by nature: what would wait does not, a script's errors have a suffix, its
-//! doubles become integers. Nothing is left out for that. For each reply
+//! A transcript states the answers of plain commands. Inside a transaction or a script some
+//! commands answer differently by design: blocking commands do not wait, a script's errors have a
+//! suffix, its doubles become integers. No case is excluded because of that. For each reply
 //!
-//! 1. where the reference, wrapped, still answers what the transcript says, so must the server;
-//! 2. where it does not, the server must answer what the reference did: the same, or, where the
-//!    transcript has a pattern because the answer is never the same twice, the same type.
+//! 1. if the wrapped reference still answers what the transcript says, so must the server;
+//! 2. otherwise the server must answer what the reference did: the same reply, or, where the
+//!    transcript has a pattern because the answer is never the same twice, a reply of the same
+//!    type.
 //!
-//! Where the reference has nothing to say, because what would have caused it did not happen, the
-//! case ends, for both.
+//! If the reference gives no reply, because the event that would have caused it did not happen, the
+//! case ends for both.
 //!
 //! Cases that are only about this server have no reference: in a transaction they must answer what
-//! the transcript says, in a script they are left out.
+//! the transcript says; in a script they are skipped.
 
 use crate::client::{Fault, Server};
 use crate::inside::{self, Inside, Table, Wrapped};

@@ -1,6 +1,7 @@
-//! A transcript file as cases and steps. The format is described in compat/README.md.
+//! Parses a transcript file into cases and steps. The format is described in compat/README.md.
 //!
-//! 1. Every step knows its lines, so that failures point at them and recording can replace them.
+//! 1. Every step knows its line numbers, so that failures can name them and recording can replace
+//!    the lines.
 //! 2. `<2` and the `<3` after it are one expectation.
 //! 3. A text with `${name}` is not parsed as a pattern before its case runs.
 //!

@@ -1,4 +1,4 @@
-//! What a transcript expects of one reply, read from its text.
+//! The expected reply of a transcript, parsed from its text.
 //!
 //! ```text
 //! OK            +text         the simple string (the rest of the line; inside an array up to , or ])
@@ -14,7 +14,7 @@
 //!
 //! 1. One text serves both protocols: where RESP2 has no such type the pattern is flattened (map
 //!    and set to array, double to bulk, boolean to integer, verbatim to bulk, push to array).
-//! 2. `Unfinished` means "more lines may complete this", every other error is final.
+//! 2. `Unfinished` means "more lines may complete this"; every other error is final.
 
 use crate::quoting;
 use crate::regex::Regex;

@@ -1,5 +1,5 @@
-//! The quoting of transcripts, which is redis-cli's: words apart by blanks, `"..."` with escapes,
-//! `'...'` without. One addition: `"ab"{500}` stands for the text repeated 500 times.
+//! The quoting of transcripts, as in redis-cli: words are separated by blanks; `"..."` has escapes,
+//! `'...'` has none. One addition: `"ab"{500}` is the text repeated 500 times.
 
 /// A text of more than this many bytes that repeats one byte is written in the `{n}` form.
 const SPELLED_OUT_LIMIT: usize = 120;

@@ -1,9 +1,10 @@
-//! Fills in the replies of a transcript from a server: how transcripts are made.
+//! Fills in the replies of a transcript from a server. This is how transcripts are made.
 //!
-//! 1. A command without a `<` line gets one after it; a `<` line with plain text is replaced.
-//! 2. Texts written by hand for volatile replies (`*`, `/regex/`, `<~`, `${name}`, `nothing`, raw
-//!    bytes, what follows `#! wait-until`) are kept, and told when they do not match.
-//! 3. Each case is played once in each version; one text is written where one is enough.
+//! 1. A command without a `<` line gets one; a `<` line with plain text is replaced.
+//! 2. Hand-written texts for volatile replies (`*`, `/regex/`, `<~`, `${name}`, `nothing`, raw
+//!    bytes, and everything after `#! wait-until`) are kept, and reported if they do not match.
+//! 3. Each case is played once in each protocol version; a single text is written where it fits
+//!    both.
 
 use crate::client::Fault;
 use crate::parse::{Act, Case, Expected, Reply, Send, Step, Transcript, Whose};

@@ -1,12 +1,12 @@
 //! A small regular expression matcher over bytes, for replies that differ from run to run.
 //!
-//! Knows: literals, `.` (any byte), `[a-z]` and `[^..]`, `\d \w \s` and `\` before a special sign,
-//! `( | )`, `* + ? {n} {n,} {n,m}` (greedy), `^` and `$` (ends of the whole text). A match may lie
-//! anywhere in the text, as usual.
+//! Supported: literals, `.` (any byte), `[a-z]` and `[^..]`, `\d \w \s` and `\` before a special
+//! character, `( | )`, `* + ? {n} {n,} {n,m}` (greedy), `^` and `$` (ends of the whole text). A
+//! match may be anywhere in the text, as usual.
 //!
 //! 1. Backtracking stops after `STEP_LIMIT` steps; the answer is then "no match".
-//! 2. A repeated single byte is matched by a loop, so that recursion follows the length of the
-//!    pattern and not of the text.
+//! 2. A repeated single byte is matched by a loop, so that the depth of recursion depends on the
+//!    length of the pattern and not on that of the text.
 
 use std::cell::Cell;
 

@@ -1,6 +1,6 @@
-//! A reply as the text a transcript writes for it (the grammar is in `pattern`).
+//! Renders a reply as the text that a transcript has for it (the grammar is in `pattern`).
 //!
-//! 1. What `line` and `lines` write, `Pattern::parse` reads back as a pattern that matches the
+//! 1. `Pattern::parse` reads the text that `line` and `lines` write as a pattern that matches the
 //!    reply.
 
 use crate::pattern::{Pattern, Resp};

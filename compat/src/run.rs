@@ -1,9 +1,10 @@
 //! Plays cases against a target and compares.
 //!
-//! 1. After the first mismatch the rest of the case is still played, so that it puts back the
-//!    settings it changed; only the first mismatch is told. Silence ends a case at once.
-//! 2. The protocol a reply is judged by is the connection's: the run's version, changed by the
-//!    HELLO and RESET that the case itself sends.
+//! 1. After the first mismatch the rest of the case is still played, so that it restores the
+//!    settings it changed; only the first mismatch is reported. If the server stops answering, the
+//!    case ends at once.
+//! 2. The protocol version used to judge a reply is the connection's: the run's version, changed by
+//!    the HELLO and RESET that the case itself sends.
 
 use crate::client::Fault;
 use crate::parse::{Act, Case, Expected, Reply, Send, Step, Transcript, Whose};

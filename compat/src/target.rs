@@ -1,5 +1,5 @@
-//! What a case can be played against. The TCP one is here; the server's crates may bring others
-//! (in process); `inside` wraps it.
+//! The targets that a case can be played against. The TCP one is here; the server's crates may add
+//! others (in process); `inside` wraps it.
 
 use crate::client::{Connection, Fault, Server, encode};
 use crate::parse::{Act, Case};

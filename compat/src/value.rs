@@ -1,11 +1,11 @@
-//! A reply, and the reader that takes it off the wire.
+//! A reply, and its reader.
 //!
-//! This is on purpose not the protocol crate's parser: a tool that judges the server must not share
-//! the server's misreadings. It keeps the exact type that was on the wire.
+//! This is deliberately not the parser of the protocol crate: a tool that tests the server must not
+//! share the server's mistakes. It keeps the exact type of the wire.
 //!
 //! 1. `read` never looks past the first complete reply and never panics on any bytes.
-//! 2. Texts of doubles and big numbers stay as they were sent.
-//! 3. Nesting is bounded by `DEPTH_LIMIT`.
+//! 2. Texts of doubles and big numbers are kept as they were sent.
+//! 3. Nesting is limited by `DEPTH_LIMIT`.
 //!
 //! Not here: how a reply is written in a transcript (`pattern`, `render`).
 

@@ -1,4 +1,4 @@
-//! The runner and the recorder against a server made of a few lines, so that they are seen to fail.
+//! The runner and the recorder against a small fake server, to see that they detect mistakes.
 #![allow(clippy::unwrap_used)]
 
 use pantala_compat::client::Fault;

@@ -1,4 +1,5 @@
-//! The transcripts themselves: every file is read, every case has a title, every command a reply.
+//! Checks of the transcripts themselves: every file can be parsed, every case has a title, every
+//! command a reply.
 #![allow(clippy::unwrap_used)]
 
 use pantala_compat::parse::{self, Act, Case, Reply};

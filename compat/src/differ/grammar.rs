@@ -1,9 +1,11 @@
-//! What the differ may send: the commands of `grammar.txt` and random texts for their arguments.
+//! The random input of the differ: the commands of `grammar.txt` and random texts for their
+//! arguments.
 //!
 //! 1. Equal seeds give equal commands.
-//! 2. Time spans are either not allowed, or so long that nothing passes while the differ runs, and
-//!    hardly ever equal, so that comparing two of them does not depend on the moment.
-//! 3. One command in `MUTATED_ONCE_IN` is spoilt: an argument too few, too many, twice, or garbage.
+//! 2. Time spans are either not allowed, or so long that nothing expires while the differ runs.
+//!    They are hardly ever equal, so that comparing two of them does not depend on the time.
+//! 3. One command in `MUTATED_ONCE_IN` is corrupted: an argument is missing, added, repeated, or
+//!    garbage.
 
 use super::random::Random;
 

@@ -1,11 +1,11 @@
 //! Sends the same random commands to two servers until their answers differ, then looks for the
 //! shortest script that still makes them differ.
 //!
-//! 1. A session begins with empty servers and has a seed of its own, told with the difference.
-//! 2. Sessions change between RESP2 and RESP3. Some of their commands stand in transactions or are
-//!    called by scripts (`programs`).
-//! 3. A server that closes the connection, falls silent or dies differs from one that does not; it
-//!    is started again.
+//! 1. A session starts with empty servers and has its own seed, which is printed with a difference.
+//! 2. Sessions alternate between RESP2 and RESP3. Some commands are sent in transactions or called
+//!    by scripts (`programs`).
+//! 3. A server that closes the connection, stops answering or dies counts as different from one
+//!    that does not; it is started again.
 
 mod grammar;
 mod programs;

@@ -1,7 +1,8 @@
-//! What a session of the differ sends: single commands, transactions, and scripts that call some.
+//! The input of a session of the differ: single commands, transactions, and scripts that call
+//! several commands.
 //!
-//! 1. Commands in a transaction or a script are those of the grammar, spoilt ones among them.
-//! 2. A script declares all keys that there may be, some, or none; the servers must not care.
+//! 1. Commands in a transaction or a script come from the grammar, also corrupted ones.
+//! 2. A script declares all keys that can exist, some, or none; the servers must answer the same.
 
 use super::grammar::{Rule, Sent, Slack, key};
 use super::random::Random;

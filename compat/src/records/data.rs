@@ -1,8 +1,8 @@
 //! All data of a server as text, so that two servers can be compared.
 //!
-//! Left out is what the commands that made the data do not decide: encodings, the order of sets and
-//! hashes, when a consumer was last seen, and what a stream says of its own inside. A sketch is
-//! compared by its count.
+//! Excluded is everything that the commands which made the data do not determine: encodings, the
+//! order of sets and hashes, when a consumer was last seen, and a stream's internal figures. A
+//! HyperLogLog sketch is compared by its count.
 
 use crate::client::{Connection, Fault, encode};
 use crate::pattern::Resp;

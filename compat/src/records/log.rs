@@ -1,7 +1,7 @@
-//! What a server has recorded: its append-only files, read while it runs.
+//! The records of a server: its append-only files, read while it runs.
 //!
-//! 1. Of each file only what is new is read, and only whole records are taken.
-//! 2. A record is taken once. Those of the base are never taken: only increments grow.
+//! 1. Of each file only the new part is read, and only complete records are taken.
+//! 2. A record is taken once. Records of the base are never taken: only increments grow.
 
 use crate::client::{Connection, Fault};
 use crate::pattern::Resp;

@@ -1,4 +1,4 @@
-//! Plays transcripts on two servers that record what they do, and looks at the records.
+//! Plays transcripts on two servers that write append-only files, and checks the records in them.
 //!
 //! ```text
 //! case --> valkey-server, append-only   --> its records --+--> are they the same?
@@ -8,13 +8,14 @@
 //!                its data  == theirs? <-------------------/
 //! ```
 //!
-//! 1. Records are compared one by one, in order. Where two hold moments (of deadlines, ids) these
-//!    may be apart by what playing a case takes; where chance decides they are not compared.
-//! 2. What is played again must be taken without an error, and make the same data: same values,
-//!    same deadlines to the millisecond. A while passes in between, so a deadline that was recorded
-//!    as a span of time shows.
-//! 3. A case whose records a server does not know is not played there; how many is told.
-//! 4. Where they are not to record the same stands in [`OTHERWISE`].
+//! 1. Records are compared one by one, in order. Times in them (deadlines, ids) may differ by as
+//!    much as playing a case takes; where chance decides, records are not compared.
+//! 2. Records that are replayed must be accepted without an error, and make the same data: same
+//!    values, same deadlines to the millisecond. Some time passes in between, so that a deadline
+//!    recorded as a time span would show.
+//! 3. A case whose records a server does not support is not replayed there; the number of such
+//!    cases is printed.
+//! 4. Intended differences between the records are listed in [`OTHERWISE`].
 
 mod data;
 mod log;

@@ -1,17 +1,17 @@
-//! Is there an order of these commands, one after the other, that explains every answer?
+//! Is there a sequential order of these commands that explains every answer?
 //!
-//! The search of Wing and Gong (1993) with the memory of Lowe (2017): commands are put in order one
-//! by one; a command may come next if no command that is still to come was answered before it was
-//! sent. A point that was reached before (the same commands in order, the same contents) is not
-//! looked at again, because what follows depends on nothing else.
+//! This is the search of Wing and Gong (1993) with the cache of Lowe (2017): commands are put in
+//! order one by one; a command may come next if no command that is still to come was answered
+//! before it was sent. A point that was reached before (the same commands in order, the same
+//! contents) is not searched again, because what follows depends on nothing else.
 //!
-//! 1. The order keeps what happened before what: in real time between clients, and as sent for one
-//!    client. Since commands work on many keys and are checked over all of them together, such an
-//!    order proves strict serialisability of the round.
-//! 2. A command whose answer was lost with its connection may have been run at any time after it
-//!    was sent, or not at all; of those a client had sent together, no later one without the
-//!    earlier ones.
-//! 3. The search ends: at the answer, or after `POINT_LIMIT` points.
+//! 1. The order respects real time between clients, and the order of sending within one client.
+//!    Since commands work on many keys and are checked over all of them together, such an order
+//!    proves strict serialisability of the round.
+//! 2. A command whose answer was lost with its connection may have been executed at any time after
+//!    it was sent, or not at all. Of the commands that a client had sent together, no later one was
+//!    executed without the earlier ones.
+//! 3. The search ends: with a result, or after `POINT_LIMIT` points.
 
 use crate::serial::model::{Act, State};
 use crate::serial::programs::Program;

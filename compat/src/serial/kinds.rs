@@ -1,4 +1,4 @@
-//! Lists, sorted sets and streams of a run, and the commands that wait for them.
+//! The lists, sorted sets and streams of a run, and the blocking commands on them.
 
 use crate::serial::large::{Large, LargeAct};
 use crate::serial::model::{bulk, error};

@@ -1,8 +1,9 @@
 //! Sets of thousands of members, which are read in steps while others change them.
 //!
-//! Nearly all members of such a set are the same in each of them, its *base*, which comes and goes
-//! as a whole; only a few others come and go one by one. So a set is described by nine bits, most
-//! answers are counts, and still a command has to go through thousands of members.
+//! Nearly all members of such a set belong to its *base*, which is the same in all sets and is
+//! added and removed as a whole; only a few other members are added and removed one by one. So a
+//! set is described by nine bits and most answers are counts, yet a command has to go through
+//! thousands of members.
 
 use crate::value::Value;
 

@@ -1,4 +1,4 @@
-//! What clients are to send, drawn at random.
+//! Makes the random commands that the clients are to send.
 
 use crate::differ::random::Random;
 use crate::serial::kinds::{KindAct, LISTS, STREAMS, ZSETS};

@@ -1,4 +1,4 @@
-//! The commands of a run, each as it would work alone: what becomes of the keys, what is answered.
+//! A model of the commands of a run, each executed alone: its effect on the keys, and its answer.
 
 use crate::serial::kinds::{KindAct, Kinds};
 use crate::serial::programs::Program;

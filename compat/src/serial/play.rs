@@ -1,11 +1,11 @@
 //! Rounds of commands from several clients at once.
 //!
 //! 1. All clients of a round start together, and the next round begins when all are done.
-//! 2. After a round all keys are read, alone: those answers belong to the round, too, and are the
+//! 2. After a round all keys are read, alone. Those answers belong to the round, too, and are the
 //!    contents with which the next one begins.
-//! 3. In some rounds one client is lost: it hangs up without hearing its answers, or another has it
-//!    killed. Before the keys are read the server has forgotten it, and works for nobody any more:
-//!    so what it sent has happened by then, or never will.
+//! 3. In some rounds one client is lost: it hangs up without reading its answers, or another client
+//!    has it killed. Before the keys are read the server has dropped that client and its work: so
+//!    its commands have been executed by then, or never will be.
 
 use crate::client::{Connection, Fault, encode};
 use crate::differ::random::Random;

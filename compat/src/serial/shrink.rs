@@ -1,4 +1,4 @@
-//! The part of a history that matters, for people.
+//! Finds the relevant part of a history, for people to read.
 
 use crate::serial::check::{Done, Judgement, NEVER, judge};
 use crate::serial::model::State;
