@@ -5,18 +5,10 @@
 
 #![forbid(unsafe_code)]
 
-mod acting;
 mod docs;
 mod elf;
-mod floors;
-mod folders;
 mod hardened;
-mod holes;
-mod ratchet;
-mod rules;
-mod source;
 mod tidy;
-mod wrap;
 
 use std::process::ExitCode;
 

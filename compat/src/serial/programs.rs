@@ -53,7 +53,7 @@ pub enum Program {
         second: Vec<u8>,
         /// What it says of its keys.
         declares: Declares,
-        /// As above.
+        /// Tells two scripts with the same words apart.
         edition: usize,
     },
 }

@@ -280,8 +280,7 @@ fn run_command(
         is_starved: *tries >= ALL_OR_NONE_TRIES,
         ..Turn::new(server, thread, &limited, lane, (unix_ms(), monotonic_us()))
     };
-    // Outside the gate the journal may be turned on at any moment, so the recorder is always
-    // passed.
+    // Outside the gate the journal may be turned on at any moment: the recorder is always passed.
     let mut turn = if is_outside { Turn { recorder: Some(thread.1), ..turn } } else { turn };
     if !is_outside {
         turn.look_at_memory(false);

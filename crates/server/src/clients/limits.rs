@@ -44,11 +44,13 @@ impl Worker {
 
     /// Counts again what the replicas of this worker take.
     pub(crate) fn count_replicas(&mut self) {
-        let counted = |index: &u32| {
-            let connection = self.connections[*index as usize].as_deref();
-            connection.map_or(0, |connection| connection.counts.counted_bytes)
-        };
-        let bytes: u64 = self.lists.replicas.iter().map(counted).sum();
+        let mut bytes = 0;
+        for at in 0..self.lists.replicas.len() {
+            let index = self.lists.replicas[at];
+            // A large buffer may have moved from the spare ones to the connection.
+            self.recount(index);
+            bytes += self.at(index).map_or(0, |connection| connection.counts.counted_bytes);
+        }
         self.tally.replica_bytes.set(bytes);
         self.tally.replica_spare_bytes.set(self.lists.spare.large_bytes() as u64);
     }

@@ -94,7 +94,7 @@ impl Worker {
     }
 
     /// Counts again what a connection takes.
-    fn recount(&mut self, index: u32) {
+    pub(crate) fn recount(&mut self, index: u32) {
         let Some(connection) = self.at(index) else { return };
         let (before, bytes) = (connection.counts.counted_bytes, connection.memory_bytes() as u64);
         if before != bytes {
@@ -168,10 +168,6 @@ impl Worker {
             let receipt = if is_awaited { Receipt::Prompt } else { Receipt::Lazy };
             ops.send(token, output, receipt);
             self.keep_buffer(spent);
-            if follows {
-                // A large buffer has moved from the spare ones to the connection.
-                self.recount(index);
-            }
         } else if is_last {
             return self.drop_connection(token, ops);
         }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::rules::{File, Finding};
+use super::rules::{File, Finding};
 
 /// The name of this rule in tidy.toml.
 pub const RULE: &str = "folders";

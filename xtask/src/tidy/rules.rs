@@ -3,7 +3,7 @@
 //!
 //! Not here: rules about crates (`floors`), exceptions (`ratchet`). Tests: at the foot.
 
-use crate::source::{Source, words};
+use super::source::{Source, words};
 
 /// A file of the repository.
 pub struct File {
@@ -53,6 +53,9 @@ pub struct Rule {
 
 const MAX_FILE_LINES: usize = 1_000;
 const MAX_FUNCTION_LINES: usize = 70;
+/// Docs that say nothing.
+const EMPTY_DOCS: [&str; 4] =
+    ["/// See the module.", "/// The same.", "/// See there.", "/// As above."];
 /// Columns of a line.
 pub const MAX_COLUMNS: usize = 100;
 
@@ -69,7 +72,7 @@ pub const UNSAFE_HOMES: [&str; 8] = [
 ];
 
 /// All rules about files.
-pub const RULES: [Rule; 11] = [
+pub const RULES: [Rule; 12] = [
     Rule { name: "story", says: "a module opens with //! and says what it is", check: story },
     Rule { name: "file-lines", says: "at most 1,000 lines outside tests", check: file_lines },
     Rule { name: "function-lines", says: "at most 70 lines in a function", check: function_lines },
@@ -80,6 +83,7 @@ pub const RULES: [Rule; 11] = [
     Rule { name: "test-sleep", says: "no test waits by the clock", check: test_sleep },
     Rule { name: "test-ignore", says: "no test is ignored", check: test_ignore },
     Rule { name: "machine", says: "no path or host of one machine", check: machine },
+    Rule { name: "hover", says: "a doc line says what the item is", check: hover },
     Rule { name: "unfinished", says: "no mark of unfinished work", check: unfinished },
 ];
 
@@ -94,6 +98,19 @@ fn story(file: &File) -> Vec<Finding> {
         (Some(_), _) => vec![finding(0, "the first line is no //!")],
         (None, _) => Vec::new(),
     }
+}
+
+/// Doc lines that send the reader elsewhere instead of saying what stands there.
+fn hover(file: &File) -> Vec<Finding> {
+    if file.source.is_none() {
+        return Vec::new();
+    }
+    let says_nothing = |line: &str| {
+        let text = line.trim_start();
+        EMPTY_DOCS.iter().any(|empty| text == *empty)
+    };
+    let lines = file.text.lines().enumerate().filter(|(_, line)| says_nothing(line));
+    lines.map(|(index, line)| finding(index, line.trim())).collect()
 }
 
 fn file_lines(file: &File) -> Vec<Finding> {
@@ -280,6 +297,7 @@ mod tests {
             &[1],
         );
         check("test-ignore", "tests/a.rs", "#[ignore]\n#[test]\nfn t() {}\n", &[1]);
+        check("hover", "a.rs", "    /// See the module.\n/// See [`X`] for more.\n", &[1]);
         check("unfinished", "a.rs", concat!("// TO", "DO: x\n// todo\n"), &[1]);
     }
 

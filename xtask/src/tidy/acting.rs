@@ -3,8 +3,8 @@
 //! It suffices that `.field` occurs outside `active.rs` and outside tests; whether its effect is
 //! right is for the transcripts to say. Tests: at the foot.
 
-use crate::rules::{File, Finding};
-use crate::source::words;
+use super::rules::{File, Finding};
+use super::source::words;
 
 /// The name of this rule in tidy.toml.
 pub const RULE: &str = "acting";

@@ -1,14 +1,26 @@
 //! `cargo xtask tidy`: the house rules, checked over the whole tree. Also a test.
 //!
-//! Not here: the rules (`rules`, `floors`, `folders`), the tolerated exceptions (`ratchet`).
+//! Not here: the rules of one file (`rules`), those of crates and folders (`floors`, `folders`,
+//! `circles`), the tolerated exceptions (`ratchet`).
 
-use crate::ratchet::Ratchet;
-use crate::rules::{File, Finding, RULES};
-use crate::wrap::wrapped;
-use crate::{acting, floors, folders, holes, root};
+mod acting;
+mod circles;
+mod floors;
+mod folders;
+mod holes;
+mod ratchet;
+mod rules;
+mod source;
+mod wrap;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
+
+use crate::root;
+use ratchet::Ratchet;
+use rules::{File, Finding, RULES};
+use wrap::wrapped;
 
 const EXCEPTIONS: &str = "xtask/tidy.toml";
 /// Directories without our source; those that begin with `target` are skipped, too.
@@ -98,6 +110,9 @@ impl Report {
         }
         for (folder, findings) in folders::check(&files) {
             report.judge(folders::RULE, folders::SAYS, &folder, &findings);
+        }
+        for (folder, findings) in circles::check(&files) {
+            report.judge(circles::RULE, circles::SAYS, &folder, &findings);
         }
         report.judge(acting::RULE, acting::SAYS, acting::TABLE, &acting::check(&files));
         report.judge(holes::RULE, holes::SAYS, holes::TABLE, &holes::check(&files));

@@ -4,7 +4,7 @@
 //! own. Code, tables and fenced blocks are left alone, and so are comments after code: rustfmt and
 //! people handle those. Tests: at the foot.
 
-use crate::rules::MAX_COLUMNS;
+use super::rules::MAX_COLUMNS;
 
 /// The text with its long comment lines wrapped.
 pub fn wrapped(text: &str) -> String {

@@ -10,7 +10,7 @@
 //! if none are given, the first cell. A row without a test begins its last cell with `none:`, and
 //! says why. Tests: at the foot.
 
-use crate::rules::{File, Finding};
+use super::rules::{File, Finding};
 
 /// The name of this rule in tidy.toml.
 pub const RULE: &str = "holes";
