@@ -1,4 +1,4 @@
-//! Data that was loaded beside takes the place of everything at one moment.
+//! Data that was loaded beside the old data takes its place at one moment.
 
 mod common;
 

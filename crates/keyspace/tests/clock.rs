@@ -1,5 +1,5 @@
-//! Deadlines beside a model, on a clock that jumps forwards and backwards: nothing is read after
-//! its deadline, nothing goes before it, and what is past it goes with the next sweep.
+//! Deadlines compared with a model, on a clock that jumps forwards and backwards: no key is read
+//! after its deadline, none goes before it, and keys past theirs go with the next sweep.
 
 mod common;
 
@@ -31,7 +31,7 @@ impl Clock {
         self.chance.below(bound).cast_signed()
     }
 
-    /// It goes on, mostly by little; sometimes somebody has set it.
+    /// Advances the clock, mostly by little; sometimes sets it to another time.
     fn go_on(&mut self) {
         let by = match self.chance.below(200) {
             0 => -self.below(3_000),
@@ -64,18 +64,18 @@ fn count(space: &Keyspace) -> usize {
     space.sizes(DB).map_or(0, |sizes| sizes.keys()) as usize
 }
 
-/// Keys with what they hold and their deadlines: those that are there.
+/// The keys that exist, with their values and deadlines.
 type Model = BTreeMap<String, (String, Option<UnixMs>)>;
 
 fn has_passed(deadline: Option<UnixMs>, now: UnixMs) -> bool {
     deadline.is_some_and(|deadline| deadline < now)
 }
 
-/// One command on one key.
+/// Runs one command on one key.
 fn step(space: &Keyspace, model: &mut Model, clock: &mut Clock) {
     let (now, name) = (clock.now, format!("k{}", clock.below(NAMES)));
     if model.get(&name).is_some_and(|(_, deadline)| has_passed(*deadline, now)) {
-        // Whoever opens it removes it.
+        // Opening an expired key removes it.
         model.remove(&name);
     }
     match clock.below(5) {

@@ -1,5 +1,5 @@
-//! Fields with deadlines of their own are swept, and their key with the last of them. Time is an
-//! argument: nobody waits.
+//! Fields with deadlines of their own are swept, and their key goes with the last of them. Time is
+//! an argument: no test waits.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Room is made from all partitions and databases, told of and recorded like any change.
+//! Eviction makes room in all partitions and databases, and is announced and recorded like any
+//! change.
 
 mod common;
 
@@ -38,7 +39,7 @@ fn keys(space: &Keyspace) -> [u64; 2] {
     [DB, OTHER_DB].map(|db| space.sizes(db).map_or(0, |sizes| sizes.keys()))
 }
 
-/// Evicts so often, each time a lap of all partitions.
+/// Evicts `count` times, each time a lap of all partitions.
 fn laps(space: &Keyspace, tally: &Tally, choice: Choice, count: usize) -> Freed {
     let mut all = Freed::default();
     while all.partitions < count * PARTITION_COUNT {
@@ -236,7 +237,7 @@ impl SnapshotParts for NoMore {
     }
 }
 
-/// Else each key that is evicted while a snapshot runs would pull the next.
+/// Otherwise each key evicted while a snapshot runs would cause the next to be evicted.
 #[test]
 fn what_a_snapshot_has_not_written_is_counted() {
     let (space, target) = (keyspace(), Arc::new(Keeping::default()));
@@ -282,7 +283,7 @@ fn what_a_snapshot_was_handed_is_forgotten_with_it() {
     assert_eq!(space.unwritten_bytes(), 0);
 }
 
-/// Whoever asks is held up for so long only, however much is wanted.
+/// A call takes a limited time, however much room is wanted.
 #[test]
 fn one_call_goes_through_some_partitions_and_takes_few_keys_of_each() {
     let space = keyspace();
@@ -297,7 +298,7 @@ fn one_call_goes_through_some_partitions_and_takes_few_keys_of_each() {
     }
 }
 
-/// Frees nothing until it is told to.
+/// Frees only when told to.
 #[derive(Clone, Default)]
 struct Slow(Arc<Mutex<Vec<Pending>>>);
 

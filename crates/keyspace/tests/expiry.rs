@@ -20,7 +20,7 @@ fn later(ms: i64) -> UnixMs {
     UnixMs(NOW.0 + ms)
 }
 
-/// Does something with the keys `k` and `h` held, after the deadline of `k`.
+/// Runs `work` with the keys `k` and `h` held, after the deadline of `k`.
 fn then<R>(space: &Keyspace, sees_expired: bool, work: impl FnOnce(&mut Locked<'_>) -> R) -> R {
     let tally = Tally::default();
     let plan = LockPlan::of(["k", "h"].map(|name| space.hash(name.as_bytes())));
@@ -242,7 +242,7 @@ fn elements_are_hidden_too() {
     assert_eq!((sweep(&space), count(&space)), (1, 0));
 }
 
-/// A hidden collection is not found either where several are looked at together.
+/// A hidden collection is not found either by commands that read several at once.
 #[test]
 fn a_hidden_collection() {
     let space = keyspace();

@@ -1,4 +1,4 @@
-//! Whatever changes data is told of, and what was not told of is noticed.
+//! Every change is announced, and a change that was not is noticed.
 
 mod common;
 
@@ -16,7 +16,7 @@ use pantala_values::hash::{HashLimits, Lifetime};
 
 const HASH: HashLimits = HashLimits { entries: 4, value_bytes: 16 };
 
-/// Writes down what it hears.
+/// A change sink that writes down what it hears.
 #[derive(Clone, Default)]
 struct Ear(Arc<Mutex<Vec<String>>>);
 
@@ -86,7 +86,7 @@ fn expiry_by_the_sweep() {
     assert_eq!((tally.changes.get(), tally.expired.get()), (1, 1));
 }
 
-/// Where a segment is full the expired keys in it are removed, each with all that follows.
+/// Expired keys in a full segment are removed, each with all effects of that.
 #[test]
 fn expiry_where_a_segment_is_full() {
     let (space, ear) = heard_space();
@@ -159,7 +159,7 @@ fn eviction() {
     assert_eq!(space.sizes(DB).expect("it was used").keys(), 0);
 }
 
-/// The two keys of a RENAME are told of when both have changed.
+/// The two keys of a RENAME are announced when both have changed.
 #[test]
 fn a_suspended_change() {
     let (space, ear) = heard_space();
@@ -221,8 +221,8 @@ fn whole_databases() {
     assert_eq!(ear.heard(), ["all"]);
 }
 
-/// What is checked where debug assertions are: that a change ends in `publish` or `unchanged`, and
-/// that a key comes with its own hash.
+/// Checks of debug builds: that a change ends in `publish` or `unchanged`, and that a key comes
+/// with its own hash.
 #[cfg(debug_assertions)]
 mod forgotten {
     use std::panic::{AssertUnwindSafe, catch_unwind};

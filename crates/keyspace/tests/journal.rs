@@ -1,5 +1,5 @@
-//! What only the keyspace sees is recorded: expiry, eviction, whole databases. Stamps are left in
-//! the partitions that a step holds, also in those that it frees early.
+//! Records of what only the keyspace sees: expiry, eviction, whole databases. A step leaves its
+//! stamp in all partitions it holds, also in those it frees early.
 
 mod common;
 
@@ -36,14 +36,14 @@ impl Fixture {
         Scope { recorder: Some(recorder), ..common::scope(&self.space, &self.tally, db, now) }
     }
 
-    /// A step that holds the partitions of these keys.
+    /// Runs a step that holds the partitions of these keys.
     fn step(&self, keys: &[&str], later_ms: i64, work: impl FnOnce(&mut Locked<'_>)) {
         let hashes = keys.iter().map(|key| self.space.hash(key.as_bytes()));
         let scope = self.scope(&self.recorder, DB, later_ms);
         work(&mut self.space.lock_waiting(&LockPlan::of(hashes), scope));
     }
 
-    /// What was recorded since the last look, in words.
+    /// The records since the last call, as text.
     fn recorded(&mut self) -> String {
         self.recorder.hand_over();
         let mut text = String::new();

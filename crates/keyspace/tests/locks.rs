@@ -1,5 +1,5 @@
-//! Many threads that take sets of partitions: nobody sees half of a change, no wake-up is lost.
-//! A lost wake-up shows as a test that does not end.
+//! Many threads that lock sets of partitions: none sees half of a change, and no wake-up is lost. A
+//! lost wake-up shows as a test that does not end.
 
 mod common;
 
@@ -190,7 +190,8 @@ fn a_ticket_left_at_a_held_partition_is_called_when_it_is_free() {
     assert!(space.park(busy, ticket).is_err(), "a free partition takes no ticket");
 }
 
-/// What recorder `thread` has for its step with these partitions; one may be free before its end.
+/// The records of recorder `thread` for its step with these partitions; one may be freed before its
+/// end.
 fn record(
     space: &Keyspace,
     recorder: &Recorder,
@@ -209,7 +210,7 @@ fn record(
 fn who_takes_what_was_free_early_comes_later_in_the_journal() {
     let space = keyspace();
     let journal = Arc::new(Journal::default());
-    // The smallest number would stand first where stamps have the same time.
+    // With equal times the smallest number would come first.
     let [first, early, before] = [(); 3].map(|()| journal.join());
     let mut first = Some(first);
     let mut other = Stamp::default();

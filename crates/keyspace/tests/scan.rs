@@ -1,5 +1,5 @@
-//! The promise of SCAN: what is there from the first call to the last is met; what was never there
-//! is not. Keys come and go meanwhile, in waves that make tables split and merge.
+//! The promise of SCAN: keys that exist from the first call to the last are met; keys that never
+//! existed are not. Others come and go meanwhile, in waves that make tables split and merge.
 
 mod common;
 
@@ -11,7 +11,7 @@ use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
 use pantala_keyspace::{Expiry, Keyspace, ScanCursor};
 
-/// One call; the keys it met.
+/// One call of SCAN; returns the keys it met.
 fn step(
     space: &Keyspace,
     from: ScanCursor,
@@ -72,7 +72,7 @@ fn what_stays_is_met_whatever_comes_and_goes() {
             if at == ScanCursor(0) {
                 break;
             }
-            // A wave: thousands come, or most of those that came go again.
+            // A wave: thousands come, or most of those go again.
             let comes = rng.below(2) == 0;
             let (from, length) = (rng.below(6000) as usize, rng.below(3000) as usize);
             for name in &churn[from..from + length] {

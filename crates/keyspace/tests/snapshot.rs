@@ -24,11 +24,11 @@ const HASH: HashLimits = HashLimits { entries: 4, value_bytes: 16 };
 const LIMITS: UndoLimits = UndoLimits { keys: 100, bytes: 4 << 20 };
 /// Keys that are changed over and over.
 const NAMES: u64 = 60;
-/// Values of about these sizes: small, copied, large, and sent in pieces.
+/// Approximate sizes of values: small, copied, large, and sent in pieces.
 const SIZES: [usize; 5] = [3, 300, 6_000, 90_000, 1_200_000];
 
 fn text(random: &mut Rng) -> Vec<u8> {
-    // The larger, the rarer.
+    // Larger ones are rarer.
     let size = SIZES[(0..4).take_while(|_| random.below(3) == 0).count()];
     vec![b'a' + random.below(26) as u8; size + random.below(10) as usize]
 }
@@ -41,7 +41,7 @@ fn expiry(random: &mut Rng, now: UnixMs) -> Expiry {
     }
 }
 
-/// One change of a hash that is about `size` bytes larger after.
+/// Changes some fields of a hash, sometimes very many.
 fn change_hash(hash: &mut Hash, random: &mut Rng, now: UnixMs) {
     let most = if random.below(40) == 0 { 13_000 } else { [1, 3, 90][random.below(3) as usize] };
     let fields = 1 + random.below(most);
@@ -104,7 +104,7 @@ impl Model {
         self.running = Some((snapshot, target, expected));
     }
 
-    /// Some steps of the walk; with `None` all of them.
+    /// Runs some steps of the walk; with `None` all of them.
     fn walk(&mut self, steps: Option<u64>) {
         let Some((snapshot, target, expected)) = self.running.take() else { return };
         for _ in 0..steps.unwrap_or(u64::MAX) {
@@ -137,7 +137,7 @@ impl Model {
         if self.random.below(4) == 0 { OTHER_DB } else { DB }
     }
 
-    /// Asks before a command that changes this key, as the engine does, and waits if it has to.
+    /// Asks before a command that changes this key, as the engine does, and waits if needed.
     fn ask(&mut self, name: &str, db: DbIndex) {
         loop {
             let key = self.space.key(name.as_bytes());
@@ -159,7 +159,7 @@ impl Model {
         }
     }
 
-    /// A command that changes one or two keys.
+    /// Runs a command that changes one or two keys.
     fn command(&mut self) {
         let (name, other) = (self.name(), self.name());
         let (db, to) = (self.db(), self.db());
@@ -182,7 +182,7 @@ impl Model {
         if random.below(2) == 0 { locked.undo() } else { locked.end_undo() }
     }
 
-    /// Many keys come or go, so that segments split or merge.
+    /// Adds or removes many keys, so that segments split or merge.
     fn flood(&mut self, comes: bool) {
         for number in 0..4_000 {
             let name = format!("flood{number}");
@@ -227,7 +227,7 @@ impl Model {
     }
 }
 
-/// One command on a key, and one more to which it may go.
+/// A command on a key, and another key it may move or be copied to.
 fn command(locked: &mut Locked<'_>, (key, other, to): (Key<'_>, Key<'_>, DbIndex), rng: &mut Rng) {
     let db = locked.scope().db;
     match rng.below(12) {
@@ -259,7 +259,7 @@ fn command(locked: &mut Locked<'_>, (key, other, to): (Key<'_>, Key<'_>, DbIndex
     }
 }
 
-/// One change of one key, by one of all the ways there are.
+/// Changes a key in one of all possible ways.
 fn change(opened: &mut Opened<'_, '_>, random: &mut Rng, now: UnixMs) {
     let is_string = matches!(opened.string(), Ok(Some(_)));
     match random.below(16) {
@@ -297,7 +297,7 @@ fn change(opened: &mut Opened<'_, '_>, random: &mut Rng, now: UnixMs) {
     opened.publish(event::UNNAMED);
 }
 
-/// Shows the first difference, not megabytes.
+/// Compares, and on failure shows the first difference only, not megabytes.
 fn same(found: &Contents, expected: &Contents) {
     let short = |text: Option<&String>| {
         text.map(|text| (text.len(), text.chars().take(60).collect::<String>()))
@@ -387,7 +387,7 @@ fn walkers_pause_and_commands_wait_where_there_is_no_room() {
     assert_eq!(target.contents().len(), 3);
 }
 
-/// Two values that are sent in pieces.
+/// Makes two values that are sent in pieces.
 fn two_long(space: &Keyspace) {
     for name in ["long1", "long2"] {
         set(space, DB, name, &name.repeat(400_000), Expiry::Never);
@@ -401,12 +401,12 @@ fn one_value_at_a_time_is_sent_in_pieces() {
     set(&space, DB, "short", "value", Expiry::Never);
     let expected = contents(&space);
     let snapshot = begin(&space, target.clone());
-    // Both are begun before either has sent anything.
+    // Both are begun before a piece of either is sent.
     assert!(asks(&space, "long1", true).is_some() && asks(&space, "long2", true).is_some());
     while target.streamed() == 0 {
         assert_eq!(snapshot.walk(&space), Walked::More);
     }
-    // Whole keys may hold up each other, but not what they wait for.
+    // Whole keys may delay each other, but not the keys that commands wait for.
     target.set_room(Room::Overfull);
     target.set_room_for_parts(false);
     assert_eq!(snapshot.walk(&space), Walked::Full);
@@ -414,7 +414,7 @@ fn one_value_at_a_time_is_sent_in_pieces() {
     assert_eq!(walk_while(&snapshot, &space, |walked| walked == Walked::More), Walked::Full);
     assert_eq!(target.streamed(), 1);
     target.set_room(Room::Free);
-    // It is written to its end with the other's pieces under way, by who does not ask.
+    // The walker, which does not ask, writes it to its end with the other's pieces under way.
     while target.streamed() == 1 {
         assert_eq!(snapshot.walk(&space), Walked::More);
     }
@@ -507,7 +507,7 @@ struct Noted {
     partitions: Mutex<Vec<PartitionId>>,
 }
 
-/// Some parts of a value of this partition.
+/// A source of some parts of a value of this partition.
 struct SomeParts(Arc<Noted>, PartitionId, u32);
 
 impl SnapshotParts for SomeParts {
@@ -561,7 +561,8 @@ fn a_partition_that_somebody_waits_for_rests() {
     assert!(last >= Some(9), "and gone on with");
 }
 
-/// Walks until nobody would have to wait for a key; whether most others are still to be written.
+/// Walks until no command would have to wait for a key; returns whether most others are still to be
+/// written.
 fn comes_first(space: &Keyspace, snapshot: &Snapshot, name: &str) -> bool {
     while asks(space, name, true).is_some() {
         assert_eq!(snapshot.walk(space), Walked::More);
@@ -602,7 +603,7 @@ fn one_that_is_called_off_in_the_midst_of_large_values_ends() {
     while target.streamed() == 0 {
         snapshot.walk(&space);
     }
-    // Once more around, so that the other one has met the stream.
+    // Another lap, so that the other value has met the stream.
     (0..4).for_each(|_| _ = snapshot.walk(&space));
     snapshot.cancel();
     remove(&space, DB, "long1");

@@ -1,4 +1,4 @@
-//! Snapshots while threads change what is there: each is of one moment.
+//! Snapshots while threads change data: each shows a single moment.
 
 mod common;
 
@@ -23,7 +23,7 @@ const BALANCE: i64 = 1_000;
 const WORKERS: usize = 3;
 const SNAPSHOTS: u64 = 12;
 
-/// Every eighth account is large: a field of a hash with much beside it.
+/// Every eighth account is large: a field of a hash with many others.
 fn is_large(number: u64) -> bool {
     number.is_multiple_of(8)
 }
@@ -54,7 +54,7 @@ fn open_accounts(space: &Keyspace) {
     }
 }
 
-/// Adds to an account; what it was.
+/// Adds to an account.
 fn add(locked: &mut Locked<'_>, key: Key<'_>, amount: i64) {
     let mut opened = locked.open(key);
     if let Ok(Some(hash)) = opened.collection_mut::<Hash>() {
@@ -73,7 +73,7 @@ fn number(text: &[u8]) -> i64 {
     std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).expect("a number")
 }
 
-/// One transfer, which waits as a connection does. Whichever database they are in.
+/// A transfer, which waits as a connection does, whichever database the accounts are in.
 fn transfer(space: &Keyspace, seat: usize, random: &mut Rng, waits: &AtomicU64) {
     let tally = Tally::default();
     let (from, to) = (name(random.below(ACCOUNTS)), name(random.below(ACCOUNTS)));
@@ -118,7 +118,7 @@ fn sum(contents: &Contents) -> (u64, i64) {
     (count, sum)
 }
 
-/// Keys that come and go beside the accounts.
+/// Adds and removes keys beside the accounts.
 fn disturb(space: &Keyspace, seed: u64) {
     let (tally, mut random) = (Tally::default(), Rng::from_seed(seed));
     for number in 0..300 {
@@ -150,7 +150,7 @@ fn sums_never_differ() {
                 }
             });
         }
-        // Whatever happens, the threads end.
+        // The threads end even when a check fails.
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for round in 0..SNAPSHOTS {
                 let target = recording();

@@ -1,4 +1,4 @@
-//! The expiry sweep removes exactly what is due. Time is an argument: nobody waits.
+//! The expiry sweep removes exactly the keys that are due. Time is an argument: no test waits.
 
 mod common;
 
@@ -7,7 +7,7 @@ use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
 use pantala_keyspace::{DbIndex, Expiry, Keyspace, LockPlan, PartitionId, Sweeper, Tally};
 
-/// One round of a sweeper that has not looked yet and so is not resting.
+/// A round of a new sweeper, which is not resting.
 fn sweep(space: &Keyspace, now: UnixMs) -> u64 {
     Sweeper::new(space).round(space, now, &Tally::default())
 }
@@ -110,7 +110,7 @@ fn what_somebody_holds_is_swept_later_and_all_else_now() {
     }
 }
 
-/// In many partitions some deadline has always passed: they are looked through together, and then
+/// Where some deadline has always passed in many partitions, they are searched together, and then
 /// all of them rest.
 #[test]
 fn looking_for_little_is_followed_by_a_rest() {
@@ -122,7 +122,7 @@ fn looking_for_little_is_followed_by_a_rest() {
         set(&space, DB, &number.to_string(), "v", at(deadline));
     }
     let (mut sweeper, tally) = (Sweeper::new(&space), Tally::default());
-    // Each time one in three hundred has passed, in every third partition.
+    // Each time one key in three hundred has expired, in every third partition.
     let seen: u64 = (1..=100)
         .map(|round| UnixMs(NOW.0 + round * 3_300))
         .map(|now| sweeper.round_recorded(&space, now, &tally, None).seen)

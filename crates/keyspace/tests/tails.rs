@@ -1,4 +1,4 @@
-//! Flags and cas numbers: what keeps them, what forgets them, and that no number comes twice.
+//! Flags and cas numbers: which changes keep them, which drop them, and that no number comes twice.
 
 mod common;
 
@@ -9,7 +9,7 @@ use pantala_base::UnixMs;
 use pantala_keyspace::{Expiry, Keyspace, LockPlan, Opened, Tally, event};
 use pantala_table::{CAS_MAX, Tail};
 
-/// Opens a key and does something with it.
+/// Opens a key and runs `work` with it.
 fn open_at<R>(
     space: &Keyspace,
     key: &str,

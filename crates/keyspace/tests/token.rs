@@ -1,4 +1,4 @@
-//! Learning of keys while running: waiting with the token.
+//! Steps that learn of their keys while they run: waiting with the token.
 
 mod common;
 
@@ -25,14 +25,14 @@ fn add(locked: &mut Locked<'_>, space: &Keyspace, number: usize, change: i64) {
     opened.publish(event::INCRBY);
 }
 
-/// Moves a unit between two accounts of which the second is learned of with the first held.
+/// Moves a unit between two accounts, of which the second is learned of with the first one locked.
 fn lock_incrementally(space: &Keyspace, tally: &Tally, from: usize, to: usize) -> &'static str {
     let hashes = [account(space, from).1, account(space, to).1];
     let plan = LockPlan::one(hashes[0]);
     let mut locked = space.lock_waiting(&plan, scope(space, tally, DB, NOW));
     if !locked.reach(hashes[1]) {
         if !locked.try_take_token() {
-            // As a script does: it lets go and begins again with the token.
+            // As a script does: it frees all and begins again with the token.
             drop(locked);
             let token = space.wait_for_token().expect("nobody gives up");
             let scope = scope(space, tally, DB, NOW);

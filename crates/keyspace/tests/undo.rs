@@ -1,4 +1,4 @@
-//! Whatever is done to keys can be undone: each change is told of before it is made.
+//! Every change of keys can be undone: the undo log hears of it before it is made.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn name(number: usize) -> String {
     format!("key{number}")
 }
 
-/// All that can be said of a key.
+/// All properties of a key as text.
 fn describe(opened: &Opened<'_, '_>) -> String {
     let mut text = format!("{:?} {:?}", opened.kind(), opened.deadline());
     let Some((table, place)) = opened.record() else { return text };
@@ -82,7 +82,7 @@ fn change_hash(hash: &mut Hash, random: &mut Rng) {
     }
 }
 
-/// One change of one key, by one of all the ways there are.
+/// Changes a key in one of all possible ways.
 fn change(opened: &mut Opened<'_, '_>, random: &mut Rng) {
     let is_string = matches!(opened.string(), Ok(Some(_)));
     match random.below(14) {
@@ -151,13 +151,13 @@ fn everything_is_as_it_was() {
         differed += usize::from(state(&space, &mut locked) != before);
         locked.undo();
         assert_eq!(state(&space, &mut locked), before);
-        // Without undoing the next round begins with other keys.
+        // Rounds without an undo make the next one begin with other keys.
         for key in keys {
             change(&mut locked.peek(key), &mut random);
         }
     }
     assert!(differed > 300);
-    // The sweep knows of every field that came back.
+    // The sweep knows every field that was restored.
     Sweeper::new(&space).round(&space, UnixMs(NOW.0 + 11), &tally);
     let left = state(&space, &mut all_held(&space, &tally, DB)).concat();
     assert!(left.contains("Hash"));

@@ -1,4 +1,4 @@
-//! FLUSHALL and SWAPDB under load: whoever is inside sees all of them or nothing. RANDOMKEY.
+//! FLUSHALL and SWAPDB under load: every step sees all of them or nothing. RANDOMKEY.
 
 mod common;
 
@@ -13,7 +13,7 @@ use pantala_sync::gate::Role;
 
 const PAIRS: u64 = 40;
 
-/// One turn of a worker: both keys of a pair are read, must agree, and are set to something new.
+/// A worker's turn: both keys of a pair are read, must agree, and get a new value.
 fn turn(space: &Keyspace, seat: usize, rng: &mut Rng, counted: &mut [u64; 2]) {
     let tally = Tally::default();
     let number = rng.below(PAIRS);
@@ -36,7 +36,7 @@ fn turn(space: &Keyspace, seat: usize, rng: &mut Rng, counted: &mut [u64; 2]) {
     drop(inside);
 }
 
-/// What the counts say is what is there.
+/// Checks that the counts agree with the keys.
 fn check_sizes(space: &Keyspace) {
     for db in [DB, OTHER_DB] {
         let counted = space.sizes(db).map_or(0, |sizes| sizes.keys());

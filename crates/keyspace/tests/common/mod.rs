@@ -38,7 +38,7 @@ pub fn set(space: &Keyspace, db: DbIndex, key: &str, value: &str, expiry: Expiry
     opened.publish(event::SET);
 }
 
-/// Removes a key, waiting for its partition; whether it was there.
+/// Removes a key, waiting for its partition; returns whether it existed.
 pub fn remove(space: &Keyspace, db: DbIndex, key: &str) -> bool {
     let tally = Tally::default();
     let key = space.key(key.as_bytes());
@@ -63,7 +63,7 @@ pub fn get(space: &Keyspace, db: DbIndex, key: &str, now: UnixMs) -> Option<Stri
     Some(String::from_utf8(value.to_vec()).expect("all values here are text"))
 }
 
-/// Does something with nothing held.
+/// Runs `work` with no partition held.
 pub fn with<R>(space: &Keyspace, db: DbIndex, work: impl FnOnce(&mut Locked<'_>) -> R) -> R {
     let tally = Tally::default();
     work(&mut space.lock_none(scope(space, &tally, db, NOW)))

@@ -1,4 +1,4 @@
-//! A snapshot's target that keeps what it is given as text, and the same text of what is there.
+//! A snapshot target that keeps what it is given as text, and the same text of the keyspace itself.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use super::with;
 /// No field has expired at this moment.
 const BEFORE_ALL: UnixMs = UnixMs(i64::MIN);
 
-/// Keys by database and name, each with all that can be said of it.
+/// Keys by database and name, each with all its properties.
 pub type Contents = BTreeMap<(u32, String), String>;
 
 /// `key deadline sticky value`, a line each. A value has no spaces.
@@ -43,12 +43,12 @@ impl Recording {
         self.parts_room.store(u8::from(!has_room), Ordering::Relaxed);
     }
 
-    /// How many values came in several pieces.
+    /// The number of values that came in several pieces.
     pub fn streamed(&self) -> usize {
         self.taken.lock().expect("no panic").streamed
     }
 
-    /// All it was given; each key once.
+    /// All keys it was given; each must come once.
     pub fn contents(&self) -> Contents {
         let taken = self.taken.lock().expect("no panic");
         assert!(taken.open.is_none(), "a value without its end");
@@ -66,7 +66,7 @@ impl Recording {
     }
 }
 
-/// The order of fields does not count.
+/// Sorts the fields of a line, as their order does not count.
 fn sorted(line: &str) -> String {
     let (head, value) = line.rsplit_once(' ').expect("a value");
     let mut fields: Vec<&str> = value.split(';').collect();
@@ -81,7 +81,7 @@ fn head(entry: &SnapshotEntry<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Writes some of a value; where to go on.
+/// Writes a part of a value; returns where to continue.
 fn write_part(
     value: &ValueRef<'_, Object>,
     from: usize,
@@ -181,7 +181,7 @@ impl SnapshotTarget for Recording {
     }
 }
 
-/// All that is there, those that have expired with it.
+/// All data, including expired keys and elements.
 pub fn contents(space: &Keyspace) -> Contents {
     let mut contents = Contents::new();
     for db in (0..space.database_count()).map(DbIndex) {
@@ -208,7 +208,7 @@ pub fn contents(space: &Keyspace) -> Contents {
     contents
 }
 
-/// What is taken, shared with a snapshot.
+/// A new recording, to be shared with a snapshot.
 pub fn recording() -> Arc<Recording> {
     Arc::default()
 }
