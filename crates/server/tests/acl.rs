@@ -1,5 +1,5 @@
-//! Users' rules where no transcript can ask: Memcached's protocols, requests too long for a worker,
-//! and every row.
+//! Users' rules where no transcript can test them: Memcached's protocols, requests too long for a
+//! worker, and every command row.
 
 use pantala_commands::Protocol;
 use pantala_server::in_process::InProcess;
@@ -19,9 +19,9 @@ fn request(args: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// A server with these commands of an operator behind it.
+/// A server on which an operator has run these commands.
 fn server(commands: &[&str]) -> InProcess {
-    // Here no time goes by in which a wrong password could be waited for.
+    // A wrong password is not followed by a delay: in this process no time passes.
     let settings = Settings::defaults().with("auth_failure_delay", "0").expect("a number");
     let mut server = InProcess::new(settings).expect("descriptors");
     for command in commands {
@@ -58,7 +58,7 @@ fn a_client_of_memcached_is_the_default_user() {
     check(&mut server, "set a 0 0 1 noreply\r\nx\r\nget a\r\n", "END\r\n");
 }
 
-/// A request of the binary protocol.
+/// A request in the binary protocol.
 fn binary(opcode: u8, key: &str, value: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x80, opcode, 0, key.len() as u8, 0, 0, 0, 0, 0, 0, 0];
     bytes.push((key.len() + value.len()) as u8);
@@ -132,7 +132,7 @@ fn what_a_transaction_that_begins_again_is_refused_is_logged_once() {
     let mut server = server(&["ACL SETUSER anna on nopass ~s +@all"]);
     let long = "x".repeat(3 << 20);
     check(&mut server, request(&["SET", "s", &long]), "+OK\r\n");
-    // The lane reads what is long.
+    // Long arguments are read by the lane.
     for line in ["MULTI", "AUTH anna x", "GET b", "AUTH nobody x", "GET s"] {
         ask(&mut server, request(&line.split(' ').collect::<Vec<_>>()));
     }

@@ -1,5 +1,6 @@
-//! The append-only file of a whole server: what was answered is there after the next start, in an
-//! order that gives the same data; also after rewrites, and begun while the server runs.
+//! The append-only file of a whole server: commands that were answered are there after the next
+//! start, in an order that gives the same data; also after rewrites, and with a file begun while
+//! the server runs.
 //!
 //! Each server runs in this process, with a directory and a Unix socket of its own.
 
@@ -32,19 +33,19 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // Nothing depends on it.
+        // No test depends on the removal.
         let _best_effort = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Starts a server in the directory, with these settings too, and loads what is there.
+/// Starts a server in the directory, with these settings added, and loads the data.
 fn server(at: &Directory, more: &[&str]) -> Running {
     let mut running = try_server(at, more).expect("it starts");
     running.load().expect("it loads");
     running
 }
 
-/// Starts a server in the directory, with these settings too, without loading anything.
+/// Starts a server in the directory, with these settings added, without loading anything.
 fn try_server(at: &Directory, more: &[&str]) -> Result<Running, String> {
     let (dir, socket) = (at.0.display().to_string(), at.socket().display().to_string());
     let mut args = vec!["--dir", &dir, "--unixsocket", &socket, "--port", "0", "--save", ""];
@@ -118,7 +119,7 @@ impl Client {
     }
 }
 
-/// Waits until INFO says this.
+/// Waits until INFO has this line.
 fn wait_for(client: &mut Client, line: &str) {
     while !client.ask("INFO persistence").contains(line) {
         std::thread::yield_now();
@@ -134,7 +135,7 @@ fn digest(at: &Directory) -> String {
 const SCRIPT: &str = "EVAL \"redis.call('INCR', KEYS[1]) \
     redis.call('RPUSH', KEYS[2], redis.call('GET', KEYS[1])) return 1\" 2";
 
-/// Some step; most touch keys that others touch.
+/// A random step; most touch keys that other steps touch.
 fn step(random: &mut Rng, number: usize) -> Vec<String> {
     let mut key = |kind: &str| format!("{kind}{}", random.below(12));
     let (a, b, list, set, hash) = (key("n"), key("n"), key("l"), key("s"), key("h"));
@@ -159,7 +160,7 @@ fn step(random: &mut Rng, number: usize) -> Vec<String> {
     }
 }
 
-/// Clients that write at the same time.
+/// Runs clients that write at the same time.
 fn write(at: &Directory, clients: u64, steps: usize) {
     std::thread::scope(|scope| {
         for seed in 0..clients {
@@ -175,7 +176,7 @@ fn write(at: &Directory, clients: u64, steps: usize) {
     });
 }
 
-/// The data is the same after another start.
+/// Checks that the data is the same after another start.
 fn check_again(at: &Directory, running: Running, more: &[&str]) -> Running {
     let before = digest(at);
     end(running);
@@ -198,7 +199,7 @@ fn what_many_wrote_at_once_is_there_again() {
     }
 }
 
-/// Value, deadline and flags of keys, as a sum of each.
+/// A checksum of each key's value, deadline and flags.
 fn dumps(client: &mut Client, keys: &[&str]) -> Vec<String> {
     const SUM: &str = "EVAL \"return redis.sha1hex(redis.call('DUMP', KEYS[1]))\" 1";
     keys.iter().map(|key| client.ask(&format!("{SUM} {key}"))).collect()
@@ -287,7 +288,7 @@ fn a_first_file_that_fails_is_tried_again() {
     let running = server(&at, &[]);
     let mut client = Client::new(&at.socket());
     client.ask("SET k 1");
-    // Where the base is to be written is a directory.
+    // A directory is in the way of the base file.
     let files = at.0.join("appendonlydir");
     std::fs::create_dir_all(files.join("temp-appendonly.aof.1.base.rdb")).expect("a directory");
     assert_eq!(client.ask("CONFIG SET appendonly yes"), "+OK");
@@ -299,7 +300,7 @@ fn a_first_file_that_fails_is_tried_again() {
     end(check_again(&at, running, ON));
 }
 
-/// Ends those who write, also when a check has failed.
+/// Ends the writing threads, also when a check has failed.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -326,7 +327,7 @@ fn it_ends_while_somebody_always_writes() {
             });
         }
         let mut client = Client::new(&at.socket());
-        // A replica that has gone: the stream is fed for those who come back.
+        // A replica that has gone: the stream is still fed, for replicas that come back.
         let mut replica = Client::new(&at.socket());
         replica.ask("REPLCONF capa eof");
         replica.stream.write_all(b"PSYNC ? -1\r\n").expect("it reads");
@@ -358,7 +359,7 @@ fn it_can_be_ended_in_the_midst_of_a_rewrite() {
     write(&at, 2, 400);
     let mut client = Client::new(&at.socket());
     for _ in 0..20 {
-        // Refused while the rewrite of the file before has not ended.
+        // It is refused until the rewrite of the previous file has ended.
         while client.ask("CONFIG SET appendonly yes") != "+OK" {}
         assert_eq!(client.ask("CONFIG SET appendonly no"), "+OK");
     }
@@ -390,7 +391,7 @@ fn what_was_answered_is_durable_with_always() {
         assert!(!sent.starts_with('-'), "{sent}");
         assert!(bytes().contains(&key), "{key} was answered and is not in the file");
     }
-    // One who waits for a key is answered when that is durable, too.
+    // A client that waits for a key is also answered only once the write is durable.
     let mut waiting = Client::new(&at.socket());
     let waits = std::thread::scope(|scope| {
         let blocked = scope.spawn(|| waiting.ask("BLPOP queue 0"));
@@ -497,7 +498,7 @@ fn the_snapshot_to_begin_with_can_be_named() {
     assert_eq!(day(&first), "1");
     let missing = try_server(&at, &["--load", "other.rdb"]).err().expect("it is missing");
     assert!(missing.contains("--load other.rdb: cannot read it"), "{missing}");
-    // The append-only file begins with it, and is what counts from then on.
+    // The append-only file begins with the snapshot, and is what is loaded from then on.
     assert_eq!(day(&["--appendonly", "yes", first[0], first[1]]), "1");
     assert_eq!(day(&["--appendonly", "yes", "--load", "latest"]), "1");
     let two = try_server(&at, &["--appendonly", "yes", first[0], first[1]]);
@@ -522,7 +523,7 @@ fn parts_without_their_manifest_refuse_the_start() {
     end(running);
 }
 
-/// As others do: whoever counts files, or watches for the next, finds the same.
+/// As in Redis and Valkey: programs that count the files, or watch for the next one, find the same.
 #[test]
 fn the_first_base_is_there_from_the_start() {
     for (preamble, ending) in [("yes", "rdb"), ("no", "aof")] {
@@ -545,7 +546,8 @@ fn the_first_base_is_there_from_the_start() {
     }
 }
 
-/// One file in `dir`, without a manifest: commands, or a snapshot and then commands.
+/// The old form: one file in `dir` without a manifest, with commands, or a snapshot and then
+/// commands.
 #[test]
 fn the_file_of_a_server_before_redis_7_is_taken_in() {
     for preamble in ["no", "yes"] {
@@ -563,11 +565,11 @@ fn the_file_of_a_server_before_redis_7_is_taken_in() {
         let parts = parts.filter(|path| path.extension().is_none_or(|kind| kind != "manifest"));
         let old: Vec<u8> = parts.flat_map(|path| std::fs::read(path).expect("read")).collect();
         std::fs::remove_dir_all(&files).expect("removed");
-        // Its end is torn, as a crash leaves it.
+        // Its end is torn, as after a crash.
         std::fs::write(at.0.join("appendonly.aof"), [&old[..], b"*2\r\n$4\r\nIN"].concat())
             .expect("written");
 
-        // Without an append-only file it is nobody's.
+        // Without an append-only file in use it is left alone.
         end(server(&at, &[]));
         assert!(at.0.join("appendonly.aof").exists());
         for _ in 0..2 {
@@ -599,7 +601,7 @@ fn object_storage_takes_no_append_only_file() {
     end(running);
 }
 
-/// Makes keys of all types, small and large, with all that there is to them.
+/// Makes keys of all types, small and large, with deadlines, flags and other properties.
 fn fill(client: &mut Client) {
     let far = "32503680000000";
     let mut commands = vec![
@@ -660,7 +662,7 @@ fn a_base_may_be_commands() {
     assert_eq!(dumps(&mut client, &["flags"]), flags);
     assert_eq!(client.ask("FCALL f 0"), ":1");
     assert_eq!(client.ask("ZPEXPIRETIME z MEMBERS 1 b"), ":32503680000000");
-    // Back to a snapshot.
+    // Back to a base in the form of a snapshot.
     client.ask("CONFIG SET aof-use-rdb-preamble yes");
     client.ask("BGREWRITEAOF");
     wait_for(&mut client, "aof_rewrites:1");

@@ -1,4 +1,5 @@
-//! What `rdb_changes_since_last_save` counts, which decides when a save is due: as Valkey 9.1.2.
+//! How many changes commands count in `rdb_changes_since_last_save`, which decides when a save is
+//! due: as in Valkey 9.1.2.
 
 use pantala_server::in_process::InProcess;
 use pantala_settings::Settings;
@@ -16,7 +17,7 @@ fn changes(server: &mut InProcess) -> i64 {
     line.and_then(|count| count.trim().parse().ok()).expect("INFO has the line")
 }
 
-/// Runs lines of commands one after the other; before each stands what it counts for.
+/// Runs lines of commands one after the other; each begins with the count expected for it.
 #[track_caller]
 fn check(script: &str) {
     let mut server = InProcess::new(Settings::defaults()).expect("descriptors");

@@ -1,4 +1,4 @@
-//! What listeners are told of generic commands, in the order Valkey 9.1.2 tells it.
+//! The events of generic commands, in Valkey 9.1.2's order.
 
 use std::sync::{Arc, Mutex};
 
@@ -45,7 +45,7 @@ fn plant_expired(space: &Keyspace, name: &str) {
     opened.publish(SET);
 }
 
-/// What is told of `command` where `before` has run and the keys of `expired` have expired.
+/// Checks the events of `command` after `before` has run and the keys of `expired` have expired.
 #[track_caller]
 fn check(before: &[&str], expired: &[&str], command: &str, expected: &[&str]) {
     let heard = Heard::default();

@@ -1,4 +1,4 @@
-//! What is recorded in the journal: which commands, in which form, and what is one step.
+//! The journal's records: which commands are recorded, in which form, and which are one step.
 //!
 //! Each case shows what clients send and what is recorded of it, a command a line.
 
@@ -23,7 +23,7 @@ fn check_with(server: &mut InProcess, sent: &str, expected: &str) {
     assert_eq!(recorded, expected, "{sent}\n{}", String::from_utf8_lossy(&reply));
 }
 
-/// Commands as lines: their words, with blanks between.
+/// Commands as lines of words.
 fn lines(mut bytes: &[u8]) -> Vec<String> {
     let mut lines = Vec::new();
     while !bytes.is_empty() {
@@ -105,7 +105,8 @@ fn whole_databases_are_recorded() {
 
 #[test]
 fn a_script_that_begins_again_is_recorded_once() {
-    // Known as quick it runs on the worker, takes too long there, and begins again on the lane.
+    // A script known as quick begins on the worker, takes too long there, and runs again on the
+    // lane.
     let script = "EVAL \"redis.call('INCR', KEYS[1]) for i = 1, ARGV[1] do end\" 1 k";
     let sent = format!("{script} 1\n{script} 1\n{script} 3000000\nGET k");
     check(&sent, "SELECT 0\nINCR k\nINCR k\nINCR k");

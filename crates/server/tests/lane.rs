@@ -1,4 +1,4 @@
-//! What takes long goes to the slow lane before a worker has spent time on it.
+//! Commands that take long go to the slow lane before a worker has spent time on them.
 
 use std::sync::{Arc, Mutex};
 
@@ -33,7 +33,7 @@ fn laned(server: &mut InProcess) -> u64 {
     value.and_then(|value| value.parse().ok()).expect("a number")
 }
 
-/// A server with `text` as a string, in a list, in a hash, and in many elements.
+/// A server with `text` as a string, as an element of a list and of a hash, and as many elements.
 fn server_with(text: &[u8]) -> InProcess {
     observed(text, None)
 }
@@ -48,7 +48,7 @@ fn observed(text: &[u8], sink: Option<Box<dyn ChangeSink>>) -> InProcess {
     server
 }
 
-/// Commands whose reply is the text, and perhaps more.
+/// Commands whose reply contains the text.
 const SHOW: [&str; 18] = [
     "GET s",
     "GETRANGE s 0 -1",
@@ -156,7 +156,7 @@ fn a_long_script_is_compiled_and_run_on_the_lane() {
         let calls: [&[&[u8]]; 3] =
             [&[b"EVAL", &body, b"0"], &[b"EVALSHA", sha, b"0"], &[b"FCALL", b"f", b"0"]];
         for call in calls {
-            // It is quick, which is seen in its first runs; on a busy machine in later ones.
+            // The first runs show that it is quick; on a busy machine perhaps only later ones.
             let runs = (0..4_000).map(|_| {
                 let before = laned(&mut server);
                 ask(&mut server, call);
@@ -297,7 +297,7 @@ impl ChangeSink for Ear {
     fn forget_all(&self, _wakers: &mut Vec<Ticket>) {}
 }
 
-/// What a transaction of these commands answers, and what was told meanwhile.
+/// The reply to a transaction of these commands, and the events heard meanwhile.
 fn transaction(server: &mut InProcess, ear: &Ear, commands: &[&str]) -> (String, Vec<String>) {
     line(server, "MULTI");
     for command in commands {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pantala_server::process::start::{Running, start};
 use pantala_settings::{Disk, Settings, Start};
 
-/// Longer than anything takes here, and short enough to fail.
+/// Longer than anything takes in these tests, yet short enough to fail in.
 const PATIENCE: Duration = Duration::from_secs(60);
 const ENGINES: [&str; 2] = ["epoll", "auto"];
 
@@ -46,7 +46,7 @@ impl Server {
     }
 }
 
-/// A connection that answers, or none.
+/// A connection that answers, if there is one.
 fn connect(address: &str, port: u16) -> Option<Client> {
     let socket = TcpStream::connect((address, port)).ok()?;
     socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
@@ -72,7 +72,7 @@ impl Client {
     }
 }
 
-/// Waits until nobody accepts there any more.
+/// Waits until connections are no longer accepted there.
 fn until_closed(address: &str, port: u16) {
     while connect(address, port).is_some() {
         std::thread::yield_now();
@@ -127,7 +127,7 @@ fn addresses_may_overlap_those_before() {
         assert_eq!(client.ask("CONFIG SET bind \"127.0.0.1 127.0.0.2\""), "+OK");
         until_closed("127.0.0.9", server.port);
         assert!(connect("127.0.0.2", server.port).is_some());
-        // An address of no machine: all is as it was.
+        // An address that this machine does not have: nothing changes.
         assert!(client.ask("CONFIG SET bind \"* 192.0.2.1\"").starts_with("-ERR CONFIG SET"));
         assert!(connect("127.0.0.2", server.port).is_some());
         until_closed("127.0.0.9", server.port);

@@ -1,5 +1,5 @@
-//! Memcached's text protocol, as a worker serves it. What memcached answers to the same bytes is in
-//! compat/memcached.
+//! Memcached's text protocol, as a worker serves it. compat/memcached compares the replies with
+//! memcached's.
 
 use pantala_base::Rng;
 use pantala_commands::{Group, Protocol};
@@ -133,7 +133,7 @@ fn what_was_done_is_recorded_as_commands_of_resp() {
 
 #[test]
 fn who_has_to_give_a_password_gives_it_with_set() {
-    // Here no time goes by in which a wrong password could be waited for.
+    // A wrong password is not followed by a delay: in this process no time passes.
     let pairs: [(&[u8], &[u8]); 2] = [(b"requirepass", b"secret"), (b"auth_failure_delay", b"0")];
     let settings = Settings::defaults().set(&pairs, Caller::Local).expect("it may be set");
     let mut server = InProcess::new(settings).expect("descriptors");
@@ -147,7 +147,7 @@ fn who_has_to_give_a_password_gives_it_with_set() {
     check(&mut server, "set x 0 0 14\r\ndefault secret\r\nget x\r\n", "STORED\r\nEND\r\n");
 }
 
-/// A server whose one port serves both, with a fresh connection.
+/// A server whose single port serves both protocols, with a fresh connection.
 fn shared_port() -> InProcess {
     let pairs: [(&[u8], &[u8]); 1] = [(b"primary_port_memcached", b"clear")];
     let settings = Settings::defaults().set(&pairs, Caller::Local).expect("it may be set");
@@ -295,7 +295,7 @@ fn flags_stay_where_resp_changes_a_part_and_go_where_it_puts_a_whole_value() {
     );
 }
 
-/// What clients may send, some of it wrong.
+/// Requests that clients may send, some of them wrong.
 fn session(rng: &mut Rng) -> String {
     let key = |rng: &mut Rng| format!("k{}", rng.below(5));
     let mut bytes = String::new();

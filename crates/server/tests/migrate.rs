@@ -1,5 +1,5 @@
-//! MIGRATE against a target that answers when a test says so: what waits meanwhile, what does not,
-//! and what becomes of a key that changes all the same.
+//! MIGRATE to a target that answers when the test lets it: which commands wait meanwhile, which do
+//! not, and what becomes of a key that changes all the same.
 //!
 //! Each server runs in this process, with a directory and a Unix socket of its own.
 
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use pantala_server::process::start::{Running, start};
 use pantala_settings::{Disk, Settings, Start};
 
-/// A server, and the directory it is in.
+/// A server and its directory.
 struct Server {
     directory: PathBuf,
     running: Option<Running>,
@@ -63,7 +63,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
-        // Nothing depends on it.
+        // No test depends on the removal.
         let _best_effort = std::fs::remove_dir_all(&self.directory);
     }
 }
@@ -100,7 +100,7 @@ impl Client {
     }
 }
 
-/// Somebody to migrate to.
+/// A target of MIGRATE.
 struct Target(TcpListener);
 
 impl Target {
@@ -108,7 +108,8 @@ impl Target {
         Target(TcpListener::bind(("127.0.0.1", 0)).expect("a free port"))
     }
 
-    /// The first MIGRATE to it, of these keys, up to where their answers are awaited.
+    /// Accepts the first MIGRATE of these keys, and reads all up to where their replies are
+    /// awaited.
     fn take(&self, client: &mut Client, keys: &str, names: &[&str]) -> TcpStream {
         let port = self.0.local_addr().expect("it listens").port();
         client.send(&format!("MIGRATE 127.0.0.1 {port} {keys}"));
@@ -119,7 +120,7 @@ impl Target {
             let count = stream.read(&mut buffer).expect("it sends");
             got.extend_from_slice(&buffer[..count]);
         }
-        // SELECT stands before them.
+        // They are preceded by SELECT.
         stream.write_all(b"+OK\r\n").expect("it reads");
         stream
     }
@@ -177,7 +178,7 @@ fn only_who_would_write_to_a_key_on_its_way_waits() {
     }
     answer.write_all(b"+OK\r\n").expect("it reads");
     assert_eq!(client.reply(), "+OK");
-    // In any order: some of them find what others have left.
+    // In any order: some of them find data that others have left.
     for (writer, write) in &mut waiting {
         assert!(!writer.reply().is_empty(), "{write}");
     }
@@ -216,7 +217,7 @@ fn two_that_send_the_same_key_come_one_after_the_other() {
     second.send(&format!("MIGRATE 127.0.0.1 {port} \"\" 0 60000 KEYS b a"));
     answer.write_all(b"-ERR not now\r\n").expect("it reads");
     assert_eq!(first.reply(), "-ERR Target instance replied with error: ERR not now");
-    // Over the same connection, if it had been put back by then.
+    // It comes over the same connection, if that had been put back by then.
     let (mut got, mut buffer) = (Vec::new(), [0; 4096]);
     target.0.set_nonblocking(true).expect("possible");
     answer.set_nonblocking(true).expect("possible");
@@ -234,7 +235,7 @@ fn two_that_send_the_same_key_come_one_after_the_other() {
         std::thread::yield_now();
     }
     for stream in &mut streams {
-        // To the one that has asked, and in vain to the other.
+        // Only the one that has asked takes the answer.
         let _one_of_them = stream.write_all(b"+OK\r\n+OK\r\n+OK\r\n");
     }
     assert_eq!(second.reply(), "+OK");

@@ -1,4 +1,4 @@
-//! The pages of commands say what the rows say, and name every command.
+//! The documentation pages of commands agree with the rows, and name every command.
 
 use pantala_commands::Group;
 use pantala_server::commands::pages::{GROUPS, pages};

@@ -1,10 +1,10 @@
 //! A command that panics costs its own connection and nothing else (ARCHITECTURE.md, "When a
 //! command panics").
 //!
-//! A whole server runs in this process with rows added that panic: in the midst of a change, with
-//! half a reply written. After each such fault the partition must be free, the data valid, who
-//! waits be served or go on waiting, the client answered and its connection closed, and INFO must
-//! count it.
+//! A whole server runs in this process with added rows that panic: in the middle of a change, with
+//! half a reply written. After each such fault the partition must be free, the data valid, waiting
+//! clients served or still waiting, the client answered and its connection closed, and INFO must
+//! count the fault.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -42,7 +42,7 @@ const ROWS: &[Command] = &[
     Command::new("HOLD", hold, Group::Server).arity(2),
 ];
 
-/// Pushes an element, writes a part of a reply, and panics. Nothing is said on stderr.
+/// Pushes an element, writes a part of a reply, and panics. Nothing is printed on stderr.
 fn push_and_panic(call: &mut Call<'_, '_>) -> Done {
     let (key, element) = (call.key(), call.args[2]);
     let mut opened = call.keys.open(key);
@@ -53,7 +53,7 @@ fn push_and_panic(call: &mut Call<'_, '_>) -> Done {
     std::panic::resume_unwind(Box::new("injected"))
 }
 
-/// Waits for a list, and panics when there is one.
+/// Waits for a list, and panics once there is one.
 fn panic_when_there_is_one(call: &mut Call<'_, '_>) -> Done {
     let key = call.key();
     if !call.keys.peek(key).exists() {
@@ -73,7 +73,7 @@ fn go_to_lane(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Where a worker that is held and the test meet: once when it begins, once to let it go.
+/// Where the test meets a worker that it holds: once when the hold begins, once to end it.
 fn gate(name: &[u8]) -> Arc<Barrier> {
     static GATES: Mutex<Option<HashMap<Vec<u8>, Arc<Barrier>>>> = Mutex::new(None);
     let mut gates = GATES.lock().expect("no panic under it");
@@ -89,7 +89,7 @@ fn hold(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// What hangs is a failure.
+/// A test that hangs longer has failed.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const FAULT: &str = "-ERR internal error, see the log of the server";
 
@@ -99,7 +99,7 @@ struct Server {
 }
 
 impl Server {
-    /// One worker, so that what arrives together is run together.
+    /// With one worker, so that commands that arrive together run together.
     fn start() -> Server {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -123,7 +123,7 @@ impl Server {
         Client { stream, received: Vec::new() }
     }
 
-    /// Waits until INFO says so.
+    /// Waits until INFO has this line.
     fn wait_for(&self, line: &str) {
         let mut client = self.client();
         while !client.ask("INFO").contains(line) {
@@ -145,7 +145,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
             running.stop();
-            // A server that does not stop would hang the test that has failed, too.
+            // A server that does not stop would also hang a test that has failed.
             if !std::thread::panicking() {
                 running.wait();
             }
@@ -166,7 +166,7 @@ impl Client {
         self.stream.write_all(lines.as_bytes()).expect("it is open");
     }
 
-    /// Sends a command whose words may be anything.
+    /// Sends a command whose words may have any content.
     fn send_words(&mut self, words: &[&str]) {
         let mut request = format!("*{}\r\n", words.len());
         for word in words {
@@ -228,13 +228,13 @@ impl Client {
         assert_eq!(self.ask(line), expected, "{line}");
     }
 
-    /// The fault's one reply, whole, and then the end.
+    /// Checks that the fault's single reply comes whole, and then the end.
     #[track_caller]
     fn is_told_and_closed(&mut self) {
         assert_eq!(self.hear(), FAULT);
         assert!(self.received.is_empty(), "{:?}", String::from_utf8_lossy(&self.received));
         let mut rest = Vec::new();
-        // What was sent behind the fault is not read: then the end is a reset.
+        // What was sent after the fault is not read, so the end may be a reset.
         let _reset = self.stream.read_to_end(&mut rest);
         assert!(rest.is_empty(), "{:?}", String::from_utf8_lossy(&rest));
     }
@@ -261,7 +261,8 @@ fn in_a_group_the_others_go_on() {
     let gate = gate(b"group");
     clients[0].send("HOLD group");
     gate.wait();
-    // Before the fault and behind it: who goes on, who goes to the lane, who waits for a key.
+    // Before and after the fault in the pipeline: commands that go on, go to the lane, or wait for
+    // a key.
     clients[1].send("SET before 1\nTO.LANE before\nGET before");
     clients[2].send("TO.LANE alone");
     clients[3].send("FAULT.PUSH k a");
@@ -311,7 +312,7 @@ fn in_a_transaction_who_waits_for_its_other_keys_is_served() {
     }
     client.is_told_and_closed();
     assert_eq!(waits.hear(), "[l a]");
-    // What ran before the fault has happened, also for who watched it.
+    // What ran before the fault has taken effect, also for a client that watched it.
     other.send("MULTI\nPING\nEXEC");
     assert_eq!([other.hear(), other.hear(), other.hear()], ["+OK", "+QUEUED", "*-1"]);
     other.check("GET s", "2");
@@ -321,8 +322,8 @@ fn in_a_transaction_who_waits_for_its_other_keys_is_served() {
     server.has_counted(1);
 }
 
-/// Calls the command in ARGV, if there is one, with the keys that it names. The word is for the
-/// server to know it from others.
+/// Calls the command in ARGV, if there is one, with the keys that it names. `word` makes the
+/// script's text unique.
 fn script(word: &str) -> String {
     format!("local {word} if #ARGV > 0 then redis.call(unpack(ARGV)) end return {{#KEYS, 'done'}}")
 }
@@ -332,7 +333,7 @@ fn in_a_script_the_interpreter_is_replaced() {
     let server = Server::start();
     let mut other = server.client();
     let body = script("declares");
-    // Unknown scripts run on the lane, those that have shown to be quick on the worker.
+    // Unknown scripts run on the lane, those known as quick on the worker.
     for length in 1..=5 {
         let mut client = server.client();
         client.send_words(&["EVAL", &body, "1", "k", "FAULT.PUSH", "k", "a"]);
@@ -358,7 +359,7 @@ fn in_a_script_with_the_token_the_token_is_given_back() {
     let mut other = server.client();
     other.send_words(&["SET", "big", &"x".repeat(1 << 20)]);
     assert_eq!(other.hear(), "+OK");
-    // Too large to be copied: whoever changes it needs the token.
+    // The value is too large to be copied: the script needs the token to change it.
     let fault = "redis.call('APPEND', 'big', 'y') redis.call('RPUSH', 'l', 'a') \
         if ARGV[1] == 'yes' then redis.call('FAULT.PUSH', 'k', 'a') end return 1";
     let mut waits = server.client();

@@ -1,4 +1,4 @@
-//! What one command of a pipeline changes is so for the next.
+//! A change made by one command of a pipeline is seen by the next.
 
 use pantala_server::in_process::InProcess;
 use pantala_settings::Settings;

@@ -1,15 +1,15 @@
-//! In which form commands are recorded: so that they give the same whenever they run again.
+//! The form in which commands are recorded: such that they give the same whenever they run again.
 //!
-//! Each case shows what a client sends and what is recorded of it, a command a line; `<ms>` is a
-//! moment near the present, `some:` and `ours:` stand before what is told aside. compat's
-//! `records` holds the same against valkey-server.
+//! Each case shows the commands that a client sends and their records, a command a line; `<ms>` is
+//! a moment near the present, and `some:` and `ours:` mark records that only some followers get.
+//! compat's `records` compares the same with valkey-server.
 
 use pantala_base::clock::unix_ms;
 use pantala_commands::meant;
 use pantala_server::in_process::InProcess;
 use pantala_settings::Settings;
 
-/// Moments this near to the present are shown as `<ms>`.
+/// Moments this close to the present are shown as `<ms>`.
 const NEAR_MS: i64 = 10_000_000;
 
 fn server() -> InProcess {
@@ -18,7 +18,7 @@ fn server() -> InProcess {
     server
 }
 
-/// Sends commands, a line each; the replies.
+/// Sends commands, a line each; returns the replies.
 fn send(server: &mut InProcess, commands: &str) -> String {
     let mut reply = Vec::new();
     for line in commands.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -37,7 +37,7 @@ fn check(sent: &str, expected: &str) {
     assert_eq!(recorded, expected.collect::<Vec<_>>(), "{sent}\n{replies}");
 }
 
-/// Commands as lines, with moments that are near.
+/// Commands as lines, with near moments as `<ms>`.
 fn lines(mut bytes: &[u8]) -> Vec<String> {
     let mut lines = Vec::new();
     let now = unix_ms().0;
@@ -61,7 +61,7 @@ fn lines(mut bytes: &[u8]) -> Vec<String> {
     lines
 }
 
-/// A command as a line; what is told aside begins with those who know it.
+/// A command as a line; a record that only some followers get begins with `some:` or `ours:`.
 fn shown(words: &[String]) -> String {
     let bytes: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
     let command = &words[words.len() - meant(&bytes).len()..];
@@ -334,17 +334,17 @@ fn a_script_says_who_is_told() {
     );
 }
 
-/// Commands that are sent at once have run by then, however busy the machine is.
+/// Longer than commands sent at once take to run, however busy the machine is.
 const SOON_MS: i64 = 2_000;
 
-/// Waits until this is past.
+/// Waits until this moment has passed.
 fn wait_until(moment: i64) {
     while unix_ms().0 <= moment {
         std::thread::yield_now();
     }
 }
 
-/// What has expired is said to be gone before anything is made of what is left.
+/// Expired elements are recorded as removed before the command that works on the rest.
 #[test]
 fn elements_that_have_expired_are_gone_before_a_command() {
     let mut server = server();
@@ -375,7 +375,7 @@ fn elements_that_have_expired_are_gone_before_a_command() {
     );
 }
 
-/// What has expired stays while it is hidden; nobody waits for it to go.
+/// Expired elements stay while they are hidden, and no command waits for their removal.
 #[test]
 fn a_sorted_set_is_read_while_what_has_expired_is_hidden() {
     let mut server = server();

@@ -1,4 +1,4 @@
-//! Every row that valkey-server 9.1.2 has, too, says the same as its COMMAND INFO and as the
+//! Every row that valkey-server 9.1.2 has as well agrees with its COMMAND INFO and with the
 //! arguments of its COMMAND DOCS.
 //!
 //! `facts/commands.tsv` and `facts/arguments.tsv` were read off a running server: one line a
@@ -37,7 +37,7 @@ fn spec_text(spec: &KeySpec) -> String {
     format!("{flags}: {begin}, {find}")
 }
 
-/// Its ACL categories.
+/// The ACL categories of a row.
 fn categories(row: &Command) -> String {
     let named = row.all_categories().iter().map(|category| format!("@{}", category.name()));
     let mut names: Vec<String> = named.collect();
@@ -45,7 +45,7 @@ fn categories(row: &Command) -> String {
     names.join(",")
 }
 
-/// The row as a line of facts, without the name.
+/// A row as a line of facts, without the name.
 fn line(row: &Command) -> String {
     let (first, last, step) = row.key_range();
     let specs: Vec<String> = row.keys.iter().map(spec_text).collect();
@@ -94,11 +94,12 @@ fn rules_may_name_what_the_reference_has() {
 const REFERENCES: &str = "references/oneof(KEEPREF>keepref/pure-token DELREF>delref/pure-token \
                           ACKED>acked/pure-token)?";
 
-/// Where our arguments are not the reference's: a command, a part of its line there, and here.
+/// Differences between our arguments and the reference's: a command, a part of its line there, and
+/// here.
 const OURS: &[(&str, &str, &str)] = &[
-    // It is not told there.
+    // Valkey has no arguments for it.
     ("DEBUG", "", "subcommand/string arg/string?*"),
-    // What we have besides.
+    // Arguments that only we have.
     (
         "BITOP",
         "NOT>not/pure-token",
@@ -112,11 +113,11 @@ const OURS: &[(&str, &str, &str)] = &[
     ),
     ("XADD", "trim/block", "{references} trim/block"),
     ("XTRIM", "LIMIT>count/integer?)", "LIMIT>count/integer?) {references}"),
-    // A word of no letters.
+    // A token without letters.
     ("MIGRATE", ">empty-string/pure-token", "empty-string/string"),
-    // What we do not have.
+    // Arguments that we do not have.
     ("SHUTDOWN", " SAFE>safe/pure-token? FAILOVER>failover/pure-token?", ""),
-    // What is a double there, too.
+    // Arguments that are parsed as doubles there, too.
     ("ZINCRBY", "increment/integer", "increment/double"),
     ("ZINTER", "weight/integer", "weight/double"),
     ("ZINTERSTORE", "weight/integer", "weight/double"),
@@ -188,7 +189,7 @@ fn rows_document_themselves() {
         assert!(row.since.split('.').count() == 3, "{name}: since which version");
         let is_bare = matches!(row.arity, 1) || (row.parent.is_some() && row.arity == 2);
         let is_container = !row.subcommands.is_empty();
-        // Others say nothing of these arguments.
+        // Valkey gives no arguments for these.
         let is_unsaid = matches!(row.name, "QUIT" | "REPLCONF");
         assert!(is_bare || is_container || is_unsaid || !row.syntax.is_empty(), "{name}");
     }

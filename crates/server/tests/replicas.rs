@@ -1,7 +1,8 @@
-//! Replicas of a whole server, byte by byte: what a replica is sent, and what it may say.
+//! Replication of a whole server, byte by byte: the bytes a replica is sent, and the requests it
+//! may send.
 //!
-//! The server runs in this process, with a directory and a Unix socket of its own; the replicas are
-//! this test. Real ones follow in compat/replication.
+//! The server runs in this process, with a directory and a Unix socket of its own; the test itself
+//! is the replicas. Real replicas are tested in compat/replication.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
@@ -13,15 +14,15 @@ use std::time::{Duration, Instant};
 use pantala_server::process::start::{Running, start};
 use pantala_settings::{Disk, Settings, Start};
 
-/// So long anything may take on a busy machine.
+/// The longest that anything may take, on a busy machine.
 const GENEROUS: Duration = Duration::from_secs(120);
 
-/// A function that does not end: one that runs is told of by FUNCTION STATS.
+/// A function that does not end: FUNCTION STATS reports it while it runs.
 const LOOP: &str = "FUNCTION LOAD \"#!lua name=lib\\nredis.register_function{\
                     function_name='for_ever', callback=function() while true do end end, \
                     flags={'no-writes'}}\"";
 
-/// A server with a directory of its own, ended and removed with this.
+/// A server with a directory of its own; dropping it ends both.
 struct Server {
     running: Option<Running>,
     directory: PathBuf,
@@ -54,7 +55,7 @@ impl Server {
         Peer { stream: Box::new(stream), received: Vec::new() }
     }
 
-    /// One that has asked for a copy, and has been told the history and the position.
+    /// A replica that has asked for a copy; and the history and the position it was sent.
     fn replica(&self, more: &[&str]) -> (Peer, String, u64) {
         let mut replica = self.connect();
         for words in more.iter().chain(&["REPLCONF capa eof capa psync2"]) {
@@ -74,7 +75,7 @@ impl Server {
         files.map(|file| file.file_name()).any(|name| name.to_string_lossy().starts_with("temp"))
     }
 
-    /// Has the function of [`LOOP`] run with these keys, for a client of its own.
+    /// Lets a client of its own run the function of [`LOOP`] with these keys.
     fn run_for_ever(&self, keys: &str) -> Peer {
         let mut script = self.connect();
         script.say(&format!("FCALL_RO for_ever {keys}"));
@@ -113,7 +114,7 @@ impl Drop for Server {
             running.stop();
             running.wait();
         }
-        // Nothing depends on it.
+        // No test depends on the removal.
         let _best_effort = std::fs::remove_dir_all(&self.directory);
     }
 }
@@ -138,12 +139,12 @@ impl Peer {
         self.line()
     }
 
-    /// Whether there is more.
+    /// Reads more; returns whether there was any.
     fn receive(&mut self) -> bool {
         let mut bytes = [0; 4096];
         let count = loop {
             match self.stream.read(&mut bytes) {
-                // A read with a time may be interrupted for nothing.
+                // A read with a timeout may be interrupted without reason.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 read => break read.unwrap_or_default(),
             }
@@ -180,7 +181,7 @@ impl Peer {
         String::from_utf8(text).expect("text")
     }
 
-    /// A snapshot that ends with its mark.
+    /// Reads a copy that ends with its mark.
     fn marked_copy(&mut self) -> Vec<u8> {
         let line = self.line_after_newlines();
         let mark = line.strip_prefix("$EOF:").expect("a mark").as_bytes().to_vec();
@@ -196,14 +197,14 @@ impl Peer {
         copy
     }
 
-    /// A snapshot that begins with its length.
+    /// Reads a copy that begins with its length.
     fn measured_copy(&mut self) -> Vec<u8> {
         let line = self.line_after_newlines();
         let length = line[1..].parse().expect("a length");
         self.take(length)
     }
 
-    /// The commands that come next of the stream: words, and how many bytes.
+    /// The next command of the stream: its words, and its length in bytes.
     fn command(&mut self) -> (String, u64) {
         let header = self.line();
         let count: usize = header[1..].parse().expect("a count");
@@ -222,7 +223,7 @@ impl Peer {
         bytes
     }
 
-    /// Says of all that comes after this position that it is there, until the connection ends.
+    /// Acknowledges all that comes after this position, until the connection ends.
     fn follow(mut self, position: u64) {
         loop {
             let at = position + self.received.len() as u64;
@@ -233,7 +234,7 @@ impl Peer {
         }
     }
 
-    /// As a primary: answers what comes before PSYNC; that.
+    /// As a primary: answers all requests before PSYNC, and returns that.
     fn greet(&mut self) -> String {
         loop {
             match self.command().0 {
@@ -250,7 +251,7 @@ impl Peer {
     }
 }
 
-/// A place where a server that follows this test connects.
+/// The place a server connects to when it follows this test.
 struct Place(TcpListener);
 
 impl Place {
@@ -276,7 +277,7 @@ impl Place {
         }
     }
 
-    /// A replica that says it is here, has the copy, and says so of all that comes.
+    /// Answers as a replica: announces its port, takes the copy, and acknowledges all that comes.
     fn follows(&self, server: &Server) -> std::thread::JoinHandle<()> {
         let port = format!("REPLCONF listening-port {}", self.port());
         let (mut replica, _, at) = server.replica(&["REPLCONF ip-address 127.0.0.1", &port]);
@@ -287,7 +288,7 @@ impl Place {
     }
 }
 
-/// A server that follows this test, and has its copy. It knows the function of [`LOOP`].
+/// A server that follows this test, and has its copy. It has the function of [`LOOP`].
 struct Followed {
     server: Server,
     primary: Peer,
@@ -313,13 +314,13 @@ impl Followed {
         Followed { server, primary, place, id }
     }
 
-    /// The stream goes on with these commands, of words between spaces; the link reads them.
+    /// Sends these commands, their words between spaces, as the stream's next; the link reads them.
     fn feed(&mut self, commands: &[&str]) {
         let bytes: Vec<u8> = commands.iter().flat_map(|command| resp(command)).collect();
         self.primary.stream.write_all(&bytes).expect("it reads");
     }
 
-    /// Waits until a key of the stream is there.
+    /// Waits until the server has a key of the stream.
     fn until_there(&self, key: &str) {
         let (mut client, begun) = (self.server.connect(), Instant::now());
         while client.ask(&format!("EXISTS {key}")) != ":1" {
@@ -349,7 +350,7 @@ fn the_stream_goes_on_where_the_copy_ends() {
     assert!(copy.starts_with(b"REDIS0010") && has_key(&copy, "before"));
     assert_eq!(client.ask("SET after 2"), "+OK");
     server.until("state=online");
-    // Nothing of the stream comes before the word that the copy is there.
+    // The stream is not sent before the replica has said that it has the copy.
     assert!(replica.received.is_empty());
     replica.say(&format!("REPLCONF ACK {position}"));
     let mut at = position + replica.expect_command("SELECT 0");
@@ -358,7 +359,7 @@ fn the_stream_goes_on_where_the_copy_ends() {
     server.until(&format!("offset={at}"));
     drop(replica);
 
-    // What it lacks is kept for it.
+    // The stream that the replica lacks is kept for it.
     server.until("connected_slaves:0");
     assert_eq!(client.ask("SET meanwhile 3"), "+OK");
     let mut replica = server.connect();
@@ -366,7 +367,7 @@ fn the_stream_goes_on_where_the_copy_ends() {
     assert_eq!(replica.ask(&format!("PSYNC {id} {}", at + 1)), format!("+CONTINUE {id}"));
     replica.expect_command("SET meanwhile 3");
 
-    // Another history is not gone on with.
+    // A replica of another history cannot continue.
     let mut other = server.connect();
     assert_eq!(other.ask("REPLCONF capa eof capa psync2"), "+OK");
     other.say(&format!("PSYNC {} {}", "0".repeat(40), at + 1));
@@ -413,7 +414,7 @@ fn a_copy_by_file_has_its_length_and_the_stream_follows_at_once() {
 fn who_loads_its_copy_counts_for_nothing_before_it_says_so() {
     let server = Server::new(&["--repl-diskless-sync", "no"]);
     let mut client = server.connect();
-    // The first copy is of a time at which nothing was recorded; the second one of what was.
+    // The first copy is from before anything was recorded, the second one from after.
     for key in ["a", "b"] {
         assert_eq!(client.ask(&format!("SET {key} 1")), "+OK");
         let (mut replica, _, position) = server.replica(&[]);
@@ -422,7 +423,7 @@ fn who_loads_its_copy_counts_for_nothing_before_it_says_so() {
         assert_eq!(client.ask("WAIT 1 1"), ":0", "it may be loading");
         assert_eq!(client.ask("CONFIG SET min-replicas-to-write 1"), "+OK");
         server.until("min_slaves_good_slaves:0");
-        // It is busy.
+        // The replica is busy.
         replica.say("");
         assert_eq!(client.ask("WAIT 1 1"), ":0", "it has said nothing of what it has");
         replica.say(&format!("REPLCONF ACK {position}"));
@@ -460,7 +461,7 @@ fn who_wants_only_a_copy_may_take_long_for_it() {
     for number in 0..40 {
         assert_eq!(client.ask(&format!("SET more:{number} {text}")), "+OK");
     }
-    // Nobody needs what comes after the copy.
+    // The stream after the copy is needed by no replica.
     let mut until = |name, is_so: &dyn Fn(u64) -> bool| {
         until_figure(&mut client, "replication", name, is_so);
     };
@@ -508,7 +509,7 @@ fn a_replica_that_sends_commands_is_closed() {
 fn nobody_else_becomes_a_replica() {
     let server = Server::new(&[]);
     let mut client = server.connect();
-    // So long that it does not run where it has arrived.
+    // A request so long that it does not run where it has arrived.
     let id = "x".repeat(3 << 20);
     client.say(&format!("*3\r\n$5\r\nPSYNC\r\n${}\r\n{id}\r\n$1\r\n1", id.len()));
     assert_eq!(client.line(), "-ERR SYNC and PSYNC are for connections of replicas only");
@@ -541,7 +542,7 @@ fn one_that_is_silent_or_behind_is_closed() {
     server.until("connected_slaves:0");
 }
 
-/// Waits until a figure of INFO is so.
+/// Waits until a figure of INFO satisfies a condition.
 fn until_figure(client: &mut Peer, section: &str, name: &str, is_so: impl Fn(u64) -> bool) {
     let begun = Instant::now();
     while !is_so(figure(client, section, name)) {
@@ -575,7 +576,7 @@ fn nothing_is_evicted_for_what_waits_for_a_replica() {
     until_figure(&mut client, "memory", name, |bytes| bytes >= 12_000_000);
     drop(replica);
     server.until("connected_slaves:0");
-    // The journal keeps 4 MiB of its only worker's to be used again.
+    // The journal keeps 4 MiB of its only worker's for reuse.
     until_figure(&mut client, "memory", name, |bytes| bytes <= 5_000_000);
 }
 
@@ -652,7 +653,7 @@ fn writes_are_refused_while_too_few_follow() {
     assert_eq!(client.ask("SET a 1"), "+OK");
 }
 
-/// Ends those who write, also when a check has failed.
+/// Ends the writing threads, also when a check has failed.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -724,7 +725,7 @@ fn a_failover_whose_answer_was_lost_has_happened() {
     assert!(replica.greet().ends_with(" FAILOVER"));
     drop(replica);
     let mut primary = place.accept();
-    // Whether it has taken over it does not say.
+    // It does not say whether it has taken over.
     assert!(primary.greet().ends_with(" FAILOVER"));
     primary.say("-LOADING a file");
     let mut primary = place.accept();
@@ -752,7 +753,7 @@ fn a_primary_that_was_asked_first_is_none_that_has_taken_over() {
     assert!(replica.greet().ends_with(" FAILOVER"));
     let mut script = server.run_for_ever("0");
     replica.say("-ERR PSYNC FAILOVER can't be sent to a master.");
-    // The role is taken back, whatever runs.
+    // The role is taken back, whatever is running.
     server.until("role:master");
     server.until("master_failover_state:no-failover");
     assert_eq!(client.ask("SET a 1"), "+OK");
@@ -788,13 +789,13 @@ fn what_a_primary_has_accepted_is_obeyed() {
     let known = client.bulk();
     client.ask("SCRIPT FLUSH");
     of.feed(&["XADD s 1-1 a b", "XADD s 2-1 a b", "XADD s 3-1 a b", "XADD s 4-1 a b"]);
-    // Valkey and Redis write what `~` became, and keep LIMIT.
+    // Valkey and Redis write the exact trim that `~` came to, and keep LIMIT.
     of.feed(&["XADD s MAXLEN = 4 LIMIT 2 5-1 a b", "XTRIM s MAXLEN = 3 LIMIT 1"]);
     of.feed(&["XADD s MINID = 4-1 LIMIT 100 6-1 a b"]);
-    // Redis 7.0 does not look at what was deleted.
+    // Redis 7.0 does not check against deleted entries.
     of.feed(&["XADD t 1-1 a b", "XADD t 9-1 a b", "XDEL t 9-1", "XSETID t 5-1"]);
     of.feed(&["XADD t 6-1 a b", "XSETID t 7-1 ENTRIESADDED 9 MAXDELETEDID 8-1"]);
-    // Redis before 7.0 sends scripts.
+    // Redis before 7.0 sends the scripts themselves.
     of.feed(&[load, &format!("EVALSHA {known} 1 n")]);
     of.feed(&["SETRANGE long 2000000 x", "SET last 1"]);
     of.until_there("last");
@@ -824,7 +825,7 @@ fn a_command_of_the_stream_that_fails_is_told_and_may_end_the_link() {
     assert!(of.primary.is_closed());
     of.server.until("master_link_status:down");
     assert_eq!(client.ask("SET a 1"), "-READONLY You can't write against a read only replica.");
-    // It does not come back by itself, but when it is told to, for a copy.
+    // It does not follow again by itself; once told to, it asks for a copy.
     assert_eq!(client.ask(&format!("REPLICAOF 127.0.0.1 {}", of.place.port())), "+OK");
     assert_eq!(of.place.accept().greet(), "PSYNC ? -1");
     assert_eq!(client.ask("REPLICAOF NO ONE"), "+OK");
@@ -840,7 +841,7 @@ fn an_endless_script_of_the_stream_ends_when_the_role_changes() {
         of.until_there("there");
         let mut client = of.server.connect();
         assert_eq!(client.ask(&format!("REPLICAOF {role}")), "+OK");
-        // What it had done stays, and what came after is missing: this is no branch of the history.
+        // Its changes stay, and what came after is missing: this is no branch of the history.
         client.say("GET n");
         assert_eq!(client.bulk(), "1");
         assert_eq!(client.ask("EXISTS never"), ":0");
@@ -862,7 +863,7 @@ fn a_transaction_of_the_stream_without_an_end_ends_the_link() {
         sets += 1;
         assert!(sets < 1_000, "it takes all of them");
     }
-    // The same would come again.
+    // Continuing would bring the same commands again.
     assert_eq!(of.place.accept().greet(), "PSYNC ? -1");
     let mut client = of.server.connect();
     assert_eq!(client.ask("EXISTS k"), ":0");

@@ -1,5 +1,5 @@
-//! A script that turns out slow on a worker is undone and runs again on the lane: nobody sees that
-//! it ran twice, neither in the data nor in what listeners are told.
+//! A script that turns out slow on a worker is undone and runs again on the lane: that it ran twice
+//! shows neither in the data nor in the events.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,12 +8,13 @@ use pantala_keyspace::{ChangeSink, Effect, Ticket, Wanted};
 use pantala_server::in_process::InProcess;
 use pantala_settings::Settings;
 
-/// Changes keys of several kinds, also by removing one, and then loops as often as it is told.
+/// Changes keys of several kinds, also by removing one, and then loops as often as its argument
+/// says.
 const SCRIPT: &str = "redis.call('INCR', 'n') redis.call('APPEND', 's', 'x') \
     redis.call('HINCRBY', 'h', 'f', 1) redis.call('RPUSH', 'l', redis.call('GET', 'n')) \
     redis.call('DEL', 'gone') redis.call('SET', 'came' .. redis.call('GET', 'n'), 1) \
     for i = 1, tonumber(ARGV[1]) do end return redis.call('GET', 'n')";
-/// Loops beyond what a worker waits for, on any machine.
+/// More loops than a worker waits for, on any machine.
 const LONG: &str = "5000000";
 
 struct Ear(Arc<Mutex<Vec<String>>>);
@@ -66,7 +67,7 @@ fn who_is_undone_is_counted_once() {
     for script in [script, &without_keys] {
         ask(&mut server, &["EVAL", script, "0", "1"]);
         ask(&mut server, &["CONFIG", "RESETSTAT"]);
-        // Too slow for the worker at the first time.
+        // Too slow for the worker in its first run.
         for loops in [LONG, "1"] {
             ask(&mut server, &["EVAL", script, "0", loops]);
         }
@@ -114,7 +115,7 @@ fn who_has_very_much_to_tell_tells_it_once() {
     server.space().want(Wanted::events(EventClass::STRING));
     let script = "for i = 1, 70000 do redis.call('SET', 'k', i) end \
         redis.call('APPEND', 'large', 'y') return redis.call('GET', 'k')";
-    // It can not change what is large without the token, so it is undone.
+    // It cannot change a large value without the token, so it is undone.
     let reply = server.with_token_taken(|server| ask(server, &["EVAL", script, "0"]));
     assert_eq!(reply, "");
     assert_eq!(heard.lock().expect("no panic under it").len(), 0);
@@ -126,7 +127,7 @@ fn who_has_very_much_to_tell_tells_it_once() {
     assert_eq!(heard.last().map(String::as_str), Some("append large"));
 }
 
-/// A script that waits for the time to pass ends: once it has run for too long, TIME goes on.
+/// A script that waits for time to pass does end: once it has run for too long, TIME advances.
 #[test]
 fn time_goes_on_in_a_script_that_takes_too_long() {
     let mut server = InProcess::new(Settings::defaults()).expect("descriptors");

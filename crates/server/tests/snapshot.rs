@@ -1,5 +1,5 @@
-//! Commands while a snapshot runs: what it has is what was there at the cut, and what takes long
-//! is asked for before anything is done.
+//! Commands while a snapshot runs: it has the data as it was at the cut, and what takes long is
+//! asked for before anything is done.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,8 @@ const BEFORE_ALL: UnixMs = UnixMs(i64::MIN);
 /// Keys by database and name, as a file would have them.
 type Contents = BTreeMap<(u32, Vec<u8>), Vec<u8>>;
 
-/// Keeps what it is given; between two keys stands a mark that is in none of them.
+/// A snapshot target that keeps all that it is given; keys are separated by a mark that occurs in
+/// none of them.
 #[derive(Default)]
 struct Recording(Mutex<Taken>);
 
@@ -118,7 +119,7 @@ fn add(contents: &mut Contents, db: DbIndex, written: &[u8]) {
 struct Server {
     process: InProcess,
     running: Option<(Snapshot, Arc<Recording>, Contents)>,
-    /// No command writes a large value by itself.
+    /// Every command waits for the snapshot instead of writing a large value itself.
     all_wait: bool,
 }
 
@@ -149,7 +150,7 @@ impl Server {
         String::from_utf8_lossy(&reply).into_owned()
     }
 
-    /// All that is there, those that have expired with it.
+    /// All data, including expired keys and elements.
     fn contents(&self) -> Contents {
         let (space, tally, mut contents) =
             (self.process.space(), Tally::default(), Contents::new());
@@ -189,7 +190,7 @@ impl Server {
         self.running = Some((snapshot.expect("none runs"), target, expected));
     }
 
-    /// Some steps of the walk; whether it has ended, with what it had to have.
+    /// Runs some steps of the walk; returns whether it has ended, with the expected contents.
     #[track_caller]
     fn walk(&mut self, steps: u64) -> bool {
         let Some((snapshot, target, expected)) = self.running.take() else { return true };
@@ -210,7 +211,7 @@ impl Server {
         false
     }
 
-    /// What a command answers; how many steps of the walk it had to wait for.
+    /// A command's reply, and how many steps of the walk it had to wait for.
     fn wait_for(&mut self, mut reply: String) -> (String, u64) {
         let mut steps = 0;
         while reply.is_empty() {
@@ -223,7 +224,7 @@ impl Server {
     }
 }
 
-/// A server with a large value of each type, and a small one.
+/// A server with a large and a small value of each type.
 fn full() -> Server {
     let mut server = Server::new();
     let long = "x".repeat(200_000);
@@ -242,7 +243,7 @@ fn full() -> Server {
     server
 }
 
-/// Commands that change a large value where it is, or move it.
+/// Commands that change a large value in place, or move it.
 const IN_PLACE: &[&str] = &[
     "APPEND string tail",
     "SETRANGE string 5 xyz",
@@ -269,7 +270,7 @@ const IN_PLACE: &[&str] = &[
     "MOVE set 1",
 ];
 
-/// Commands that replace or remove it, or change its deadline.
+/// Commands that replace or remove a large value, or change its deadline.
 const REPLACING: &[&str] = &[
     "SET string new",
     "SET list new",
@@ -351,7 +352,7 @@ fn what_is_one_step_waits_as_a_whole() {
         };
         let expected = run(&mut full());
         let mut server = full();
-        // It is known, so that it runs on the worker.
+        // The script is known, so it runs on the worker.
         server.line("RPUSH short d");
         server.begin();
         let reply = run(&mut server);
@@ -467,7 +468,7 @@ fn words(random: &mut Rng, template: &str) -> Vec<Vec<u8>> {
     words
 }
 
-/// A command, a script of some, or a transaction.
+/// A random command, a script of some, or a transaction.
 fn random_step(random: &mut Rng, server: &mut Server) {
     let pick = |random: &mut Rng| {
         let all = if random.below(60) == 0 { SWEEPING } else { COMMANDS };

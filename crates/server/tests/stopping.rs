@@ -1,4 +1,5 @@
-//! A server that stops: what its workers acknowledge until then is in the append-only file.
+//! A server that stops: commands that its workers acknowledge until then are in the append-only
+//! file.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -18,8 +19,8 @@ static SERVER: OnceLock<Arc<Shared>> = OnceLock::new();
 static IS_HELD: OnceLock<Barrier> = OnceLock::new();
 static HAS_OUTLIVED_JOURNAL: OnceLock<SyncSender<bool>> = OnceLock::new();
 
-/// Holds its worker until the first one has left, and for as long as the journal would then take to
-/// end if it did not wait for this.
+/// Holds its worker until the first worker has left, and for as long as the journal would take to
+/// end if it did not wait for this worker.
 fn hold(call: &mut Call<'_, '_>) -> Done {
     const LOOKS: usize = 2_000;
     let shared = SERVER.get().expect("it has started");
@@ -72,13 +73,13 @@ fn the_journal_ends_after_workers_that_were_added() {
     let mut client = UnixStream::connect(&socket).expect("it listens");
     client.write_all(b"CONFIG SET threads 2\r\n").expect("it reads");
     client.read_exact(&mut [0; 5]).expect("it answers");
-    // The worker that was added has none yet.
+    // The added worker has no connection yet.
     let mut of_added = UnixStream::connect(&socket).expect("it listens");
     of_added.write_all(b"HOLD\r\n").expect("it reads");
     is_held.wait();
     running.stop();
     running.wait();
     assert_eq!(has_outlived_journal.recv(), Ok(false));
-    // Nothing depends on it.
+    // No test depends on the removal.
     let _best_effort = std::fs::remove_dir_all(&directory);
 }

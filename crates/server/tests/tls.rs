@@ -1,5 +1,5 @@
-//! A whole server that speaks TLS, with both event loops: what clients say and hear, what strangers
-//! and idlers get, certificates that change, connections that move.
+//! A whole server that speaks TLS, with both event loops: requests and replies, strangers, slow
+//! handshakes, certificates that change, connections that move.
 //!
 //! Each server runs in this process; certificates are made by openssl.
 
@@ -19,7 +19,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use common::{Authority, server_name};
 
-/// Longer than anything takes here, and short enough to fail.
+/// Longer than anything takes in these tests, yet short enough to fail in.
 const PATIENCE: Duration = Duration::from_secs(60);
 const ENGINES: [&str; 2] = ["epoll", "auto"];
 
@@ -31,8 +31,8 @@ static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| {
     authority
 });
 
-/// A port that is free, and stays so: not of those that the kernel gives to outgoing connections,
-/// of which tests make many, and none twice in this process.
+/// A port that is free, and stays so: not one of those that the kernel gives to outgoing
+/// connections, of which tests make many, and never the same twice in this process.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = (std::process::id() % 200) as u16 * 100;
@@ -59,7 +59,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// With the authority's certificates, clients need none, and these settings.
+    /// A server with the authority's certificates and these settings; clients need no certificate.
     fn new(engine: &str, more: &[&str]) -> Server {
         let path = |name| AUTHORITY.path(name);
         let files = [path("server.crt"), path("server.key"), path("ca.crt")];
@@ -107,7 +107,7 @@ impl Client {
         self.stream.flush().expect("it reads");
     }
 
-    /// Reads so many bytes.
+    /// Reads this many bytes.
     fn hear(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         self.stream.read_exact(&mut bytes).expect("it answers");
@@ -125,7 +125,7 @@ impl Client {
         assert_eq!(String::from_utf8_lossy(&self.hear(text.len())), text);
     }
 
-    /// Reads to the end, which must be said by TLS.
+    /// Reads to the end, which must be announced by TLS.
     fn rest(mut self) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.heard);
         self.stream.read_to_end(&mut bytes).expect("an end that is said");
@@ -181,7 +181,7 @@ fn commands_may_come_byte_by_byte_each_in_a_record() {
             client.say([*byte]);
         }
         client.hears("+OK\r\n$5\r\nhello\r\n");
-        // And the records in pieces of one byte.
+        // Also with the records in pieces of one byte.
         let tls = &mut client.stream.conn;
         tls.writer().write_all(b"PING\r\n").expect("memory");
         let mut wire = Vec::new();
@@ -202,7 +202,7 @@ fn long_values_go_both_ways_while_others_are_served() {
         client.say(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", value.len()));
         client.say(&value);
         client.check("", "+OK\r\n");
-        // Asked for twice, and read by nobody for a while.
+        // Requested twice, and not read for a while.
         client.say("GET k\r\nGET k\r\nPING\r\n");
         for _ in 0..100 {
             other.check("PING", "+PONG\r\n");
@@ -277,7 +277,7 @@ fn who_has_no_certificate_comes_in_only_where_none_is_needed() {
             let known = AUTHORITY.client(Some("client"), &[&TLS13]);
             server.client_with(known).check("PING", "+PONG\r\n");
             let mut client = server.client();
-            // With TLS 1.3 a client speaks before it is refused.
+            // With TLS 1.3 a client may send before it is refused.
             let said = client.stream.write_all(b"PING\r\n");
             let mut reply = [0; 7];
             let heard = said.and_then(|()| client.stream.read_exact(&mut reply));
@@ -303,7 +303,7 @@ fn a_certificate_may_name_its_user() {
         admin.check("ACL SETUSER client off", "+OK\r\n");
         assert_eq!(named().bulk("ACL WHOAMI"), "default");
         assert!(admin.bulk("INFO stats").contains("acl_access_denied_tls_cert:1"));
-        // Who shows none is as ever, also where a password is needed.
+        // A client without a certificate is served as before, also where a password is needed.
         assert_eq!(server.client().bulk("ACL WHOAMI"), "default");
         admin.check("ACL SETUSER client on", "+OK\r\n");
         admin.check("CONFIG SET requirepass x", "+OK\r\n");
@@ -317,7 +317,7 @@ fn a_certificate_may_name_its_user() {
 #[test]
 fn handshakes_that_end_nowhere_are_ended_and_hold_up_nobody() {
     for engine in ENGINES {
-        // Time enough for a good one on a busy machine.
+        // Enough time for a good handshake on a busy machine.
         let server = Server::new(engine, &["--tls_handshake_timeout", "4"]);
         let mut half = Vec::new();
         let config = AUTHORITY.client(None, &[&TLS13]);
@@ -456,7 +456,7 @@ fn connections_move_between_workers_with_their_keys() {
         for client in &mut clients {
             client.check("PING", "+PONG\r\n");
         }
-        // Some have not begun, and some are in the midst of a reply, when their worker goes.
+        // Some have not begun, and some are in the middle of a reply, when their worker goes.
         let mut fresh: Vec<Client> = (0..6).map(|_| server.client()).collect();
         clients[0].set_long("big", 3 << 20);
         for client in &mut clients[1..] {
@@ -479,7 +479,7 @@ fn hundreds_of_handshakes_at_once_all_end_well() {
     for engine in ENGINES {
         let server = Server::new(engine, &["--tls_handshake_timeout", "0"]);
         let mut clients: Vec<Client> = (0..400).map(|_| server.client()).collect();
-        // All hellos are there before anybody reads an answer.
+        // All client hellos are sent before any answer is read.
         for client in &mut clients {
             client.stream.conn.writer().write_all(b"PING\r\n").expect("memory");
             client.stream.conn.write_tls(&mut client.stream.sock).expect("it reads");
@@ -509,7 +509,7 @@ fn beyond_maxclients_nobody_is_let_in_and_those_inside_stay() {
     }
 }
 
-/// One request whose answer ends with its connection.
+/// A request whose answer ends with its connection.
 fn http(method: &str, path: &str, more: &str, body: &str) -> String {
     let length = body.len();
     format!(

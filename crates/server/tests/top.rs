@@ -1,4 +1,4 @@
-//! `pantala top` and a whole server: with a password, over TLS, and where it may not look.
+//! `pantala top` and a whole server: with a password, over TLS, and without permission.
 
 #[path = "../../tls/tests/common/mod.rs"]
 mod common;
@@ -26,7 +26,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// On a free port, which this flag names.
+    /// A server on a free port, which is set by this flag.
     fn new(port_flag: &str, more: &[&str]) -> Server {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = free.expect("a free port").port().to_string();
@@ -42,7 +42,7 @@ impl Server {
     }
 }
 
-/// One screen, with these words and a short time between two looks.
+/// One screen of `pantala top` with these arguments and a short interval.
 fn screen(words: &[&str]) -> Result<String, String> {
     let registry = registry();
     let family_of = |name: &str| registry.find(name.as_bytes()).map(|found| found.row.group.name());

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::common::{ENGINES, Server, Socket};
 
-/// Says something that is answered at once, so that all before it has been read.
+/// Sends a message that is answered at once, so that all before it has been read.
 fn wait_until_read(socket: &mut Socket) {
     socket.say(&json!({}));
     assert!(socket.hear_of("error")["error"].is_string());

@@ -20,7 +20,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
-/// Longer than anything takes here, and short enough to fail.
+/// Longer than anything takes in these tests, yet short enough to fail in.
 const PATIENCE: Duration = Duration::from_secs(60);
 pub const ENGINES: [&str; 2] = ["epoll", "auto"];
 
@@ -73,7 +73,7 @@ impl Server {
     }
 }
 
-/// A client of RESP that speaks in lines.
+/// A RESP client that sends lines.
 pub struct Resp(pub TcpStream);
 
 impl Resp {
@@ -96,7 +96,7 @@ impl Resp {
         assert_eq!(String::from_utf8_lossy(&heard), reply, "{request}");
     }
 
-    /// What comes until the end.
+    /// All bytes until the end.
     pub fn rest(mut self) -> String {
         let mut heard = Vec::new();
         // A reset is an end, too.
@@ -105,7 +105,7 @@ impl Resp {
     }
 }
 
-/// An answer.
+/// An answer of HTTP.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -119,7 +119,7 @@ impl Answer {
     }
 }
 
-/// A client of HTTP that keeps its cookie.
+/// An HTTP client that keeps its cookie.
 pub struct Browser {
     pub runtime: Runtime,
     pub port: u16,
@@ -175,7 +175,7 @@ impl Browser {
         answer.json()["reply"].clone()
     }
 
-    /// Logs in; the status.
+    /// Logs in; returns the status.
     pub fn log_in(&mut self, user: &str, password: &str) -> u16 {
         let answer = self.post("/api/login", &json!({ "user": user, "password": password }));
         if let Some(cookie) = answer.headers.get("set-cookie") {
@@ -237,7 +237,7 @@ impl Socket<'_> {
         })
     }
 
-    /// The next message with this field; others are kept.
+    /// The next message with this field; others are kept for later.
     pub fn hear_of(&mut self, field: &str) -> Value {
         let mut others = VecDeque::new();
         loop {

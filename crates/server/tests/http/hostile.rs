@@ -1,4 +1,4 @@
-//! Those who mean no good, or do not know better.
+//! Clients that are hostile, or broken.
 
 use std::io::Read;
 
@@ -37,8 +37,8 @@ fn what_is_too_long_is_refused() {
     for engine in ENGINES {
         let server = Server::new(engine, &[]);
         let browser = server.browser();
-        // The body itself is not sent: it is refused before, and the rest of it might meet a closed
-        // connection.
+        // The body itself is not sent: the request is refused before it, and its rest might meet a
+        // closed connection.
         let mut client = server.resp();
         client.say(format!(
             "POST /api/run HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nX-Pantala: 1\r\n\
@@ -132,7 +132,7 @@ fn probes_are_answered_while_others_hold_all_connections() {
         client.say(format!("GET {path} HTTP/1.1\r\n{host}\r\n\r\n"));
         client.rest()
     };
-    // The last of them may come after who asks, and the first have left after 15 s.
+    // The last of them may arrive after the one that asks, and the first have left after 15 s.
     while !ask("/").starts_with("HTTP/1.1 503") {
         held.push(hold());
     }

@@ -1,5 +1,5 @@
-//! A whole server that speaks HTTP, with both event loops: what browsers and strangers say and
-//! hear, who may do what, and that clients of RESP notice nothing.
+//! A whole server that speaks HTTP, with both event loops: browsers, strangers, permissions, and
+//! RESP clients that notice nothing.
 
 mod batches;
 mod common;
@@ -175,7 +175,7 @@ fn commands_messages_and_figures_share_a_socket() {
         server.resp().check("PUBLISH c hello", ":1\r\n");
         assert_eq!(socket.hear_of("push")["push"], json!(["message", "c", "hello"]));
         socket.say(&json!({"figures": 250}));
-        // Whoever has just left is counted out at a next look.
+        // A client that has just left is counted out only at a later update.
         let all = std::iter::repeat_with(|| socket.hear_of("figures")["figures"].clone());
         let figures = all.take(40).find(|figures| figures["net"]["clients"] == json!(2));
         let figures = figures.expect("the socket and its client");
@@ -205,7 +205,7 @@ fn the_traffic_of_one_client_is_shown() {
     let id = id.trim_start_matches(':').trim().to_owned();
     let mut socket = browser.socket(&[]).expect("a socket");
     socket.say(&json!({"watch": {"client": id}}));
-    // It is told once MONITOR has begun: until then nothing is shown.
+    // MONITOR shows nothing until it has begun.
     loop {
         if browser.run(&["INFO", "pantala"])["text"].to_string().contains("monitors:1") {
             break;

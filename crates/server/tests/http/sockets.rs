@@ -1,5 +1,5 @@
-//! What a WebSocket's commands mean: in which database and transaction they run, under which names,
-//! and by whose rules.
+//! The commands of a WebSocket: in which database and transaction they run, under which names, and
+//! by whose rules.
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ fn a_database_is_that_of_the_command_also_around_transactions() {
     assert_eq!(socket.run(7, &["EXEC"]), json!(["three", {"status": "OK"}, {"status": "OK"}]));
     assert_eq!(run_in(&mut socket, 3, &["GET", "k"]), json!("three"));
     assert_eq!(run_in(&mut socket, 5, &["GET", "k"]), json!("five"));
-    // All at once, without waiting for answers: each has its own.
+    // All are sent at once, without waiting for answers: each has its own.
     for (id, words) in [(10, "MULTI"), (11, "PING"), (13, "EXEC"), (14, "PING")] {
         if id == 13 {
             socket.say(&json!({"id": 12, "run": ["PING"], "db": 9}));
@@ -95,7 +95,7 @@ fn commands_that_were_renamed_are_not_missed() {
         assert_eq!(run_in(&mut socket, 0, &["EXISTS", "k"]), json!(0));
         assert_eq!(run_in(&mut socket, 2, &["GET", "k"]), json!("v"));
         socket.say(&json!({"watch": {"client": 0}}));
-        // Until MONITOR has begun nothing is shown.
+        // MONITOR shows nothing until it has begun.
         while browser.run(&["INFO", "pantala"])["text"].to_string().contains("monitors:0") {}
         assert_eq!(browser.run(&["SET", "seen", "1"]), ok());
         socket.hear_of("traffic");
@@ -115,7 +115,7 @@ fn figures_end_when_the_user_may_not_see_them_any_more() {
     client.check("ACL SETUSER anna -info", "+OK\r\n");
     let told = socket.hear_of("error");
     assert!(told["error"].as_str().is_some_and(|why| why.contains("INFO")), "{told}");
-    // Those that were under way have come before: none comes any more.
+    // Messages that were under way have come before: none comes any more.
     assert_eq!(socket.run(1, &["PING"]), json!({"status": "PONG"}));
     socket.say(&json!({"figures": 250}));
     socket.hear_of("error");

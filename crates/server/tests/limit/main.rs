@@ -1,11 +1,12 @@
 //! The limit of memory, seen from the outside: random commands on keys of all types, under each
 //! policy, with one client and no socket.
 //!
-//! Before a command runs what is used is below the limit, or nothing is left that may go; after it
-//! no more is used than that and what the command itself can have taken. What may not go stays.
+//! Before a command runs, memory use is below the limit, or no key is left that may be evicted;
+//! after it the use has grown by no more than the command itself can have taken. Keys that may not
+//! be evicted stay.
 //!
-//! `writer.rs` makes the commands. The counters of the allocator are those of the process, so that
-//! the tests here run one after the other.
+//! `writer.rs` makes the commands. The counters of the allocator are those of the process, so the
+//! tests here run one after the other.
 
 mod writer;
 
@@ -27,15 +28,16 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What this thread has taken: nothing else runs in it.
+/// The bytes allocated by this thread: nothing else runs in it.
 fn own_bytes() -> u64 {
-    // Of what the harness took in this thread more may be freed elsewhere than was taken.
+    // The count may be below zero: the harness's memory may be freed by another thread than
+    // allocated it.
     pantala_memory::allocated_by_this_thread().cast_unsigned().wrapping_add(1 << 40)
 }
 
 /// Bytes for data.
 const ROOM: u64 = 2 << 20;
-/// Beside the data: buffers of the connection, logs, what a thread keeps.
+/// Bytes beside the data: buffers of the connection, logs, a thread's caches.
 const SLACK: u64 = 96 << 10;
 const COMMANDS: usize = 2_500;
 const STICKY: usize = 40;
@@ -52,7 +54,7 @@ const POLICIES: [&str; 9] = [
     "cache mode",
 ];
 
-/// A server with this policy and so much room above what it takes when it is empty.
+/// A server with this policy and so much room above the use of an empty one.
 struct Limited {
     server: InProcess,
     policy: &'static str,
@@ -65,7 +67,7 @@ impl Limited {
             "cache mode" => Settings::defaults().with("cache_mode", "yes"),
             name => Settings::defaults().with("maxmemory-policy", name),
         };
-        // However slow the machine is, a command finds the room that there can be.
+        // However slow the machine is, eviction makes all the room it can before a command.
         let settings = settings.and_then(|all| all.with("maxmemory-eviction-tenacity", "100"));
         let settings = settings.expect("good words");
         let server = InProcess::new(settings).expect("descriptors");
@@ -97,14 +99,14 @@ impl Limited {
         self.policy != "noeviction"
     }
 
-    /// Keys, and those of them with a deadline, in all databases.
+    /// The number of keys, and of those with a deadline, in all databases.
     fn keys(&self) -> (u64, u64) {
         let space = self.server.space();
         let all = (0..16).filter_map(|db| space.sizes(DbIndex(db)));
         all.fold((0, 0), |sum, sizes| (sum.0 + sizes.keys(), sum.1 + sizes.with_deadline()))
     }
 
-    /// How many keys may go.
+    /// The number of keys that may be evicted.
     fn candidates(&self) -> u64 {
         let (keys, with_deadline) = self.keys();
         match self.policy {
@@ -120,7 +122,7 @@ impl Limited {
         value.and_then(|value| value.parse().ok()).expect("a number")
     }
 
-    /// Evicts all keys, one after the other; their bytes, as eviction counts them.
+    /// Evicts all keys, one after the other; returns their bytes as eviction counts them.
     fn evict_all(&mut self) -> u64 {
         let (mut freed, tally) = (0, Tally::default());
         while self.keys().0 > 0 {
@@ -140,7 +142,7 @@ impl Limited {
         freed
     }
 
-    /// A command that only makes room: nothing goes that may not.
+    /// Runs a command that only makes room, and checks that no key is evicted that may not be.
     fn make_room(&mut self, why: &str) {
         let (before, was_full) = (self.keys(), self.used() + SLACK / 4 > self.limit);
         assert_eq!(self.ask(&["PING"]), "+PONG\r\n");
@@ -156,7 +158,7 @@ impl Limited {
         }
     }
 
-    /// One random command.
+    /// Runs one random command.
     fn step(&mut self, writer: &mut Writer) -> bool {
         let command = writer.next();
         let (keys, was_used) = (self.keys(), self.used());
@@ -205,7 +207,7 @@ fn it_holds_under_each_policy() {
     }
 }
 
-/// What Valkey's COMMAND INFO says of each command.
+/// Valkey's COMMAND INFO of each command.
 fn facts() -> impl Iterator<Item = (&'static str, &'static str)> {
     let lines = include_str!("../facts/commands.tsv").lines();
     lines.filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('\t'))
@@ -284,7 +286,7 @@ fn reads_go_on_without_room() {
     }
 }
 
-/// What counts for eviction is what the allocator gets back.
+/// The bytes counted by eviction are those that the allocator gets back.
 #[test]
 fn each_type_counts_by_its_true_size() {
     let _alone = alone();
@@ -304,7 +306,7 @@ fn each_type_counts_by_its_true_size() {
     }
 }
 
-/// Else a small cache would fill with what is empty.
+/// Otherwise a small cache would fill up with empty databases.
 #[test]
 fn a_database_that_is_empty_again_takes_nothing() {
     let _alone = alone();
@@ -324,7 +326,7 @@ fn a_database_that_is_empty_again_takes_nothing() {
     }
 }
 
-/// Frees nothing until it is told to.
+/// Frees only when told to.
 #[derive(Clone, Default)]
 struct Slow(Arc<Mutex<Vec<Pending>>>);
 
@@ -334,7 +336,8 @@ impl Reclaimer for Slow {
     }
 }
 
-/// Whoever makes room does not free what takes long to free, and what waits counts as free.
+/// The thread that makes room does not free large values itself, and those waiting to be freed
+/// count as free.
 #[test]
 fn large_collections_are_freed_in_the_background() {
     let _alone = alone();
@@ -370,7 +373,7 @@ fn latency_tells_of_evictions_that_take_long() {
     assert!(latest.contains("\r\neviction-cycle\r\n"), "{latest}");
 }
 
-/// How many keys are left of so many called `PREFIX:n`.
+/// How many of these `count` keys, called `PREFIX:n`, are left.
 fn left(limited: &mut Limited, prefix: &str, count: usize) -> usize {
     let names: Vec<String> = (0..count).map(|number| format!("{prefix}:{number}")).collect();
     let words: Vec<&str> = ["EXISTS"].into_iter().chain(names.iter().map(String::as_str)).collect();
@@ -378,7 +381,8 @@ fn left(limited: &mut Limited, prefix: &str, count: usize) -> usize {
     reply[1..].trim_end().parse().expect("a number")
 }
 
-/// Whether small or large values are written, both of those that were there lose the same share.
+/// Whether small or large values are written, the small and the large ones there before lose the
+/// same share.
 #[test]
 fn neither_large_nor_small_values_starve_the_others() {
     let _alone = alone();
@@ -400,7 +404,7 @@ fn neither_large_nor_small_values_starve_the_others() {
             for number in 0..(4 << 20) / (new_bytes + 40) {
                 limited.ask(&["SET", &format!("new:{number}"), &value, "EX", "100000"]);
             }
-            // The question itself takes memory.
+            // Asking takes memory itself.
             limited.ask(&["CONFIG", "SET", "maxmemory", "0"]);
             let large = left(&mut limited, "large", LARGE.0) as f64 / LARGE.0 as f64;
             let small = left(&mut limited, "small", SMALL.0) as f64 / SMALL.0 as f64;

@@ -15,9 +15,9 @@ pub const KINDS: [(&str, &str); 6] = [
 ];
 
 const NAMES: u64 = 150;
-/// A value does not grow beyond this.
+/// The size up to which a value grows.
 const LARGEST: u64 = 400_000;
-/// What a byte that was sent can take: growth by doubling, a table beside the elements.
+/// The memory that a sent byte can take: growth by doubling, a table beside the elements.
 const FACTOR: u64 = 4;
 
 /// A command as bytes.
@@ -31,7 +31,7 @@ pub fn request<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
     request
 }
 
-/// The elements that one command adds.
+/// The elements that a command adds.
 fn elements(kind: &str, from: usize, count: usize) -> Vec<String> {
     let one = |number: usize| match kind {
         "SET" => vec!["some bytes and ".repeat(count)],
@@ -43,7 +43,7 @@ fn elements(kind: &str, from: usize, count: usize) -> Vec<String> {
     (from..from + count).flat_map(one).collect()
 }
 
-/// Requests that make a value of so many elements.
+/// Requests that make a value with this many elements.
 pub fn collection(kind: &str, key: &str, count: usize) -> Vec<Vec<u8>> {
     if kind == "XADD" {
         let one = |number| request(&["XADD", key, &format!("{number}-1"), "field", "a value"]);
@@ -62,16 +62,16 @@ pub fn collection(kind: &str, key: &str, count: usize) -> Vec<Vec<u8>> {
 pub struct Command {
     pub name: &'static str,
     pub request: Vec<u8>,
-    /// The most by which it can let memory grow.
+    /// The most memory that it can take.
     pub takes: u64,
-    /// Whether it may be refused where there is no room.
+    /// Whether it may be refused for lack of room.
     pub grows: bool,
 }
 
 /// A generator of random commands, and the most memory that each key can have been given.
 pub struct Writer {
     chance: Rng,
-    /// The most that each key can have been given.
+    /// The most memory that each key can have been given.
     given: HashMap<String, u64>,
 }
 
@@ -250,7 +250,7 @@ impl Writer {
         let (key, count) = (self.key("HSET"), 1 + self.below(60));
         let words = ["EVAL", SCRIPT, "1", &key, &count.to_string(), "a value from a script"];
         let mut command = self.growing("EVAL", &words, &key, count * 64);
-        // The interpreter's own.
+        // The interpreter's memory.
         command.takes += 512 << 10;
         command
     }
