@@ -21,17 +21,17 @@ use std::time::{Duration, Instant};
 pub const REPLY_LIMIT: Duration = Duration::from_secs(60);
 /// How long a server may take to answer its first PING.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// Between two attempts to reach a server that starts.
+/// The time between two attempts to reach a server that starts.
 const START_POLL: Duration = Duration::from_millis(5);
 
-/// What a read can end in, other than a reply.
+/// Why a read did not return a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The server closed the connection.
     Closed,
     /// No reply within `REPLY_LIMIT`.
     Silent,
-    /// Bytes that are no reply.
+    /// The bytes are not a reply.
     Malformed(&'static str),
     /// The server cannot be reached or died.
     Unreachable(String),
@@ -44,7 +44,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects, and says HELLO when it is to speak RESP3.
+    /// Connects, and sends HELLO for RESP3.
     pub fn open(address: &str, resp: Resp) -> Result<Connection, Fault> {
         let unreachable = |error: std::io::Error| Fault::Unreachable(format!("{address}: {error}"));
         let stream = TcpStream::connect(address).map_err(unreachable)?;
@@ -60,19 +60,19 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Waits so long for a reply, not `REPLY_LIMIT`.
+    /// Sets how long to wait for a reply, instead of `REPLY_LIMIT`.
     pub fn limit(&mut self, limit: Duration) {
-        // It fails for zero only, and then the old limit holds.
+        // It fails only for zero; then the old limit stays.
         let _ = self.stream.set_read_timeout(Some(limit));
     }
 
-    /// Sends bytes. A failure to send shows as `Closed` at the next read, after the replies that
-    /// still came.
+    /// Sends bytes. A failed send shows as `Closed` at the next read, after the replies that still
+    /// arrived.
     pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Ends the connection in both directions; what has arrived is not read any more.
+    /// Closes the connection in both directions; bytes that have arrived are not read any more.
     pub fn hang_up(&mut self) {
         // It may have been closed already.
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
@@ -107,7 +107,7 @@ impl Connection {
         Ok(self.buffer.drain(..count).collect())
     }
 
-    /// A reply that has already arrived.
+    /// A reply that has already arrived, if there is one.
     pub fn unread(&mut self) -> Option<Value> {
         if self.stream.set_nonblocking(true).is_ok() {
             let _ = self.fill();
@@ -147,7 +147,7 @@ pub fn encode(args: &[Vec<u8>]) -> Vec<u8> {
 pub struct Server {
     child: Child,
     folder: PathBuf,
-    /// Where it listens, `127.0.0.1:port`.
+    /// Its address, `127.0.0.1:port`.
     pub address: String,
     _claim: UnixListener,
 }
@@ -179,7 +179,7 @@ impl Server {
         Ok(server)
     }
 
-    /// The folder it was given.
+    /// The folder of the server.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -209,16 +209,16 @@ impl Drop for Server {
     }
 }
 
-/// Below those that the kernel gives to outgoing connections: other tests make thousands of these
-/// between the look at a port and the start of its server.
+/// A range below the ports that the kernel gives to outgoing connections: other tests make
+/// thousands of these between the check of a port and the start of its server.
 const PORTS: std::ops::Range<u64> = 10_000..32_000;
 
-/// A port at which nobody listens, and the claim by which other tests leave it alone: a Unix socket
+/// A port without a listener, and the claim that keeps other tests from taking it: a Unix socket
 /// without a file, as in `ports.py`.
 fn free_port() -> std::io::Result<(u16, UnixListener)> {
     let mut trouble = None;
     for _ in PORTS {
-        // The standard library's only source of chance.
+        // The standard library's only source of random numbers.
         let chance = RandomState::new().build_hasher().finish();
         let port = (PORTS.start + chance % (PORTS.end - PORTS.start)) as u16;
         let name = SocketAddr::from_abstract_name(format!("pantala-test-port-{port}"))?;

@@ -22,7 +22,7 @@ const CLASSES: &str = "AKEmn";
 const CHANNELS: &str = "__key*__:*";
 const END: &str = "__keyspace@end__:end";
 
-/// File and title of cases in which the servers tell different things, and why.
+/// File, title and reason of cases in which the servers intentionally send different events.
 const OTHERWISE: &[(&str, &str, &str)] = &[
     ("string/lcs.txt", "on a list", AFTER_ERROR),
     ("zset/zinter.txt", "a key of another type", AFTER_ERROR),
@@ -43,7 +43,7 @@ impl Side {
         Ok(Side { tcp: Tcp::spawned(command)?, listener: None })
     }
 
-    /// Everything told since the case began.
+    /// All events received since the case began.
     fn heard(&mut self) -> Result<Vec<String>, Fault> {
         let Some(mut listener) = self.listener.take() else { return Ok(Vec::new()) };
         let mut other = Connection::open(self.tcp.address(), Resp::Two)?;
@@ -67,7 +67,7 @@ fn text(value: &Value) -> String {
     render::lines(value).join(" ")
 }
 
-/// The target of a case: as the TCP one, but somebody listens.
+/// Plays a case as the TCP target does, while the listener receives events.
 impl Target for Side {
     fn begin(&mut self, case: &Case, resp: Resp) -> Result<(), Fault> {
         self.listener = None;
@@ -100,18 +100,18 @@ impl Target for Side {
     }
 }
 
-/// How many cases were compared, and how many told of something else.
+/// The results of a run.
 #[derive(Default)]
 pub struct Compared {
-    /// With the same events.
+    /// Cases with the same events.
     pub same: usize,
-    /// With others.
+    /// Cases with different events.
     pub different: usize,
-    /// How many events there were.
+    /// The number of events compared.
     pub events: usize,
 }
 
-/// Plays all cases that both servers can play; differences go to `tell`.
+/// Plays all cases that both servers can play; reports differences to `tell`.
 pub fn compare(
     transcripts: &[Transcript],
     filter: &str,
@@ -137,7 +137,8 @@ pub fn compare(
             let is_repeated = case.steps.iter().any(|step| is_repeated(&step.act));
             let fields_go = |heard: &[String]| heard.iter().any(|line| line.contains("hexpired"));
             if is_repeated && (fields_go(&there) || fields_go(&here)) {
-                // It waits until a field is gone: who removes it first, and with what?
+                // The case waits until a field has expired; which server action removes it first is
+                // not defined.
                 continue;
             }
             if is_same(told(&there, is_repeated), told(&here, is_repeated)) {
@@ -151,7 +152,7 @@ pub fn compare(
     Ok(compared)
 }
 
-/// What both have told of one case; `None` if one of them does not play it.
+/// The events of one case from both servers; `None` if one of them does not play it.
 fn play(
     case: &Case,
     sides: &mut [Side; 2],
@@ -168,7 +169,7 @@ fn play(
     Ok(Some(heard))
 }
 
-/// Not if it turns off what is compared.
+/// Whether a case can be compared: not if it turns the events off.
 fn can_be_compared(case: &Case) -> bool {
     let is_setting = |arg: &Vec<u8>| {
         let words: [&[u8]; 4] = [b"notify-keyspace-events", b"RESETSTAT", b"KILL", b"SHUTDOWN"];
@@ -186,13 +187,14 @@ fn is_repeated(act: &Act) -> bool {
     matches!(act, Act::Send(Send { wait_until: true, .. }))
 }
 
-/// What depends on time may be further with one server than with the other when the case ends.
+/// Whether the events agree. Events that depend on time may be further along on one server than on
+/// the other when the case ends.
 fn is_same(there: (Vec<&str>, Vec<&str>), here: (Vec<&str>, Vec<&str>)) -> bool {
     let holds = |all: &[&str], some: &[&str]| some.iter().all(|line| all.contains(line));
     there.0 == here.0 && (holds(&there.1, &here.1) || holds(&here.1, &there.1))
 }
 
-/// What is compared: all in order, then, sorted, what depends on time.
+/// The events to compare: all others in order; and, sorted, those that depend on time.
 fn told(heard: &[String], is_repeated: bool) -> (Vec<&str>, Vec<&str>) {
     let by_time = |line: &&str| line.contains("expired") || line.contains("evicted");
     let is_left_out =

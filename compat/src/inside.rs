@@ -27,21 +27,21 @@ use crate::value::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-/// What the commands are put into.
+/// The ways to wrap commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inside {
-    /// A transaction each.
+    /// Each command in a transaction.
     Multi,
-    /// A script that declares nothing.
+    /// Each command in a script that declares no keys.
     Lua,
-    /// A script that declares its keys.
+    /// Each command in a script that declares its keys.
     LuaKeys,
-    /// Nothing; all data goes through a file before.
+    /// No wrapping; all data is saved to a file and loaded before.
     Reload,
 }
 
 impl Inside {
-    /// By its name on the command line.
+    /// The way with this name on the command line.
     pub fn named(name: &str) -> Option<Inside> {
         match name {
             "multi" => Some(Inside::Multi),
@@ -58,7 +58,7 @@ const CALL_RESP3: &[u8] = b"redis.setresp(3) return redis.call(unpack(ARGV))";
 
 /// Commands that begin or end a transaction, or decide whether one runs.
 const OF_TRANSACTIONS: [&str; 4] = ["multi", "exec", "discard", "watch"];
-/// Some of their scripts do not end, and functions stay from case to case.
+/// Commands of scripts: some scripts do not end, and functions stay from case to case.
 const OF_SCRIPTS: [&str; 8] =
     ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "script", "function"];
 /// After these a connection no longer answers once for each command.
@@ -69,7 +69,7 @@ const LAST_WRAPPED: [&str; 6] =
 pub struct Table(BTreeMap<String, Vec<String>>);
 
 impl Table {
-    /// Asks the servers at these addresses. The first that knows a command says what it is like.
+    /// Asks the servers at these addresses. The flags come from the first that knows a command.
     pub fn of(addresses: [&str; 2]) -> Result<Table, Fault> {
         let mut table = Table(BTreeMap::new());
         for address in addresses {
@@ -152,38 +152,38 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// A server whose clients wrap what they send.
+/// A target whose clients wrap the commands they send.
 pub struct Wrapped {
     tcp: Tcp,
     inside: Inside,
-    /// The reference's, for both servers: they must wrap alike.
+    /// The reference's table, used for both servers: they must wrap in the same way.
     table: Rc<Table>,
-    /// To ask a reference of its own, which nobody kills, for keys.
+    /// A connection to a separate reference that no case kills, to ask it for keys.
     guide: Connection,
     resp: Resp,
     is_crowded: bool,
-    /// What was sent last may not have been looked at yet.
+    /// The last command may not have been processed yet.
     may_wait: bool,
     clients: BTreeMap<String, Client>,
 }
 
 #[derive(Default)]
 struct Client {
-    /// It wraps nothing any more.
+    /// Commands are not wrapped any more.
     is_plain: bool,
     /// Between the MULTI and the EXEC of the case itself.
     in_transaction: bool,
     resp3: bool,
-    /// Transactions whose replies have not been read, and that nobody asked for.
+    /// The number of transactions whose replies were neither read nor asked for.
     passed_over: usize,
-    /// A transaction whose reply is to be read.
+    /// There is a transaction whose reply must be read.
     is_awaited: bool,
-    /// Pushes that came in between.
+    /// Pushes that arrived in between.
     pushes: VecDeque<Value>,
 }
 
 impl Wrapped {
-    /// Wraps what is sent to `tcp`; a reference that no case is played against is at `guide`.
+    /// Wraps commands sent to `tcp`; a reference that no case is played against is at `guide`.
     pub fn new(tcp: Tcp, inside: Inside, table: Rc<Table>, guide: &str) -> Result<Wrapped, Fault> {
         let guide = Connection::open(guide, Resp::Two)?;
         let (resp, clients) = (Resp::Two, BTreeMap::new());
@@ -196,7 +196,7 @@ impl Wrapped {
         self.clients.entry(client.to_string()).or_insert_with(new)
     }
 
-    /// Whether this command is to be wrapped; takes note of what it changes.
+    /// Whether to wrap this command; also records the state that it changes.
     fn wraps(&mut self, client: &str, args: &[Vec<u8>]) -> bool {
         let table = Rc::clone(&self.table);
         let barred = if self.inside == Inside::Multi { "no_multi" } else { "noscript" };
@@ -241,7 +241,7 @@ impl Wrapped {
         wrapped
     }
 
-    /// The next reply that is no push.
+    /// The next reply that is not a push.
     fn next(&mut self, client: &str) -> Result<Value, Fault> {
         loop {
             match self.tcp.receive(client)? {
@@ -251,13 +251,13 @@ impl Wrapped {
         }
     }
 
-    /// What a transaction of one command gave.
+    /// The reply of the only command in a transaction.
     fn unwrapped(&mut self, client: &str) -> Result<Value, Fault> {
         let opened = self.next(client)?;
         let queued = self.next(client)?;
         let done = self.next(client)?;
         if opened != Value::Simple(b"OK".to_vec()) {
-            // It was not allowed to; then the command has run by itself.
+            // The command was not allowed in a transaction, so it has been executed without one.
             return Ok(queued);
         }
         match (queued, done) {
@@ -297,8 +297,8 @@ impl Target for Wrapped {
 
     fn send(&mut self, client: &str, args: &[Vec<u8>]) -> Result<(), Fault> {
         if self.inside == Inside::Reload {
-            // By INFO a case waits for a command that was just sent, and that finds no data while
-            // they are being loaded.
+            // With INFO a case waits for a command that was just sent and finds no data while they
+            // are being loaded.
             let is_info = args.first().is_some_and(|name| name.eq_ignore_ascii_case(b"info"));
             let waits = self.table.find(args, "blocking").1;
             let may_wait = self.may_wait;
@@ -347,7 +347,7 @@ impl Target for Wrapped {
     }
 
     fn unread(&mut self, client: &str) -> Option<Value> {
-        // What nobody asked for may be on its way still.
+        // Replies that were not asked for may still arrive.
         let state = self.state(client);
         if state.is_awaited || state.passed_over > 0 {
             return None;

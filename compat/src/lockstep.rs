@@ -27,8 +27,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How long the reference may take to say what a transcript waits for. When wrapped it may never
-/// say it.
+/// How long to wait for the reference to give the reply that a transcript waits for. When wrapped
+/// it may never give it.
 const REFERENCE_LIMIT: Duration = Duration::from_secs(1);
 
 /// Both servers.
@@ -39,11 +39,11 @@ pub struct Pair {
     _guide: Server,
 }
 
-/// What the reference answered at a step, and whether the transcript says so.
+/// The reference's answer at each step, and whether it matches the transcript.
 type Record = BTreeMap<usize, (Got, bool)>;
 
 impl Pair {
-    /// The server, and references by this command.
+    /// A pair of the server and a reference started by this command.
     pub fn new(inside: Inside, reference: &str, server: Tcp) -> Result<Pair, String> {
         let guide = Server::start(reference, "")?;
         let trouble = |fault| format!("the reference: {fault:?}");
@@ -56,7 +56,7 @@ impl Pair {
         Ok(Pair { inside, reference, server, _guide: guide })
     }
 
-    /// Plays all cases whose path or title contains `filter`, telling each failure to `tell`.
+    /// Plays all cases whose path or title contains `filter`, and reports each failure to `tell`.
     pub fn all(
         &mut self,
         transcripts: &[Transcript],
@@ -95,7 +95,7 @@ impl Pair {
                     is_alike(heard, got, reply)
                         || is_number_in_script(heard) && run::matches(reply, resp, names, got)
                 }
-                // The reference's connection had ended.
+                // The reference had closed the connection.
                 None => true,
             }
         };
@@ -123,7 +123,7 @@ impl Pair {
     }
 }
 
-/// A mismatch that shows what the reference answered, where that is what was expected.
+/// The mismatch, with the reference's answer as the expected one where that was used.
 fn explained(mismatch: Mismatch, case: &Case, record: &Record) -> Mismatch {
     let heard = record.iter().find(|(at, _)| case.steps[**at].lines.start + 1 == mismatch.line);
     match heard {

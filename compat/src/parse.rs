@@ -23,7 +23,7 @@ pub struct Transcript {
     pub cases: Vec<Case>,
 }
 
-/// Whose behaviour a case describes, when it is not everybody's.
+/// The server whose behaviour a case describes, if it is not that of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
     /// The server of this repository.
@@ -45,15 +45,15 @@ pub struct Case {
     pub resp: Option<Resp>,
     /// Set by `#! needs: NAME..`: abilities a server may lack.
     pub needs: Vec<String>,
-    /// Set by `#! server: ARGS`: it wants its own server with these more arguments.
+    /// Set by `#! server: ARGS`: the case needs its own server with these additional arguments.
     pub server: Option<String>,
     /// Set by `#! alone: REASON`: its commands are not to be wrapped into transactions or scripts.
     pub alone: Option<String>,
-    /// Set by `#! no-scripts: REASON`: not into scripts.
+    /// Set by `#! no-scripts: REASON`: its commands are not to be wrapped into scripts.
     pub no_scripts: Option<String>,
-    /// Set by `#! no-reload: REASON`: it asks for what no file holds.
+    /// Set by `#! no-reload: REASON`: it depends on state that no file holds.
     pub no_reload: Option<String>,
-    /// What is sent and expected.
+    /// The steps: commands and expected replies.
     pub steps: Vec<Step>,
 }
 
@@ -62,13 +62,13 @@ pub struct Case {
 pub struct Step {
     /// Its lines, counted from 0.
     pub lines: Range<usize>,
-    /// Who acts; the nameless client is the usual one.
+    /// The name of the client; the usual one has no name.
     pub client: String,
-    /// What is done.
+    /// The action of the step.
     pub act: Act,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Debug)]
 pub enum Act {
     /// Sends a command.
@@ -90,7 +90,7 @@ pub struct Send {
     pub keep_as: Option<String>,
 }
 
-/// What is expected under each protocol version; `None`: no reply at all.
+/// The expected reply under each protocol version; `None`: no reply at all.
 #[derive(Clone, Debug)]
 pub struct Expected {
     /// Under RESP2.
@@ -100,7 +100,7 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// What is expected under `resp`.
+    /// The expected reply under `resp`.
     pub fn under(&self, resp: Resp) -> Option<&Reply> {
         match resp {
             Resp::Two => self.two.as_ref(),
@@ -169,16 +169,16 @@ pub fn cases(lines: &[String]) -> Result<Vec<Case>, (usize, String)> {
 #[derive(Default)]
 struct Reader {
     cases: Vec<Case>,
-    /// Directives at the head of the file, which every case begins with.
+    /// Directives at the head of the file, which apply to every case.
     common: Case,
     case: Case,
     /// The directives for the next command.
     next: Send,
-    /// An expected reply whose text goes on: its mark and what there is of it.
+    /// An expected reply that continues on the next line: its mark and the text so far.
     open: Option<(Mark, String, usize)>,
 }
 
-/// What stands before an expected text: `a<3~`.
+/// The mark before an expected text: `a<3~`.
 #[derive(Clone, PartialEq, Eq)]
 struct Mark {
     client: String,
@@ -338,7 +338,7 @@ fn marked(line: &str) -> Option<(Mark, &str)> {
     Some((Mark { client: client.to_string(), resp, unordered, raw }, rest))
 }
 
-/// The text with every `${name}` made a digit, to see whether it is complete.
+/// The text with every `${name}` replaced by a digit, to check whether it is complete.
 fn without_variables(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

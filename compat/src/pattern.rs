@@ -31,7 +31,7 @@ pub enum Resp {
 }
 
 impl Resp {
-    /// The number `HELLO` takes.
+    /// The number that `HELLO` takes.
     pub fn number(self) -> u8 {
         match self {
             Resp::Two => 2,
@@ -61,12 +61,12 @@ pub enum Pattern {
     Push(Vec<Pattern>),
 }
 
-/// Why a text is no pattern.
+/// Why a text is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadPattern {
     /// The text ends inside brackets or a quoted text.
     Unfinished,
-    /// It can never become one.
+    /// More lines would not make it a pattern.
     Wrong(String),
 }
 
@@ -81,8 +81,7 @@ impl Pattern {
         }
     }
 
-    /// Whether `value` is what is expected; `unordered` compares arrays and maps as multisets, at
-    /// every depth.
+    /// Whether `value` matches; `unordered` compares arrays and maps as multisets, at every depth.
     pub fn matches(&self, value: &Value, resp: Resp, unordered: bool) -> bool {
         let old = resp == Resp::Two;
         let list = |patterns: &[Pattern], values: &[Value], unordered: bool| {
@@ -110,7 +109,8 @@ impl Pattern {
         }
     }
 
-    /// Whether somebody wrote it by hand for a volatile reply, so that recording must keep it.
+    /// Whether the pattern was written by hand for a volatile reply, so that recording must keep
+    /// it.
     pub fn is_loose(&self) -> bool {
         match self {
             Pattern::Any | Pattern::Regex(_) | Pattern::All(_) => true,
@@ -123,7 +123,7 @@ impl Pattern {
     }
 }
 
-/// What a scalar becomes in a protocol version.
+/// The form that a scalar has in a protocol version.
 fn flattened(value: &Value, resp: Resp) -> Value {
     match (resp, value) {
         (Resp::Two, Value::Double(text) | Value::BigNumber(text) | Value::Verbatim(_, text)) => {

@@ -3,7 +3,7 @@
 
 /// A text of more than this many bytes that repeats one byte is written in the `{n}` form.
 const SPELLED_OUT_LIMIT: usize = 120;
-/// No text may grow beyond this by its `{n}`.
+/// The largest size of a text with `{n}`.
 const REPEATED_LIMIT: usize = 1 << 30;
 
 /// Splits a command line into its arguments.
@@ -31,7 +31,7 @@ pub fn split(line: &str) -> Result<Vec<Vec<u8>>, String> {
     }
 }
 
-/// Reads the quoted text that `bytes` begins with: the text and the number of bytes it took.
+/// Reads the quoted text at the start of `bytes`. Returns the text and the number of bytes read.
 pub fn quoted(bytes: &[u8]) -> Result<(Vec<u8>, usize), String> {
     let quote = bytes[0];
     let mut text = Vec::new();
@@ -53,7 +53,7 @@ pub fn quoted(bytes: &[u8]) -> Result<(Vec<u8>, usize), String> {
     repeated(text, bytes, at + 1)
 }
 
-/// One escape sequence; inside single quotes only `\'` is one.
+/// Reads one escape sequence; inside single quotes only `\'` is one.
 fn escape(bytes: &[u8], quote: u8) -> Result<(Vec<u8>, usize), String> {
     let Some(&letter) = bytes.get(1) else { return Err("unbalanced quotes".into()) };
     if quote == b'\'' {

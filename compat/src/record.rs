@@ -15,11 +15,11 @@ use crate::target::Target;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What is to be written instead of some lines of the file, by first line and step.
+/// The new text for some lines of the file, by first line and step.
 type Edits = BTreeMap<(usize, usize), (Range<usize>, Vec<String>)>;
 
-/// Plays a transcript and gives its text with the replies filled in; what does not fit goes to
-/// `tell`.
+/// Plays a transcript and returns its text with the replies filled in; replies that do not match a
+/// kept text are reported to `tell`.
 pub fn text(
     transcript: &Transcript,
     target: &mut dyn Target,
@@ -46,8 +46,8 @@ pub fn text(
     apply(&transcript.lines, &edits)
 }
 
-/// The case with a blank expectation after every command that has none. It takes no line of its
-/// own: an empty range after the command's.
+/// The case with a blank expectation after every command without one. It has no line of its own:
+/// its range is empty, after the command's line.
 fn with_blanks(case: &Case) -> Case {
     let mut steps: Vec<Step> = Vec::new();
     for (at, step) in case.steps.iter().enumerate() {
@@ -66,7 +66,7 @@ fn with_blanks(case: &Case) -> Case {
     Case { steps, ..case.clone() }
 }
 
-/// What each step's expectation heard in RESP2 and RESP3.
+/// The replies at each step's expectation, in RESP2 and RESP3.
 type Heard = Vec<[Option<Got>; 2]>;
 
 fn hear(case: &Case, target: &mut dyn Target, tell: &mut dyn FnMut(&str)) -> Heard {
@@ -116,7 +116,7 @@ fn is_kept(case: &Case, at: usize, expected: &Expected) -> bool {
     waited || one_sided || [&expected.two, &expected.three].into_iter().flatten().any(by_hand)
 }
 
-/// The lines for what was heard, or `None` when nothing was.
+/// The lines for these replies, or `None` if there were none.
 fn written(client: &str, heard: &[Option<Got>; 2]) -> Option<Vec<String>> {
     let lines = |mark: &str, got: &Got| match got {
         Got::Value(value) => Some(

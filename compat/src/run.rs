@@ -18,10 +18,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long `#! wait-until` repeats a command.
 const UNTIL_LIMIT: Duration = Duration::from_secs(60);
-/// Between two of its attempts.
+/// The time between two of its attempts.
 const UNTIL_POLL: Duration = Duration::from_millis(10);
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Every reply was as expected.
@@ -45,19 +45,19 @@ pub struct Mismatch {
     pub got: String,
 }
 
-/// What arrived where a reply was expected.
+/// The result of reading where a reply was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Got {
     /// A reply.
     Value(Value),
     /// Exactly these bytes.
     Bytes(Vec<u8>),
-    /// Neither.
+    /// Neither: the read failed.
     Fault(Fault),
 }
 
 impl Got {
-    /// As a transcript shows it.
+    /// The text that a transcript would have for it.
     pub fn text(&self) -> String {
         match self {
             Got::Value(value) => render::lines(value).join("\n"),
@@ -70,7 +70,7 @@ impl Got {
     }
 }
 
-/// What is to be played, and as whom the target is judged.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Whether the target is this repository's server or the reference.
@@ -98,7 +98,7 @@ pub fn case(case: &Case, resp: Resp, target: &mut dyn Target, options: &Options)
     first.map_or(Outcome::Passed, Outcome::Failed)
 }
 
-/// Why a case is not to be played, if so.
+/// The reason to skip a case, if there is one.
 pub fn skipped(case: &Case, resp: Resp, options: &Options) -> Option<String> {
     if case.resp.is_some_and(|only| only != resp) {
         return Some(format!("not about RESP{}", resp.number()));
@@ -116,7 +116,7 @@ pub fn skipped(case: &Case, resp: Resp, options: &Options) -> Option<String> {
     lacking.map(|need| format!("needs {need}"))
 }
 
-/// The first command that nothing says the reply of.
+/// The first command without an expected reply: its line and text.
 pub fn unanswered(case: &Case) -> Option<(usize, String)> {
     case.steps.iter().enumerate().find_map(|(at, step)| {
         let Act::Send(send) = &step.act else { return None };
@@ -131,7 +131,7 @@ pub fn command_line(args: &[Vec<u8>]) -> String {
     args.iter().map(|arg| quoting::argument(arg)).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether what arrived is what is expected.
+/// Whether a reply is the expected one.
 pub fn matches(expected: &Reply, resp: Resp, names: &Names, got: &Got) -> bool {
     match (expected, got) {
         (Reply::Closed, Got::Fault(Fault::Closed)) => true,
@@ -199,15 +199,14 @@ impl Names {
     }
 }
 
-/// Decides whether what arrived at a step (its index in the case) is as expected, or just takes
-/// note of it.
+/// Decides whether the reply at a step (its index in the case) is as expected, or only records it.
 pub type Judge<'a> = &'a mut dyn FnMut(usize, &Reply, Resp, &Names, &Got) -> bool;
 
 /// Plays one case.
 pub struct Player<'a> {
     /// How long `#! wait-until` repeats a command.
     pub until_limit: Duration,
-    /// Whether a reply may come that no step expects.
+    /// Whether a reply may arrive that no step expects.
     pub may_leave: bool,
     resp: Resp,
     target: &'a mut dyn Target,
@@ -256,7 +255,8 @@ impl<'a> Player<'a> {
         self.clients.entry(client.to_string()).or_insert_with(new)
     }
 
-    /// A mismatch to go on from, or as an error one that ends the case.
+    /// Runs a step. `Ok(Some(_))` is a mismatch after which the case goes on, an error one that
+    /// ends it.
     fn step(&mut self, at: usize, step: &Step) -> Result<Option<Mismatch>, Mismatch> {
         let client = &step.client;
         let sent = match &step.act {
@@ -316,7 +316,8 @@ impl<'a> Player<'a> {
         got.unwrap_or_else(Got::Fault)
     }
 
-    /// Takes note of what a reply changes, and says the protocol it is judged by.
+    /// Records the state that a reply changes; returns the protocol version by which to judge the
+    /// reply.
     fn learn(&mut self, client: &str, got: &Got) -> Resp {
         let speaker = self.speaker(client);
         let Got::Value(value) = got else { return speaker.resp };
@@ -380,7 +381,7 @@ pub struct Summary {
     pub skipped: BTreeMap<String, usize>,
 }
 
-/// Plays all cases whose path or title contains `filter`, telling each failure to `tell`.
+/// Plays all cases whose path or title contains `filter`, and reports each failure to `tell`.
 pub fn all(
     transcripts: &[Transcript],
     versions: &[Resp],
@@ -393,7 +394,7 @@ pub fn all(
     each(transcripts, versions, filter, &mut play, tell)
 }
 
-/// Plays, by `play`, all cases whose path or title contains `filter`.
+/// Calls `play` for all cases whose path or title contains `filter`.
 pub fn each(
     transcripts: &[Transcript],
     versions: &[Resp],

@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long the clients of the case before may take to disappear.
+/// How long the clients of the previous case may take to disappear.
 const GONE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Plays the steps of a case.
 pub trait Target {
-    /// Gets ready for a case: an empty server, no clients; new ones speak `resp`.
+    /// Prepares for a case: an empty server, no clients; new ones speak `resp`.
     fn begin(&mut self, case: &Case, resp: Resp) -> Result<(), Fault>;
-    /// Sends a command from a client, which is connected if it is new.
+    /// Sends a command from a client, which is connected first if it is new.
     fn send(&mut self, client: &str, args: &[Vec<u8>]) -> Result<(), Fault>;
     /// Sends bytes as they are.
     fn send_bytes(&mut self, client: &str, bytes: &[u8]) -> Result<(), Fault>;
@@ -24,7 +24,7 @@ pub trait Target {
     fn receive(&mut self, client: &str) -> Result<Value, Fault>;
     /// The client's next bytes.
     fn receive_bytes(&mut self, client: &str, count: usize) -> Result<Vec<u8>, Fault>;
-    /// A reply that came without being expected, after the last step.
+    /// A reply that has arrived after the last step without being expected.
     fn unread(&mut self, client: &str) -> Option<Value>;
 
     /// Sends a command and waits for its reply.
@@ -40,16 +40,16 @@ pub struct Tcp {
     /// How to start servers; `None` when the address was given.
     spawn: Option<String>,
     server: Option<Server>,
-    /// A server of the case's own, for `#! server:`.
+    /// The case's own server, for `#! server:`.
     own: Option<Server>,
     control: Option<Connection>,
     clients: BTreeMap<String, Connection>,
     resp: Resp,
     /// Whether others use the server too, so that it is never alone.
     crowded: bool,
-    /// The case at hand may leave other users behind.
+    /// The current case may leave changed users behind.
     changes_users: bool,
-    /// How long a client waits for a reply, when not as long as all do.
+    /// How long a client waits for a reply, if not the usual time.
     pub reply_limit: Option<Duration>,
 }
 
@@ -79,7 +79,7 @@ impl Tcp {
         Ok(tcp)
     }
 
-    /// Where its server listens.
+    /// The address of its server.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -106,7 +106,8 @@ impl Tcp {
         self.clients.get_mut(name).ok_or(Fault::Closed)
     }
 
-    /// Sends a command by a connection that no case knows of; not to a server of a case's own.
+    /// Sends a command over a connection that is not part of the case; never to a case's own
+    /// server.
     pub fn operate(&mut self, args: &[&str]) -> Result<(), Fault> {
         match &mut self.control {
             Some(control) if self.own.is_none() => control.command(args).map(drop),
@@ -139,7 +140,7 @@ impl Tcp {
     }
 }
 
-/// Whether a case may leave other users behind.
+/// Whether a case may leave changed users behind.
 fn has_acl(case: &Case) -> bool {
     let changes = |word: &Vec<u8>| {
         [&b"acl"[..], b"requirepass"].iter().any(|other| word.eq_ignore_ascii_case(other))
@@ -150,7 +151,7 @@ fn has_acl(case: &Case) -> bool {
     })
 }
 
-/// Only the default user, who may do everything, and nothing in the log.
+/// Restores the users: only the default user with all permissions, and an empty log.
 fn put_users_back(control: &mut Connection) -> Result<(), Fault> {
     if let Value::Array(names) = control.command(&["ACL", "USERS"])? {
         for name in names {
@@ -176,12 +177,12 @@ impl Target for Tcp {
             self.own = Some(Server::start(command, more).map_err(Fault::Unreachable)?);
             return Ok(());
         }
-        // the case before may have killed the control connection
+        // The previous case may have killed the control connection
         if self.clean().is_ok() || self.clean().is_ok() {
             self.changes_users = has_acl(case);
             return Ok(());
         }
-        // or brought the server down; that case has been told so
+        // or brought the server down; this was reported for that case.
         if let Some(command) = &self.spawn {
             let server = Server::start(command, "").map_err(Fault::Unreachable)?;
             self.address = server.address.clone();

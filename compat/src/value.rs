@@ -60,8 +60,8 @@ pub fn read(bytes: &[u8]) -> Read<Value> {
     read_nested(bytes, 0)
 }
 
-/// Where the first reply ends, if it is whole; anywhere if it is none. It copies nothing, because a
-/// long reply is looked at after each of its pieces.
+/// The end of the first reply, if it is complete; any position if it is malformed. It copies
+/// nothing, because it runs after each piece of a long reply.
 fn end_of(bytes: &[u8], depth: usize) -> Option<usize> {
     let (line, mut end) = read_line(bytes)?;
     let head = line.split_first().filter(|_| depth <= DEPTH_LIMIT);

@@ -9,30 +9,30 @@
 
 use super::random::Random;
 
-/// How seldom a command is spoilt.
+/// One command in this many is corrupted.
 const MUTATED_ONCE_IN: usize = 12;
 /// Repeated arguments are repeated less often than this.
 const REPEAT_LIMIT: usize = 4;
 
-/// What is more than this is a moment in milliseconds.
+/// A number above this is a time in milliseconds.
 const LONG_AGO_MS: i64 = 1_000_000_000_000;
 
-/// In what its answers may differ.
+/// The allowed differences of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slack {
-    /// In nothing.
+    /// No difference.
     None,
-    /// An integer, by so much.
+    /// An integer may differ by this much.
     Integer(i64),
-    /// The order of an array.
+    /// The order of an array may differ.
     Order,
-    /// `embstr` and `raw`.
+    /// `embstr` and `raw` count as the same.
     Raw,
-    /// Integers above this, at any depth: moments, or all of them.
+    /// Integers above this may differ, at any depth: times, or all integers.
     Above(i64),
-    /// The order of sets and maps, at any depth: a script's tables have none.
+    /// The order of sets and maps may differ, at any depth: a script's tables have none.
     Tables,
-    /// An array: each of its items in this.
+    /// An array: the allowed differences of each of its items.
     Each(Vec<Slack>),
 }
 
@@ -41,7 +41,7 @@ pub enum Slack {
 pub struct Rule {
     /// Its name, in capitals.
     pub name: String,
-    /// In what its answers may differ.
+    /// The allowed differences of its answers.
     pub slack: Slack,
     arguments: Item,
 }
@@ -71,7 +71,7 @@ enum Kind {
     Database,
     Pattern,
     Small,
-    /// How often the next repeated argument is repeated, mostly.
+    /// A count: mostly how often the next repeated argument is repeated.
     Count,
     /// One of a few texts, some of them long, so that some are equal.
     Element,
@@ -83,13 +83,13 @@ enum Kind {
     Degrees,
     /// An id of a stream's entry.
     Id,
-    /// One for a new entry: often its time only.
+    /// An id for a new entry: often only its time.
     NewId,
-    /// One end of an interval of ids.
+    /// An end of an interval of ids.
     Bound,
-    /// Where XREAD begins.
+    /// The start of XREAD.
     From,
-    /// `~` or `=`.
+    /// `~` or `=`, as in XADD and XTRIM.
     Roughly,
     /// A group, or a consumer.
     Group,
@@ -101,7 +101,7 @@ enum Kind {
     ScoreEnd,
     /// An end of a range of members.
     LexEnd,
-    /// How many to leave out.
+    /// How many items to skip.
     Skip,
     /// A short time to wait, in seconds.
     Wait,
@@ -112,9 +112,9 @@ enum Kind {
 pub struct Sent {
     /// Name and arguments.
     pub args: Vec<Vec<u8>>,
-    /// In what its answers may differ.
+    /// The allowed differences of its answers.
     pub slack: Slack,
-    /// If it is a script: what it calls, and the answers of which it answers.
+    /// For a script: the commands it calls.
     pub calls: Vec<Sent>,
 }
 
@@ -124,8 +124,8 @@ impl Sent {
         Sent { args: args.into_iter().collect(), slack: Slack::None, calls: Vec::new() }
     }
 
-    /// All of it, as it is sent: the arguments, then what is called, each with the number of its
-    /// words before it.
+    /// All words as they are sent: the arguments, then the commands called by a script, each
+    /// preceded by its number of words.
     pub fn words(&self) -> Vec<Vec<u8>> {
         let mut words = self.args.clone();
         for call in &self.calls {
@@ -135,7 +135,7 @@ impl Sent {
         words
     }
 
-    /// In what its answers may differ.
+    /// The allowed differences of its answers.
     pub fn slack(&self) -> Slack {
         if self.calls.is_empty() {
             return self.slack.clone();
@@ -289,7 +289,7 @@ fn kind(word: &str) -> Result<Kind, String> {
 }
 
 impl Rule {
-    /// A random command of this rule.
+    /// Makes a random command by this rule.
     pub fn generate(&self, random: &mut Random) -> Sent {
         let repeats = 1 + random.below(REPEAT_LIMIT);
         let mut args = vec![self.name.clone().into_bytes()];
@@ -440,7 +440,7 @@ fn entry_id(random: &mut Random) -> String {
     }
 }
 
-/// A time from now: far away, or none at all.
+/// A time span: so long that it does not end during a run; rarely 0, a negative or an extreme one.
 fn span(random: &mut Random, unit: i64, most: i64) -> i64 {
     match random.below(10) {
         0 => *random.pick(&[
@@ -456,7 +456,7 @@ fn span(random: &mut Random, unit: i64, most: i64) -> i64 {
     }
 }
 
-/// A moment: in the year 3021 or so, or long ago.
+/// A point in time: about the year 3021; rarely one long ago or an extreme one.
 fn moment(random: &mut Random, unit: i64, most: i64) -> i64 {
     match random.below(10) {
         0 => *random.pick(&[0, -1, 1, 1_000_000, i64::MIN, i64::MAX, most]),

@@ -21,15 +21,15 @@ use programs::{Follower, Maker};
 use random::Random;
 use std::time::{Duration, Instant};
 
-/// A server that says nothing for so long has fallen silent. Short, because what makes it silent is
-/// looked for by trying.
+/// A server that does not answer for this long counts as silent. It is short, because the shortest
+/// script that silences a server is found by trying.
 const SILENCE: Duration = Duration::from_secs(20);
-/// Commands of one session, sent in one go.
+/// Commands of one session, sent without waiting in between.
 const SESSION_COMMANDS: usize = 150;
 
-/// What to compare.
+/// The options of a comparison.
 pub struct Options {
-    /// How long to look.
+    /// How long to search.
     pub time: Duration,
     /// The seed of the first session; session n has the seed `seed + n`.
     pub seed: u64,
@@ -41,7 +41,7 @@ pub struct Options {
     pub only: Vec<String>,
 }
 
-/// Looks for a difference; gives the report of the first one found, or the number of commands sent.
+/// Searches for a difference. Returns the report of the first one, or the number of commands sent.
 pub fn search(
     options: &Options,
     tell: &mut dyn FnMut(&str),
@@ -70,7 +70,7 @@ pub fn search(
     Ok(Ok(sent))
 }
 
-/// Makes what was asked for and what both servers know.
+/// A maker of the commands that were asked for and that both servers support.
 fn wanted(
     rules: Vec<Rule>,
     options: &Options,
@@ -98,7 +98,7 @@ struct Side {
     server: Server,
 }
 
-/// What came back for one command.
+/// The answer to one command.
 type Answer = Result<Value, Fault>;
 
 impl Side {
@@ -108,7 +108,7 @@ impl Side {
         Ok(side)
     }
 
-    /// Brings the library of functions; a server that knows none is not asked for them.
+    /// Loads the library of functions; a server without functions is not sent any calls of them.
     fn load(&mut self) -> Result<(), String> {
         let fault = |fault| format!("FUNCTION LOAD: {fault:?}");
         let mut connection = Connection::open(&self.server.address, Resp::Two).map_err(fault)?;
@@ -162,8 +162,8 @@ fn difference(sides: &mut [Side; 2], script: &[Sent], resp: Resp) -> Result<Opti
     }))
 }
 
-/// The first difference that shows in two runs. Nobody can investigate a difference that a server
-/// makes by failing once to wake a client, or a machine by standing still.
+/// The first difference that shows in two runs. A difference that appears only once, because a
+/// server failed to wake a client or the machine stood still, cannot be investigated.
 fn again(
     sides: &mut [Side; 2],
     script: &[Sent],
@@ -214,7 +214,7 @@ fn same(a: &Value, b: &Value, slack: &Slack) -> bool {
     }
 }
 
-/// The text of a value with all its members, and their members, in order.
+/// The text of a value, with its members sorted at every depth.
 fn sorted(value: &Value) -> String {
     let mut lines: Vec<String> = match value {
         Value::Array(items) | Value::Set(items) => items.iter().map(sorted).collect(),
@@ -227,7 +227,7 @@ fn sorted(value: &Value) -> String {
     format!("[{}]", lines.join(", "))
 }
 
-/// Takes away commands, then what scripts call, then arguments, while the servers still differ.
+/// Removes commands, then calls in scripts, then arguments, while the servers still differ.
 fn shortest(sides: &mut [Side; 2], script: Vec<Sent>, resp: Resp) -> Result<Vec<Sent>, String> {
     let mut script = without_commands(sides, script, resp)?;
     for at in 0..script.len() {
@@ -248,7 +248,7 @@ fn shortest(sides: &mut [Side; 2], script: Vec<Sent>, resp: Resp) -> Result<Vec<
     without_commands(sides, script, resp)
 }
 
-/// Takes something away if the servers still differ then.
+/// Removes a part if the servers still differ without it.
 fn shorten(
     sides: &mut [Side; 2],
     script: &mut Vec<Sent>,
@@ -285,8 +285,8 @@ fn without_commands(
     Ok(script)
 }
 
-/// The script as a case of a transcript, with the first server's answers, and the second's where it
-/// differs.
+/// The script as a case of a transcript, with the first server's answers, and the second server's
+/// where they differ.
 fn report(sides: &mut [Side; 2], script: &[Sent], resp: Resp, seed: u64) -> Result<String, String> {
     let [a, b] = sides;
     let a = a.play(script, resp)?;

@@ -8,19 +8,19 @@ use super::grammar::{Rule, Sent, Slack, key};
 use super::random::Random;
 use crate::pattern::Resp;
 
-/// Of this many items of a session one is a transaction,
+/// One of this many items of a session is a transaction.
 const TRANSACTION_ONCE_IN: usize = 10;
-/// and one a script.
+/// One of this many items of a session is a script.
 const SCRIPT_ONCE_IN: usize = 6;
-/// Commands of one of them, at most.
+/// The most commands in a transaction or script.
 const MOST_COMMANDS: usize = 5;
-/// Keys that a script declares, at most.
+/// The most keys that a script declares.
 const MOST_KEYS: usize = 8;
-/// Each script comes in this many editions, which a server cannot know to be alike.
+/// Each script exists in this many variants, which a server cannot recognise as the same script.
 const EDITIONS: usize = 20;
 
-/// Runs the commands in its arguments: before each how many words it has, the first being `call` or
-/// `pcall`.
+/// Lua code that runs the commands in its arguments. Each is preceded by its number of words; its
+/// first word is `call` or `pcall`.
 macro_rules! run {
     ($args:literal) => {
         concat!(
@@ -40,7 +40,7 @@ macro_rules! run {
 
 const SCRIPT: &str = run!("ARGV");
 
-/// For FUNCTION LOAD: `run` and `look`, of which the second only reads.
+/// The library for FUNCTION LOAD: `run` and `look`; `look` only reads.
 pub const LIBRARY: &str = concat!(
     "#!lua name=differ\nlocal function run(keys, args) ",
     run!("args"),
@@ -48,7 +48,7 @@ pub const LIBRARY: &str = concat!(
      callback=run, flags={'no-writes'}}"
 );
 
-/// Commands that run scripts: the name, and the function where it is to be one of `LIBRARY`.
+/// Commands that run scripts: the name, and for those that call a function the one of `LIBRARY`.
 const SCRIPTS: [(&str, Option<&str>); 6] = [
     ("EVAL", None),
     ("EVAL", None),
@@ -66,7 +66,8 @@ pub struct Maker {
 }
 
 impl Maker {
-    /// Of these commands; `is_wanted` says which of MULTI, EVAL and their kin may be sent.
+    /// A maker for these commands; `is_wanted` says which of MULTI, EVAL and similar ones may be
+    /// sent.
     pub fn new(rules: Vec<Rule>, is_wanted: &mut dyn FnMut(&str) -> bool) -> Maker {
         let has_transactions = is_wanted("MULTI");
         let scripts = SCRIPTS.into_iter().filter(|(name, _)| is_wanted(name)).collect();
@@ -78,7 +79,7 @@ impl Maker {
         self.rules.is_empty()
     }
 
-    /// This many commands, those in scripts not counted, or a few more.
+    /// A session of this many commands or a few more, not counting those in scripts.
     pub fn session(&self, count: usize, random: &mut Random, resp: Resp) -> Vec<Sent> {
         let mut all = Vec::new();
         while all.len() < count {
@@ -150,14 +151,14 @@ impl Maker {
     }
 }
 
-/// Knows in what an answer may differ, also that of EXEC: for that it follows a session.
+/// Follows a session to know the allowed differences of each answer, also those of EXEC.
 #[derive(Default)]
 pub struct Follower {
     queued: Vec<Slack>,
 }
 
 impl Follower {
-    /// In what the answer to the next command may differ.
+    /// The allowed differences of the answer to the next command.
     pub fn slack(&mut self, sent: &Sent, answer: &crate::value::Value) -> Slack {
         if *answer == crate::value::Value::Simple(b"QUEUED".to_vec()) {
             self.queued.push(sent.slack());
@@ -185,7 +186,7 @@ mod tests {
         let mut follower = Follower::default();
         let command = |name: &str, slack| Sent { slack, ..Sent::of([name.as_bytes().to_vec()]) };
         assert_eq!(follower.slack(&command("TTL", Slack::Integer(2)), &queued), Slack::None);
-        // What is refused is not in the answer.
+        // A command that was refused has no answer in EXEC's.
         let refused = Value::Error(b"ERR".to_vec());
         follower.slack(&command("KEYS", Slack::Order), &refused);
         follower.slack(&command("GET", Slack::None), &queued);

@@ -11,7 +11,7 @@ use crate::value::Value;
 use std::collections::BTreeMap;
 
 const DATABASES: usize = 16;
-/// What XINFO STREAM FULL tells that is no data.
+/// Fields of XINFO STREAM FULL that are not data.
 const NOT_DATA: [&[u8]; 5] =
     [b"radix-tree-keys", b"radix-tree-nodes", b"seen-time", b"active-time", b"inactive"];
 
@@ -47,7 +47,7 @@ impl Reader {
         self.connection.receive()
     }
 
-    /// A key; `None` if it is gone meanwhile.
+    /// One key as text; `None` if it no longer exists.
     fn key(&mut self, key: &[u8]) -> Result<Option<String>, Fault> {
         let Value::Simple(kind) = self.ask(&[b"TYPE", key])? else { return Ok(None) };
         let value = match kind.as_slice() {
@@ -74,7 +74,8 @@ impl Reader {
         Ok(Some(format!("{} until {deadline}: {value}", String::from_utf8_lossy(&kind))))
     }
 
-    /// A sketch by what it counts: in which encoding is up to the settings.
+    /// A string as text. A HyperLogLog sketch is shown by its count: its encoding depends on
+    /// settings.
     fn string(&mut self, key: &[u8]) -> Result<String, Fault> {
         let value = self.ask(&[b"GET", key])?;
         match &value {
@@ -86,7 +87,7 @@ impl Reader {
         }
     }
 
-    /// Deadlines of members, by a command that few servers know.
+    /// Deadlines of members, read by a command that few servers support.
     fn deadlines(
         &mut self,
         key: &[u8],
@@ -109,7 +110,7 @@ impl Reader {
         Ok(told)
     }
 
-    /// Deadlines of a set's members, rounded to tens of seconds: no command tells them more
+    /// Deadlines of a set's members, rounded to tens of seconds: no command reports them more
     /// exactly.
     fn seconds(&mut self, key: &[u8], members: &Value) -> Result<String, Fault> {
         let Value::Array(members) = members else { return Ok(String::new()) };
@@ -132,7 +133,7 @@ impl Reader {
         for pair in flat.chunks_exact(2) {
             let Value::Bulk(field) = &pair[0] else { continue };
             let deadline = self.ask(&[b"HPEXPIRETIME", key, b"FIELDS", b"1", field])?;
-            // Who does not know the command knows no such deadline.
+            // A server without this command has no such deadlines.
             let deadline = match deadline {
                 Value::Array(items) => items.first().map_or(String::new(), render::line),
                 _ => ":-1".into(),
@@ -148,7 +149,7 @@ impl Reader {
     }
 }
 
-/// Members and scores, these as one program writes them: servers differ in the last digits shown.
+/// Members and scores, the scores formatted here: servers differ in the last digits.
 fn with_plain_scores(value: Value) -> Value {
     let Value::Array(items) = value else { return value };
     let plain = |(at, item): (usize, Value)| match item {
@@ -163,7 +164,7 @@ fn with_plain_scores(value: Value) -> Value {
     Value::Array(items.into_iter().enumerate().map(plain).collect())
 }
 
-/// Without the pairs of names and values that tell no data.
+/// Removes the pairs of names and values that are not data.
 fn only_data(value: Value) -> Value {
     let Value::Array(items) = value else { return value };
     let mut kept = Vec::new();

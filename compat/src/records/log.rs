@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 /// How long a record may take to reach the file.
 const WRITTEN_LIMIT: Duration = Duration::from_secs(20);
-/// Between two looks at it.
+/// The time between two reads of the file.
 const WRITTEN_POLL: Duration = Duration::from_millis(2);
-/// Two databases that no case uses. That they change places shows that all before is written: it
-/// touches every key there could be, so no server may record it earlier.
+/// Two databases that no case uses. When the SWAPDB of them has been recorded, everything before it
+/// has been written: it touches every key there could be, so no server may record it earlier.
 const UNUSED: [&str; 2] = ["14", "15"];
 
 /// One recorded command, in its database.
@@ -27,7 +27,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether it is this command.
+    /// Whether it is the command of this name.
     pub fn is(&self, name: &str) -> bool {
         self.args.first().is_some_and(|first| first.eq_ignore_ascii_case(name.as_bytes()))
     }
@@ -42,13 +42,13 @@ pub struct Log {
 }
 
 impl Log {
-    /// Of a server that writes to the folder `appendonlydir` in this one.
+    /// The log of a server that writes to the folder `appendonlydir` in this one.
     pub fn of(folder: &Path) -> Log {
         let folder = folder.join("appendonlydir");
         Log { folder, file: PathBuf::new(), offset: 0, db: 0 }
     }
 
-    /// What the server at this address has recorded since the last call.
+    /// The records that the server at this address has written since the last call.
     pub fn take(&mut self, address: &str) -> Result<Vec<Record>, String> {
         let fault = |fault: Fault| format!("{address}: {fault:?}");
         let mut connection = Connection::open(address, Resp::Two).map_err(fault)?;
@@ -67,7 +67,7 @@ impl Log {
         Ok(records)
     }
 
-    /// Takes what is new; whether there was anything.
+    /// Reads the new records. Returns whether there were any.
     fn read(&mut self, records: &mut Vec<Record>) -> Result<bool, String> {
         let newest = self.newest()?;
         if newest != self.file && !self.file.as_os_str().is_empty() {
@@ -104,7 +104,7 @@ fn is_end(record: &Record) -> bool {
         && record.args[1..].iter().zip(UNUSED).all(|(word, db)| word == db.as_bytes())
 }
 
-/// Takes the whole records of a file from `offset` on; whether there was one.
+/// Reads the complete records of a file from `offset` on. Returns whether there were any.
 fn read_from(
     path: &Path,
     offset: &mut usize,
@@ -135,7 +135,8 @@ fn read_from(
     Ok(*offset > before)
 }
 
-/// The command that Pantala tells aside, for whoever knows it.
+/// The command itself, without the words around it by which Pantala records commands that other
+/// servers are to skip.
 fn meant(mut args: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let texts: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
     let before = match texts[..] {

@@ -30,14 +30,15 @@ use log::{Log, Record};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What makes a server record.
+/// Options with which a server writes an append-only file.
 const RECORDING: &str = "--appendonly yes --appendfsync no --auto-aof-rewrite-percentage 0";
-/// Between recording and playing again: more than a millisecond, by which deadlines would differ.
+/// The pause between recording and replay: more than a millisecond, so that wrong deadlines differ.
 const PAUSE: Duration = Duration::from_millis(3);
-/// Two moments in the records of two servers may be apart by so much.
+/// Times in the records of two servers may differ by this much.
 const MOMENTS_APART_MS: u64 = 120_000;
 
-/// File, title (none: all) and reason of cases in which the servers record different things.
+/// File, title (none: all) and reason of cases in which the servers intentionally record different
+/// things.
 const OTHERWISE: &[(&str, &str, &str)] = &[
     ("generic/swapdb.txt", "with itself", "here that is no change"),
     ("hash/hsetex.txt", "", ASIDE),
@@ -80,9 +81,9 @@ const NEW_CONSUMER: &str = "the reference forgets consumers that were given noth
 const READ_AGAIN: &str = "the reference forgets how often pending entries were read again";
 const NEGATIVE: &str = "the reference records a count that it does not take";
 
-/// Cases that cannot be compared: fields that expire while they are looked at; what the reference
-/// refuses; counts that cannot be set; the databases by whose swap the end is found; scripts that
-/// say themselves what is recorded.
+/// Cases that cannot be compared: fields that expire while they are read; commands that the
+/// reference refuses; counts that cannot be set; the databases whose swap marks the end; scripts
+/// that choose themselves what is recorded.
 const NOT_COMPARED: &[(&str, &str)] = &[
     ("hash/hpexpire.txt", "NX only where there is no deadline"),
     ("connection/select.txt", "the last of sixteen"),
@@ -95,23 +96,23 @@ const NOT_COMPARED: &[(&str, &str)] = &[
     ("stream/xinfo.txt", "the count of all entries at its highest"),
 ];
 
-/// Files about what is not recorded, or about recording itself.
+/// Folders of cases about things that are not recorded, or about recording itself.
 const LEFT_OUT: &[&str] = &["/notifications/", "/tracking/", "/protocol/", "/server/"];
 
-/// How many cases were looked at, and how many were not as they should be.
+/// The results of a run.
 #[derive(Default)]
 pub struct Compared {
-    /// As they should be.
+    /// Cases without a difference.
     pub same: usize,
-    /// Not so.
+    /// Cases with a difference.
     pub different: usize,
-    /// How many records there were.
+    /// The number of records compared.
     pub records: usize,
-    /// Cases that a server could not play again, by its name.
+    /// The number of cases that a server could not replay, by its name.
     pub unknown: BTreeMap<&'static str, usize>,
 }
 
-/// What to play, and on what.
+/// The input of a run: transcripts and servers.
 pub struct Plan<'p> {
     /// The transcripts.
     pub transcripts: &'p [Transcript],
@@ -119,13 +120,13 @@ pub struct Plan<'p> {
     pub filter: &'p str,
     /// How the reference and the server under test are started.
     pub commands: [String; 2],
-    /// How those are started that play the records again, by their names.
+    /// The servers that replay the records: names and how they are started.
     pub again: Vec<(&'static str, String)>,
-    /// As for every run.
+    /// The options of every run.
     pub options: Options,
 }
 
-/// One server that records.
+/// One of the servers that record.
 struct Side {
     tcp: Tcp,
     log: Log,
@@ -139,7 +140,7 @@ impl Side {
         Ok(Side { tcp, log })
     }
 
-    /// What it records in a case.
+    /// Plays a case and returns its records.
     fn play(&mut self, case: &Case, options: &Options) -> Result<Option<Vec<Record>>, String> {
         let begun = self.tcp.begin(case, Resp::Two);
         begun.map_err(|fault| format!("{}: {fault:?}", case.title))?;
@@ -148,8 +149,8 @@ impl Side {
             return Ok(None);
         }
         let mut records = self.log.take(self.tcp.address())?;
-        // The case began with an emptied server, by another connection: what it says of libraries
-        // may stand later, or before the rest of it.
+        // The case began with emptying the server over another connection: the records of that
+        // about libraries may come later, or before the rest of it.
         if !sends_function_flush(case) {
             records.retain(|record| !is_function_flush(&record.args));
         }
@@ -163,7 +164,7 @@ impl Side {
     }
 }
 
-/// Plays all cases; what is not as it should be goes to `tell`.
+/// Plays all cases and reports differences to `tell`.
 pub fn compare(plan: &Plan<'_>, tell: &mut dyn FnMut(&str)) -> Result<Compared, String> {
     let [there, here] = &plan.commands;
     let mut sides = [Side::start(there)?, Side::start(here)?];
@@ -199,7 +200,7 @@ pub fn compare(plan: &Plan<'_>, tell: &mut dyn FnMut(&str)) -> Result<Compared, 
     Ok(compared)
 }
 
-/// Plays one case; what was not as it should be, or `None` if it can not be played.
+/// Plays one case. Returns its differences, or `None` if it cannot be played.
 fn look_at(
     plan: &Plan<'_>,
     case: &Case,
@@ -245,7 +246,8 @@ fn look_at(
     Ok(Some(faults))
 }
 
-/// Not if it changes what is recorded, or is about the server more than about its data.
+/// Whether a case can be compared: not if it changes what is recorded, or is about the server more
+/// than about its data.
 fn can_be_compared(case: &Case) -> bool {
     let words: [&[u8]; 9] = [
         b"appendonly",
@@ -295,7 +297,7 @@ fn sends_function_flush(case: &Case) -> bool {
 
 enum Played {
     Whole,
-    /// A command that the server does not know, or not with these words.
+    /// The server does not support the command, or not with these words.
     Unknown,
     Refused(String),
 }
@@ -333,7 +335,7 @@ fn play_again(records: &[Record], address: &str) -> Result<Played, String> {
     Ok(Played::Whole)
 }
 
-/// What an older server says of newer commands, words, payloads and libraries.
+/// Whether an error is an older server's answer to newer commands, words, payloads or libraries.
 fn is_unknown(error: &str) -> bool {
     const TEXTS: [&str; 6] = [
         "ERR unknown command",
@@ -366,14 +368,14 @@ fn data_difference(
     (!lines.is_empty()).then(|| format!("    played again on {name}: other data\n{lines}"))
 }
 
-/// From where on two texts are worth showing: a little before they differ.
+/// The position from which two texts should be shown: a little before they differ.
 fn same_start(one: &str, other: &str) -> usize {
     const SHOWN_BEFORE: usize = 60;
     let same = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
     same.saturating_sub(SHOWN_BEFORE)
 }
 
-/// The first difference between what two servers have recorded.
+/// The first difference between the records of two servers.
 fn difference(there: &[Record], here: &[Record]) -> Option<String> {
     let (there, here) = (&one_by_one(there), &one_by_one(here));
     let same = there.iter().zip(here).take_while(|(there, here)| is_same(there, here)).count();
@@ -391,8 +393,8 @@ fn difference(there: &[Record], here: &[Record]) -> Option<String> {
     Some(format!("    {same} records are the same\n{lines}"))
 }
 
-/// Without what says that records are one step, and with one entry in each XCLAIM: the reference
-/// takes more steps, and more records. Without new consumers, of which it forgets some.
+/// The records without the marks of one step, with one entry in each XCLAIM, because the reference
+/// makes more steps and more records; and without new consumers, some of which it does not record.
 fn one_by_one(records: &[Record]) -> Vec<Record> {
     let mut single = Vec::new();
     let is_left_out = |record: &Record| {
@@ -405,7 +407,7 @@ fn one_by_one(records: &[Record]) -> Vec<Record> {
             Some(at) => single.extend(record.args[5..at].iter().map(|id| {
                 let mut args = record.args.clone();
                 args.splice(5..at, [id.clone()]);
-                // The reference says after each entry how far it has come.
+                // The reference adds to each entry the group's last id.
                 args.truncate(args.len() - 2);
                 Record { db: record.db, args }
             })),
@@ -429,11 +431,11 @@ fn is_same(there: &Record, here: &Record) -> bool {
     }
     let (there, here) = (plain(there), plain(here));
     match (there[0].as_slice(), here[0].as_slice()) {
-        // What the reference makes of it is as good.
+        // The reference's form has the same effect.
         (b"ZADD", b"GEOADD") => there[1] == here[1],
-        // With a deadline the reference sets the value anew.
+        // With a deadline the reference sets the whole value again.
         (b"HSETEX", b"HINCRBY") => there[1] == here[1],
-        // Of the elements only those that have changed.
+        // Only elements that have changed may be recorded, so the others are not compared.
         (b"HPEXPIREAT" | b"HSETEX", b"HPEXPIREAT" | b"HSETEX")
         | (b"HPERSIST", b"HPERSIST")
         | (b"HDEL", b"HDEL") => {
@@ -442,15 +444,15 @@ fn is_same(there: &Record, here: &Record) -> bool {
             let at = there.len().min(3);
             there.iter().zip(&here).take(at).all(is_alike)
         }
-        // Which version a payload has follows from what is in it.
+        // The version of a payload follows from its contents.
         (b"RESTORE", b"RESTORE") => {
             there[1] == here[1] && (there[2] == here[2] || are_near(&there[2], &here[2]))
         }
-        // In which order libraries stand in it is chance.
+        // The order of libraries in it is random.
         (b"FUNCTION", b"FUNCTION") if there[1].eq_ignore_ascii_case(b"RESTORE") => {
             here[1].eq_ignore_ascii_case(b"RESTORE") && there.len() == here.len()
         }
-        // Which members go is chance.
+        // Which members are removed is random.
         (b"SREM", b"SREM") => there.len() == here.len(),
         _ => {
             let same = |(one, other): (&Vec<u8>, &Vec<u8>)| {
@@ -461,8 +463,8 @@ fn is_same(there: &Record, here: &Record) -> bool {
     }
 }
 
-/// The words of a record, where there are several ways to say the same in one of them: without
-/// conditions that held.
+/// The words of a record in one standard form, where there are several: without conditions that
+/// were met.
 fn plain(record: &Record) -> Vec<Vec<u8>> {
     let mut words = record.args.clone();
     words[0].make_ascii_uppercase();
@@ -497,7 +499,7 @@ fn plain(record: &Record) -> Vec<Vec<u8>> {
     words
 }
 
-/// Whether two texts are moments that are near, or ids with such moments.
+/// Whether two texts are times that are close to each other, or ids with such times.
 fn are_near(there: &[u8], here: &[u8]) -> bool {
     let moment = |text: &[u8]| -> Option<(u64, String)> {
         let text = std::str::from_utf8(text).ok()?;
