@@ -159,13 +159,8 @@ impl Worker {
             let spent = connection.tls.as_mut().map(|tls| tls.take_spent()).unwrap_or_default();
             connection.output.in_flight = output.len();
             connection.output.in_flight_room = output.capacity();
-            let is_awaited = is_last
-                || connection.output.is_throttled
-                || self.is_retiring
-                || served == Served::Some
-                || connection.output.in_flight > MOST_LAZY_BYTES
-                || connection.has_output();
-            let receipt = if is_awaited { Receipt::Prompt } else { Receipt::Lazy };
+            let is_awaited = is_last || self.is_retiring || served == Served::Some;
+            let receipt = receipt_of(connection, is_awaited);
             ops.send(token, output, receipt);
             self.keep_buffer(spent);
         } else if is_last {
@@ -284,5 +279,15 @@ impl Worker {
             ops.send(conn, goodbye, Receipt::Lazy);
         }
         ops.close(conn);
+    }
+}
+
+/// How soon it is to be told that what was sent is gone.
+fn receipt_of(connection: &Connection, is_awaited: bool) -> Receipt {
+    let output = &connection.output;
+    let is_much = output.is_throttled || output.in_flight > MOST_LAZY_BYTES;
+    match is_awaited || is_much || connection.has_output() {
+        true => Receipt::Prompt,
+        false => Receipt::Lazy,
     }
 }
