@@ -178,8 +178,6 @@ PATCHES = {
             re.compile(r'100 100 \{(\s+\[s -1 master_link_status\] eq "up")'),
             r'600 100 {\1 && ![catch {$replica get mykey} kept] && $kept eq ""',
         ),
-        # A command has its own name in the log, without that of a subcommand.
-        (re.compile(r"'(xinfo|slowlog)\|\w+'"), r"'\1'"),
     ],
     # used_memory has the table's growth, too: one buffer for all is less than two.
     "integration/replication-buffer.tcl": [

@@ -25,6 +25,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 #[cfg(not(system_allocator))]
+pub mod control;
+#[cfg(not(system_allocator))]
 mod jemalloc;
 mod shared;
 #[cfg(not(system_allocator))]
@@ -42,7 +44,7 @@ pub use shared::SharedWords;
 pub use slabs::SparseSlabs;
 pub use source::{purge, report};
 #[cfg(system_allocator)]
-pub use system::SparseSlabs;
+pub use system::{SparseSlabs, control};
 
 /// jemalloc's page: the unit of its slabs and of large blocks. The kernel's may be smaller but not
 /// larger, or jemalloc refuses to start. Kernels for aarch64 have pages of 4, 16 or 64 KiB, and one

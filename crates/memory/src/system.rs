@@ -43,6 +43,26 @@ pub fn purge() -> bool {
     true
 }
 
+/// It has none of jemalloc's controls.
+pub mod control {
+    use std::ffi::CStr;
+
+    /// Never.
+    pub fn number(_name: &CStr) -> Option<u64> {
+        None
+    }
+
+    /// Never.
+    pub fn text(_name: &CStr) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Never.
+    pub fn act(_name: &CStr) -> bool {
+        false
+    }
+}
+
 /// It does not reveal how it keeps blocks.
 pub struct SparseSlabs(());
 

@@ -12,6 +12,8 @@ use pantala_journal::{Journal, Rings, Stamp};
 use pantala_persistence::aof::{Part, Rewrite, Writer};
 use pantala_persistence::snapshot::Form;
 
+use crate::saves::Save;
+
 /// An order to the journal's thread.
 pub enum Order {
     /// The snapshot of a rewrite was written, or has failed.
@@ -139,6 +141,8 @@ struct State {
     rings: Option<Arc<Rings>>,
     /// Requests for the stream's position at a cut, by the cut's number.
     positions: Vec<(u64, Sender<u64>)>,
+    /// The snapshot of a rewrite that is being written.
+    base: Option<Arc<Save>>,
 }
 
 impl State {
@@ -237,10 +241,32 @@ impl Appending {
         state.is_open && state.rewrites.began_us.is_some() && !self.is_kept()
     }
 
-    /// Closes the file, which was turned off: waits until everything has been written.
+    /// The snapshot of a rewrite, which is to be written now; called off, if the file is not
+    /// wanted any more.
+    pub fn begin_base(&self) -> Arc<Save> {
+        let mut state = self.state();
+        let save = Arc::<Save>::default();
+        if !state.is_open {
+            save.cancel();
+        }
+        state.base = Some(Arc::clone(&save));
+        save
+    }
+
+    /// It is there, or has failed.
+    pub fn end_base(&self) {
+        self.state().base = None;
+    }
+
+    /// Closes the file, which was turned off: waits until everything has been written, and ends a
+    /// rewrite.
     pub fn close(&self, journal: &Journal) {
         let mut state = self.state();
         state.is_open = false;
+        if let Some(base) = state.base.take() {
+            tracing::info!("Killing AOF child: nobody wants the file any more, its rewrite ends");
+            base.cancel();
+        }
         // Turns that have begun still record to their end; that is dropped.
         state.turn(journal);
         // A rewrite that waits for its cut will not begin.

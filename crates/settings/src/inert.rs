@@ -76,6 +76,9 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Replicas a primary keeps before one may move away."),
     live("cluster-node-timeout", LONG, "15000", Cluster)
         .doc("Milliseconds without contact after which a node counts as failing."),
+    live("cluster-ping-interval", LONG, "1000", Cluster)
+        .hidden()
+        .doc("Milliseconds between pings of nodes."),
     start("cluster-port", PORT, "0", Cluster).doc("Port of the cluster bus."),
     live(
         "cluster-preferred-endpoint-type",

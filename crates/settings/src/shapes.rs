@@ -262,8 +262,8 @@ pub(crate) fn primary(text: &str, _: &str) -> Canonical {
         .or_else(|| text.rsplit_once(':'))
         .ok_or(Refusal::of("wrong number of arguments"))?;
     match port.parse::<u16>() {
-        Ok(port) if port > 0 => Ok(format!("{host} {port}")),
-        _ => Err(Refusal::of("Invalid primary port")),
+        Ok(port) => Ok(format!("{host} {port}")),
+        Err(_) => Err(Refusal::of("Invalid primary port")),
     }
 }
 
@@ -459,7 +459,10 @@ mod tests {
 
     #[test]
     fn a_primary_is_a_host_and_a_port() {
-        check(primary, &[("", ""), ("no one", ""), ("h 1", "h 1"), ("h:6379", "h 6379")]);
+        check(
+            primary,
+            &[("", ""), ("no one", ""), ("h 0", "h 0"), ("h 1", "h 1"), ("h:6379", "h 6379")],
+        );
         check_refused(
             primary,
             &[("h x", "Invalid primary port"), ("h", "wrong number of arguments")],

@@ -1,6 +1,7 @@
 //! Switches that DEBUG sets, for tests.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// One switch: off at the start.
 #[derive(Default)]
@@ -27,9 +28,21 @@ pub struct Switches {
     pub no_housekeeping: Switch,
     /// SET-DISABLE-DENY-SCRIPTS 1: scripts may call DEBUG.
     pub scripts_may_debug: Switch,
+    /// AOF-FLUSH-SLEEP: how long a write to the append-only file waits, in microseconds.
+    file_wait_us: AtomicU64,
 }
 
 impl Switches {
+    /// From now on a write to the append-only file waits so long.
+    pub fn set_file_wait(&self, wait_us: u64) {
+        self.file_wait_us.store(wait_us, Ordering::Relaxed);
+    }
+
+    /// How long a write to the append-only file waits.
+    pub fn file_wait(&self) -> Duration {
+        Duration::from_micros(self.file_wait_us.load(Ordering::Relaxed))
+    }
+
     /// Whether the expiry sweep is stopped.
     pub fn does_sweep_rest(&self) -> bool {
         self.no_sweep.is_on() || self.no_housekeeping.is_on()

@@ -347,11 +347,26 @@ impl Run<'_, '_> {
         }
         if self.told_busy.is_none() {
             engine.scripts.busy.enter(self.kind);
+            self.log_slow();
         }
         self.told_busy = now;
         engine.scripts.busy.holds(held, has_token, self.kind);
         engine.recheck_lane();
         engine.workers.post_all(&|| Message::ScriptIsBusy);
+    }
+
+    /// In the words of Redis and Valkey, which people and tools look for.
+    fn log_slow(&self) {
+        let took_ms = monotonic_us().saturating_sub(self.began_us) / 1000;
+        let killer = match self.kind {
+            Kind::Script => "SCRIPT KILL",
+            Kind::Function => "FUNCTION KILL",
+        };
+        let name = String::from_utf8_lossy(&self.name);
+        tracing::warn!(
+            "Slow script detected: still in execution after {took_ms} milliseconds. You can try \
+             killing the script using the {killer} command. Script name is: {name}."
+        );
     }
 
     fn look_at_clock(&mut self) -> Result<(), Abort> {

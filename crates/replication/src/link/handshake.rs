@@ -126,7 +126,11 @@ impl Handshake {
             At::Begin => Next::Over(Answer::Refused("it spoke first".into())),
             At::Ping => self.pinged(line),
             At::Login(more) => match is_error {
-                true => Next::Over(Answer::Refused(format!("AUTH: {}", text(line)))),
+                // In Valkey's words, and in Redis's: people and tools look for them.
+                true => Next::Over(Answer::Refused(format!(
+                    "Unable to AUTH to PRIMARY: {} (Unable to AUTH to MASTER)",
+                    text(line)
+                ))),
                 false => self.told(more),
             },
             // An old server need not know all of these.

@@ -296,6 +296,11 @@ fn reset_statistics(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn rewrite(call: &mut Call<'_, '_>) -> Done {
+    rewrite_in(call, false)
+}
+
+/// Writes the file anew; with a line of every setting, if it is to say all.
+pub(super) fn rewrite_in(call: &mut Call<'_, '_>, says_all: bool) -> Done {
     let shared = Shared::of(call);
     let Some(file) = &shared.engine.settings.file else {
         let none = "ERR The server is running without a config file";
@@ -303,7 +308,7 @@ fn rewrite(call: &mut Call<'_, '_>) -> Done {
     };
     let settings = shared.engine.settings.current();
     let users = acl::lines_to_keep(&shared.engine.acl.users(), &settings);
-    rewrite_file(file, &settings, &users).map_err(|trouble| {
+    rewrite_file(file, &settings, (&users, says_all)).map_err(|trouble| {
         tracing::warn!(%trouble, "CONFIG REWRITE failed");
         ClientError::new(format!("ERR Rewriting config file: {trouble}"))
     })?;
@@ -312,13 +317,21 @@ fn rewrite(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// Replaces the configuration file by its new text.
-fn rewrite_file(file: &Path, settings: &Settings, users: &[KeptUser]) -> io::Result<()> {
+fn rewrite_file(
+    file: &Path,
+    settings: &Settings,
+    (users, says_all): (&[KeptUser], bool),
+) -> io::Result<()> {
     let old = match read_to_string(file) {
         Ok(text) => Some(text),
         Err(trouble) if trouble.kind() == io::ErrorKind::NotFound => None,
         Err(trouble) => return Err(trouble),
     };
-    whole_file::replace(file, settings.rewrite(old.as_deref(), users).as_bytes())
+    let text = match says_all {
+        true => settings.rewrite_all(old.as_deref(), users),
+        false => settings.rewrite(old.as_deref(), users),
+    };
+    whole_file::replace(file, text.as_bytes())
 }
 
 #[cfg(test)]
@@ -341,7 +354,7 @@ mod tests {
         let file = directory.join("x.conf");
         std::fs::write(&file, "# kept\ntimeout 5\n").expect("writable");
         let settings = Settings::defaults().with("timeout", "7").expect("allowed");
-        rewrite_file(&file, &settings, &[]).expect("replaced");
+        rewrite_file(&file, &settings, (&[], false)).expect("replaced");
         assert_eq!(read_to_string(&file).expect("there"), "# kept\ntimeout 7\n");
         assert_eq!(std::fs::read_dir(&directory).expect("there").count(), 1, "no leftovers");
         std::fs::remove_dir_all(&directory).expect("removed");

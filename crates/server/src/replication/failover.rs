@@ -201,7 +201,7 @@ fn run(shared: &Arc<Shared>, wanted: &Wanted) {
     match hand_over(shared, wanted) {
         Ok(to) => tracing::info!(to, "FAILOVER: the roles have changed"),
         Err(why) => {
-            tracing::warn!("FAILOVER was given up: {why}");
+            tracing::warn!("Aborting failover: {why}");
             take_back(shared);
         }
     }
@@ -247,8 +247,8 @@ fn hand_over(shared: &Arc<Shared>, wanted: &Wanted) -> Result<String, String> {
     let waited = failover.changed.wait_while(failover.state(), waits);
     match waited.unwrap_or_else(PoisonError::into_inner).answer {
         Some(true) => Ok(name),
-        Some(false) => Err(format!("{name} does not take over")),
-        None => Err("it was aborted".into()),
+        Some(false) => Err(format!("Failover target rejected psync request: {name}")),
+        None => Err("Failover manually aborted".into()),
     }
 }
 
@@ -283,10 +283,10 @@ fn wait_for_replica(shared: &Shared, wanted: &Wanted, end: u64) -> Result<Arc<Re
             return target.cloned().ok_or_else(|| "the replica has gone".into());
         }
         if is_late {
-            return Err("no replica has everything in time".into());
+            return Err("Replica never caught up before timeout".into());
         }
         if replication.failover.pause() || shared.engine.condition.shutdown.is_final() {
-            return Err("it was aborted".into());
+            return Err("Failover manually aborted".into());
         }
     }
 }

@@ -146,7 +146,9 @@ impl Worker {
                     has_acked |= word == Some(true);
                     is_known = word.is_some();
                     if !is_known {
-                        command = name_of(&args);
+                        let found = shared.engine.registry.resolve(&args);
+                        let full_name = found.map(|found| found.row.full_name());
+                        command = full_name.unwrap_or_else(|| name_of(&args));
                     }
                 }
                 // A newline: the replica is busy with its copy.
@@ -171,7 +173,9 @@ impl Worker {
         }
         if !is_known {
             let name = primary::name(replica);
-            tracing::warn!(replica = name, command, "disconnecting a replica that sent a command");
+            tracing::warn!(
+                "Replica generated a reply to command '{command}', disconnecting it: {name}"
+            );
         }
         is_known
     }

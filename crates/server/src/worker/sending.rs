@@ -31,7 +31,7 @@ use pantala_reactor::{Ops, Receipt, Token};
 use super::limits::{Judge, UNAUTHENTICATED_INPUT_BYTES};
 use super::replicas::{Served, is_replica};
 use crate::worker::Worker;
-use crate::worker::connection::{Life, Waiting};
+use crate::worker::connection::{Connection, Life, Waiting};
 use crate::worker::limits::Judgement;
 
 /// Above this much unsent output a connection's commands wait.

@@ -3,9 +3,10 @@
 //! The row runs outside the gate: nothing here may hold up FLUSHALL or the cut of a snapshot. Every
 //! form takes one partition at a time, for one key or a small batch.
 //!
-//! Not here: POPULATE (`populate`), DIGEST (`digest`), RELOAD (`reload`), JMAP (`jmap`), tables
-//! (`tables`), switches (`switches`).
+//! Not here: MALLCTL (`allocator`), POPULATE (`populate`), DIGEST (`digest`), RELOAD (`reload`), JMAP
+//! (`jmap`), tables (`tables`), switches (`switches`).
 
+mod allocator;
 mod digest;
 mod jmap;
 mod populate;
@@ -59,9 +60,23 @@ const fn form(
 
 const ANY: usize = usize::MAX;
 
-const FORMS: [Form; 26] = [
+const FORMS: [Form; 30] = [
     form("CLIENT-ENFORCE-REPLY-LIST", (1, 1), fine, "(0 | 1)", "Accepted, without effect."),
     form("CHANGE-REPL-ID", (0, 0), change_history, "", "Gives the history of the data another id."),
+    form(
+        "AOF-FLUSH-SLEEP",
+        (1, 1),
+        switches::slow_file,
+        "microseconds:int",
+        "Waits so long before it writes to the append-only file.",
+    ),
+    form(
+        "CONFIG-REWRITE-FORCE-ALL",
+        (0, 0),
+        rewrite_all,
+        "",
+        "CONFIG REWRITE with a line of every setting.",
+    ),
     form("DIGEST", (0, 0), digest::digest, "", "What all data comes down to."),
     form("DIGEST-VALUE", (1, ANY), digest::of_values, "key [key ...]", "The same for values."),
     form("DICT-RESIZING", (1, 1), fine, "(0 | 1)", "Accepted, without effect."),
@@ -73,6 +88,8 @@ const FORMS: [Form; 26] = [
     form("LISTPACK", (1, 1), tables::packed, "key", "Logs how many entries a packed value has."),
     form("LOADAOF", (0, 0), reload::load_steps, "", "Forgets everything, and loads the file."),
     form("LOG", (1, 1), log, "text", "Writes a line to the log."),
+    form("MALLCTL", (1, 1), allocator::number, "name", "A number that the allocator tells."),
+    form("MALLCTL-STR", (1, 2), allocator::text, "name [VOID]", "Its text, or what it is to do."),
     form("OBJECT", (1, 2), object, "key [FAST]", "How a value is kept."),
     form(
         "PAUSE-CRON",
@@ -173,6 +190,10 @@ fn help(call: &mut Call<'_, '_>) -> Done {
 fn fine(call: &mut Call<'_, '_>) -> Done {
     call.reply.ok();
     Ok(())
+}
+
+fn rewrite_all(call: &mut Call<'_, '_>) -> Done {
+    super::config::rewrite_in(call, true)
 }
 
 fn change_history(call: &mut Call<'_, '_>) -> Done {

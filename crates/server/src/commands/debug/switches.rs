@@ -29,6 +29,16 @@ pub(super) fn pause_housekeeping(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
+/// The longest wait before a write; more is taken for a slip.
+const LONGEST_WAIT_US: i64 = 10_000_000;
+
+pub(super) fn slow_file(call: &mut Call<'_, '_>) -> Done {
+    let wait_us = call.int(2)?.clamp(0, LONGEST_WAIT_US);
+    Engine::of(call).condition.switches.set_file_wait(wait_us.unsigned_abs());
+    call.reply.ok();
+    Ok(())
+}
+
 pub(super) fn let_scripts_debug(call: &mut Call<'_, '_>) -> Done {
     let may = is_on(call);
     Engine::of(call).condition.switches.scripts_may_debug.turn(may);

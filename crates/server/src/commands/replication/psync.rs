@@ -131,6 +131,8 @@ fn go_on(shared: &Shared, replica: &Arc<Replica>, id: &[u8], number: i64) -> Opt
         return None;
     }
     let stream = &replication.stream;
+    // What only the link needed that this one replaces is not promised any more.
+    primary::let_go(shared);
     let answer = match replication.replicas.go_on(replica, stream, id, position, monotonic_us()) {
         Ok(_) if !replica.announced().takes_new_id => "CONTINUE".to_owned(),
         Ok(continuation) => format!("CONTINUE {}", continuation.id),

@@ -44,8 +44,8 @@ fn follow(call: &mut Call<'_, '_>) -> Done {
     if is_word(host, "NO") && is_word(port, "ONE") {
         return carry_out(call, None, "");
     }
-    let port = parse_i64(port).and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
-    let port = port.ok_or(BAD_PORT)?;
+    // Port 0, where nobody listens, makes a replica without a primary.
+    let port = parse_i64(port).and_then(|port| u16::try_from(port).ok()).ok_or(BAD_PORT)?;
     let host = std::str::from_utf8(host).map_err(|_| ClientError::text("ERR Invalid host"))?;
     let primary = Primary { host: host.to_owned(), port };
     if shared.replication.following.follows(&primary) {

@@ -192,7 +192,7 @@ fn write(shared: &Shared, begun: &mut Option<Rewrite>) -> Result<u64, Unsaved> {
     let journal = &shared.engine.journal;
     let form = form_of_base(shared);
     let (number, coming) = shared.appending.expect_rewrite(form);
-    let save = Save::default();
+    let save = shared.appending.begin_base();
     let mut is_cut = false;
     let mut at_cut = |cut: &CutInfo| {
         is_cut = true;
@@ -204,6 +204,7 @@ fn write(shared: &Shared, begun: &mut Option<Rewrite>) -> Result<u64, Unsaved> {
     let purpose = Purpose { is_base: "1", form, readers: Readers::Pantala, at_cut: &mut at_cut };
     let written =
         saving::write_snapshot(shared, &save, purpose, |_, _| Ok((Box::new(RealDisk), plan)));
+    shared.appending.end_base();
     if is_cut {
         // Even if the snapshot has failed: the writer has to be told.
         *begun = coming.recv_timeout(BEGIN_MOST).ok().flatten();

@@ -41,13 +41,30 @@ pub(super) fn begin(shared: &Arc<Shared>, recipients: Arc<Recipients>) {
 fn run(shared: &Arc<Shared>, recipients: &Arc<Recipients>) {
     let names: Vec<_> = recipients.present().map(|recipient| name(&recipient.replica)).collect();
     let replicas = names.join(", ");
-    tracing::info!(replicas, is_direct = recipients.way.is_direct, "a full copy begins");
+    let (is_direct, pid) = (recipients.way.is_direct, std::process::id());
+    // Words of Redis and Valkey, which people and tools look for; here it is a thread that does it.
+    match is_direct {
+        true => tracing::info!("Background RDB transfer started by pid {pid}"),
+        false => tracing::info!("Background saving started by pid {pid}"),
+    }
+    tracing::info!(replicas, is_direct, "a full copy begins");
     match when_free(shared, recipients) {
         Ok(bytes) => {
             let still_there = recipients.present().count();
+            if is_direct {
+                tracing::info!(
+                    "Diskless rdb transfer, done reading from pipe, {still_there} replicas still up."
+                );
+            }
             tracing::info!(replicas, still_there, bytes, "a full copy was made");
         }
         Err(_) if recipients.are_gone() => {
+            if is_direct {
+                tracing::info!(
+                    "Diskless rdb transfer, last replica dropped, killing fork child. (It is a \
+                     thread, and ends.)"
+                );
+            }
             tracing::info!(replicas, "a full copy ends: the replicas have gone");
         }
         Err(why) => {

@@ -93,7 +93,8 @@ fn end_if_silent(shared: &Shared, replica: &Arc<Replica>, now_us: u64) {
     let may_be_silent = replica.is_silent() || replica.announced().only_copy;
     let silent_us = now_us.saturating_sub(replica.acknowledged().heard_us);
     if follows && !may_be_silent && silent_us > most_us {
-        tracing::warn!(replica = name(replica), "disconnecting a replica that is silent");
+        let what = if replica.phase() == Phase::Online { "streaming" } else { "full" };
+        tracing::warn!("Disconnecting timedout replica ({what} sync): {}", name(replica));
         close(shared, replica);
     }
 }

@@ -121,7 +121,10 @@ impl Sink {
             let is_too_much = most_bytes > 0 && now as u64 > most_bytes;
             if is_stuck || is_too_much || self.recipients.save.is_cancelled() {
                 let replica = name(&recipient.replica);
-                tracing::warn!(replica, "disconnecting a replica that is slow to take its copy");
+                match is_stuck {
+                    true => tracing::warn!("Disconnecting timedout replica (full sync): {replica}"),
+                    false => tracing::warn!(replica, "disconnecting a replica during its copy"),
+                }
                 return close(&self.shared, &recipient.replica);
             }
             if self.source.room() == Room::Overfull {

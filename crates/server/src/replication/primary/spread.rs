@@ -280,8 +280,10 @@ impl<'s> Spread<'s> {
             let is_stuck = monotonic_us().saturating_sub(moved_us) > most_us;
             for recipient in self.recipients.present() {
                 let bytes = recipient.bytes() as u64;
-                if most_bytes > 0 && bytes > most_bytes || is_stuck && bytes > 0 {
-                    self.give_up(recipient, "it is slow to take its copy");
+                if is_stuck && bytes > 0 {
+                    self.give_up(recipient, "Disconnecting timedout replica (full sync)");
+                } else if most_bytes > 0 && bytes > most_bytes {
+                    self.give_up(recipient, "what waits for it is over its output buffer limit");
                 }
             }
             if self.source.room() == Room::Overfull {

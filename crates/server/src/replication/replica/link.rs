@@ -31,6 +31,10 @@ const BATCH_BYTES: usize = 256 << 10;
 /// The log's reason when a link ends for `propagation-error-behavior`.
 const STOPPED: &str = "a command has failed, and propagation-error-behavior is not ignore: \
                        REPLICAOF begins anew, with a full copy";
+/// What people and tools look for when a time-out ends the link: Valkey's words, then Redis's.
+const NOT_CONNECTED: &str =
+    "Timeout connecting to the PRIMARY... (Timeout connecting to the MASTER...)";
+const SILENT: &str = "PRIMARY timeout: no data nor PING received...";
 /// The least free room in the buffer before a read.
 const LEAST_ROOM_BYTES: usize = 256 << 10;
 
@@ -74,6 +78,14 @@ fn forget_history(shared: &Shared, number: u64) {
     let _between_steps = relock(&following.applying);
     if following.is_in_force(number) {
         shared.replication.stream.stop_keeping();
+    }
+}
+
+/// Why a link has ended; a time-out by its own words.
+fn in_words(error: &io::Error, timed_out: &str) -> String {
+    match error.kind() {
+        io::ErrorKind::TimedOut => format!("{timed_out} ({error})"),
+        _ => error.to_string(),
     }
 }
 
@@ -147,7 +159,7 @@ impl<'l> Link<'l> {
         set_phase(shared, number, LinkPhase::Connecting);
         let tls = settings.tls_replication.then(|| tls::connector(&settings)).transpose()?;
         let opened = Socket::open(following.network(&settings), primary, silence, tls.as_ref());
-        let (mut socket, end) = opened.map_err(|error| error.to_string())?;
+        let (mut socket, end) = opened.map_err(|error| in_words(&error, NOT_CONNECTED))?;
         if !following.set_socket(shared, number, Some(end)) {
             return Ok(());
         }
@@ -157,7 +169,7 @@ impl<'l> Link<'l> {
         let dialer = Dialer { shared, primary, silence, tls: tls.as_ref() };
         let had_asked = shared.replication.failover.has_asked();
         let greeted = self.greet(&mut socket, wanted, &dialer);
-        let (answer, parts) = greeted.map_err(|error| error.to_string())?;
+        let (answer, parts) = greeted.map_err(|error| in_words(&error, NOT_CONNECTED))?;
         if !following.is_in_force(number) {
             return Ok(());
         }
@@ -299,7 +311,8 @@ impl<'l> Link<'l> {
             }
             let room = self.cutter.room(LEAST_ROOM_BYTES);
             let most = room.len().min(BATCH_BYTES);
-            let count = socket.read(&mut room[..most]).map_err(|error| error.to_string())?;
+            let read = socket.read(&mut room[..most]);
+            let count = read.map_err(|error| in_words(&error, SILENT))?;
             if count > 0 {
                 following.heard();
                 self.cutter.added(count);
@@ -469,6 +482,16 @@ mod tests {
         let before = stream.history();
         run(shared, following.interrupt());
         assert_eq!(stream.history(), before);
+    }
+
+    #[test]
+    fn a_time_out_is_told_in_the_words_of_others() {
+        let silent = io::Error::new(io::ErrorKind::TimedOut, "nothing has come");
+        let told = in_words(&silent, NOT_CONNECTED);
+        assert!(told.contains("Timeout connecting to the PRIMARY"), "{told}");
+        assert!(told.contains("Timeout connecting to the MASTER"), "{told}");
+        let closed = io::Error::other("closed");
+        assert_eq!(in_words(&closed, NOT_CONNECTED), "closed");
     }
 
     #[test]

@@ -145,6 +145,10 @@ impl File {
     }
 
     fn append(&mut self, bytes: &[u8]) {
+        let wait = self.shared.engine.condition.switches.file_wait();
+        if !wait.is_zero() && !bytes.is_empty() {
+            std::thread::sleep(wait);
+        }
         if let Err(fault) = self.writer.append(bytes, self.unix_s) {
             report(&self.shared, &fault);
         }

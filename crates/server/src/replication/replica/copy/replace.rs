@@ -41,11 +41,16 @@ impl FullCopy<'_> {
     /// Replaces all data by the snapshot; returns the database that the stream begins in.
     pub(super) fn replace(&self, source: Source<'_>) -> Result<u32, String> {
         let settings = self.shared.engine.settings.current();
+        tracing::info!("PRIMARY <-> REPLICA sync: Loading DB in memory");
         let replaced = match settings.repl_diskless_load {
             DisklessLoad::Swap => self.load_beside(source),
             _ => self.load_in_place(source),
         };
-        replaced.map_err(|why| format!("the snapshot was not loaded: {why}"))
+        replaced.map_err(|why| {
+            format!(
+                "Failed trying to load the PRIMARY synchronization DB, Internal error in RDB: {why}"
+            )
+        })
     }
 
     /// Loads the snapshot beside the old data, which stays until the new one is complete.
