@@ -14,7 +14,9 @@ import bring
 import redis_tcl
 from network import Case
 
-FLAGS = ["--durable", "--timeout", "300", "--clients", "1", "--tags", "-slow"]
+FLAGS = ["--durable", "--timeout", "300", "--clients", "1", "--ignore-encoding"]
+# There is no cluster.
+FLAGS += ["--tags", "-slow -cluster"]
 UNIT_S = 1200
 # Of what the real server passes.
 SHARE = 0.0
