@@ -3,8 +3,8 @@
 //! The row runs outside the gate: nothing here may hold up FLUSHALL or the cut of a snapshot. Every
 //! form takes one partition at a time, for one key or a small batch.
 //!
-//! Not here: MALLCTL (`allocator`), POPULATE (`populate`), DIGEST (`digest`), RELOAD (`reload`), JMAP
-//! (`jmap`), tables (`tables`), switches (`switches`).
+//! Not here: MALLCTL (`allocator`), POPULATE (`populate`), DIGEST (`digest`), RELOAD (`reload`),
+//! JMAP (`jmap`), tables (`tables`), switches (`switches`).
 
 mod allocator;
 mod digest;

@@ -53,7 +53,8 @@ fn run(shared: &Arc<Shared>, recipients: &Arc<Recipients>) {
             let still_there = recipients.present().count();
             if is_direct {
                 tracing::info!(
-                    "Diskless rdb transfer, done reading from pipe, {still_there} replicas still up."
+                    "Diskless rdb transfer, done reading from pipe, {still_there} replicas still \
+                     up."
                 );
             }
             tracing::info!(replicas, still_there, bytes, "a full copy was made");
