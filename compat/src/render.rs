@@ -15,14 +15,14 @@ pub fn line(value: &Value) -> String {
     scalar(value, true).unwrap_or_else(|| nested(value))
 }
 
-/// The reply, broken where it is long.
+/// The reply, on several lines if it is long.
 pub fn lines(value: &Value) -> Vec<String> {
     let mut out = vec![String::new()];
     broken(value, true, 0, &mut out);
     out
 }
 
-/// One text for what RESP2 and RESP3 answered, or `None` where two are needed.
+/// One text for the answers of RESP2 and RESP3, or `None` if two are needed.
 pub fn unified(two: &Value, three: &Value) -> Option<Value> {
     let value = with_nil_arrays(two, three);
     let pattern = Pattern::parse(&line(&value)).ok()?;
@@ -41,7 +41,7 @@ fn with_nil_arrays(two: &Value, three: &Value) -> Value {
     }
 }
 
-/// A scalar's text; `top` when nothing follows it on the line.
+/// A scalar's text; `top` if nothing follows it on the line.
 fn scalar(value: &Value, top: bool) -> Option<String> {
     Some(match value {
         Value::Simple(text) if text == b"OK" => "OK".into(),
@@ -65,7 +65,7 @@ fn scalar(value: &Value, top: bool) -> Option<String> {
     })
 }
 
-/// The text of a simple string or an error, quoted where it would not be read back.
+/// The text of a simple string or an error, quoted if it could not be read back otherwise.
 fn status(text: &[u8], top: bool) -> String {
     let plain = |&byte: &u8| match byte {
         b' ' => top,

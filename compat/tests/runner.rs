@@ -10,7 +10,8 @@ use pantala_compat::target::Target;
 use pantala_compat::value::Value;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Knows ECHO, TWICE (two replies), COUNT (one more each time), MAP, NIL, HELLO and BYE.
+/// A server with the commands ECHO, TWICE (two replies), COUNT (one more each time), MAP, NIL,
+/// HELLO and BYE.
 #[derive(Default)]
 struct Toy {
     resp: Option<Resp>,
@@ -88,7 +89,7 @@ fn passes(text: &str) {
     }
 }
 
-/// The line of the mismatch and what came.
+/// Checks that the case fails at this line with this reply.
 fn fails(text: &str, line: usize, got: &str) {
     match play(text, Resp::Two) {
         Outcome::Failed(mismatch) => {

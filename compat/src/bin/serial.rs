@@ -55,7 +55,7 @@ fn parse(args: &[String]) -> Result<Arguments, String> {
     Ok(parsed)
 }
 
-/// Plays until the time is over. When something is found it plays on, for something shorter.
+/// Plays until the time is over. After an anomaly it continues, to find a shorter one.
 fn play(arguments: &Arguments, threads: &str) -> Result<(Counts, usize, Option<Anomaly>), String> {
     let server = Server::start(&arguments.spawn.replace("{threads}", threads), "")?;
     let fault = |fault| format!("{threads} threads, seed {}: {fault:?}", arguments.seed);
@@ -82,7 +82,7 @@ fn play(arguments: &Arguments, threads: &str) -> Result<(Counts, usize, Option<A
     Ok((players.counts, found, shortest))
 }
 
-/// After this many anomalies no more are looked for.
+/// The run stops after this many anomalies.
 const ENOUGH: usize = 20;
 
 fn main() -> ExitCode {

@@ -18,7 +18,7 @@ use crate::serial::programs::Program;
 use crate::value::Value;
 use std::collections::HashSet;
 
-/// A search that has looked at this many points is given up, undecided.
+/// A search that has visited this many points stops undecided.
 const POINT_LIMIT: usize = 2_000_000;
 
 /// One command, as its client saw it.
@@ -28,18 +28,18 @@ pub struct Done {
     pub db: usize,
     /// The command.
     pub act: Act,
-    /// What is to be compared of the answer; `None`: the connection was lost before it came.
+    /// The part of the answer that is compared; `None`: the connection was lost before it came.
     pub answer: Option<Value>,
-    /// When it was sent, in nanoseconds: before its first byte was.
+    /// The time of sending, in nanoseconds: before the first byte was sent.
     pub sent: u64,
-    /// When it was answered: after the last byte was read. [`NEVER`] for one that was not.
+    /// The time of the answer: after the last byte was read. [`NEVER`] if there was none.
     pub heard: u64,
-    /// A transaction that was dropped, and a script that may have been run, undone and run again
-    /// while it watched: what it watched may seem to have been touched by what never happened.
+    /// A transaction that was dropped, while a script ran that may have been undone and run again:
+    /// the watched keys may seem to have been changed by a run that was undone.
     pub is_excused: bool,
 }
 
-/// When a command was heard of whose answer is lost.
+/// The time of an answer that was lost.
 pub const NEVER: u64 = u64::MAX;
 
 /// Marks transactions that may have been dropped for a script that was undone.
@@ -71,30 +71,31 @@ pub fn excuse(history: &mut [Vec<Done>]) {
     }
 }
 
-/// What the search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
     /// There is an order.
     Serial,
-    /// There is none. The most commands that could be put in order, by client.
+    /// There is none. Holds the largest number of commands of each client that could be put in
+    /// order.
     Broken(Vec<usize>),
-    /// Too many orders to try.
+    /// There are too many orders to try.
     Undecided,
 }
 
-/// A set of commands in order, which for clients that send one after the other is a number for
-/// each, and the contents after them.
+/// A state of the search: the set of commands put in order so far (as a number for each client,
+/// because a client's commands keep their order), and the contents after them.
 type Point = (Vec<usize>, State);
 
 struct Search<'h> {
     clients: &'h [Vec<Done>],
-    /// How many commands of each client were answered: this many must be put in order.
+    /// The number of answered commands of each client: this many must be put in order.
     answered: Vec<usize>,
     seen: HashSet<Point>,
     farthest: Vec<usize>,
 }
 
-/// Judges a history: for each client its commands in the order in which it sent them.
+/// Checks a history: the commands of each client in the order in which it sent them.
 pub fn judge(begin: &State, clients: &[Vec<Done>]) -> Judgement {
     let answered = |client: &Vec<Done>| client.iter().filter(|done| done.answer.is_some()).count();
     let mut search = Search {
@@ -132,10 +133,10 @@ impl Search<'_> {
         }
     }
 
-    /// The points one command further on.
+    /// The points reached by one more command.
     fn after(&self, (taken, state): &Point) -> Vec<Point> {
         let heads = || self.clients.iter().zip(taken).map(|(client, taken)| client.get(*taken));
-        // Of the commands to come, each client's first was answered first.
+        // Among the commands to come, a client's first one was answered before its others.
         let first_heard = heads().flatten().map(|done| done.heard).min().unwrap_or(u64::MAX);
         let mut points: Vec<(u64, Point)> = Vec::new();
         for (client, head) in heads().enumerate() {
@@ -149,7 +150,8 @@ impl Search<'_> {
                 points.push((done.heard, (taken, state)));
             }
         }
-        // What was answered first is tried first, for it is likely to have come first.
+        // Commands answered first are tried first, because they are likely to have been executed
+        // first.
         points.sort_by_key(|(heard, _)| std::cmp::Reverse(*heard));
         points.into_iter().map(|(_, point)| point).collect()
     }
@@ -216,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_pipeline_keeps_its_order() {
-        // Sent together, so only the order of one client's commands speaks against it.
+        // They were sent together, so only the order of one client's commands excludes it.
         let pipeline = vec![set(0, "a", 0, 10), get(0, Value::Nil, 0, 11)];
         check(&[pipeline], false);
     }
@@ -281,7 +283,7 @@ mod tests {
             let write = done(Act::Program(program), Value::Array(vec![ok(), ok()]), 0, 100);
             let read = |left, right| vec![get(1, left, 10, 20), get(0, right, 30, 40)];
             check(&[vec![write.clone()], read(Value::Nil, bulk("a"))], true);
-            // One reader saw the first and not the second, between them.
+            // In between one reader sees the first write and not the second.
             let dirty = vec![get(0, bulk("a"), 10, 20), get(1, Value::Nil, 30, 40)];
             check(&[vec![write], dirty], false);
         }
@@ -296,9 +298,9 @@ mod tests {
         check(&[vec![watch.clone(), kept.clone()], vec![other.clone()]], false);
         let dropped = done(write("mine"), Value::NilArray, 20, 30);
         check(&[vec![watch.clone(), dropped.clone()], vec![other]], true);
-        // Dropped without a reason.
+        // The transaction was dropped without a reason.
         check(&[vec![watch.clone(), dropped]], false);
-        // Changed before it was watched.
+        // The key was changed before it was watched.
         let early = done(Act::Watch(vec![0]), ok(), 11, 12);
         check(&[vec![early, kept], vec![set(0, "theirs", 5, 10)]], true);
     }
@@ -336,7 +338,7 @@ mod tests {
         check(&[vec![write()], comes_late], true);
         let comes_and_goes = vec![get(0, bulk("a"), 10, 20), get(0, Value::Nil, 30, 40)];
         check(&[vec![write()], comes_and_goes], false);
-        // The second of a pipeline without the first.
+        // The second command of a pipeline without the first.
         let pipeline = vec![lost(Act::Set(0, text("a")), 0), lost(Act::Set(1, text("b")), 0)];
         let reads = vec![get(1, bulk("b"), 10, 20), get(0, Value::Nil, 30, 40)];
         check(&[pipeline, reads], false);
@@ -348,10 +350,10 @@ mod tests {
         let push = done(on(KindAct::Push(0, vec![text("x")])), Value::Int(1), 0, 10);
         let read = done(on(KindAct::Range(0)), list(&[]), 20, 30);
         check(&[vec![push.clone(), read.clone()]], false);
-        // Whoever waited and lost its connection may have been given it ...
+        // A client that waited and lost its connection may have been given the element ...
         let waits = lost(on(KindAct::AwaitPop(vec![0])), 0);
         check(&[vec![push.clone(), read.clone()], vec![waits]], true);
-        // ... but not twice, and not one that began to wait when it was gone.
+        // ... but not twice, and not one that began to wait when the element was gone.
         let other = lost(on(KindAct::AwaitPop(vec![0])), 31);
         check(&[vec![push.clone(), read.clone()], vec![other]], false);
         let served = done(on(KindAct::AwaitPop(vec![0])), list(&["list:0", "x"]), 0, 11);

@@ -19,20 +19,20 @@ const NO_SUCH_KEY: &str = "ERR no such key";
 const ID_TOO_SMALL: &str =
     "ERR The ID specified in XADD is equal or smaller than the target stream top item";
 
-/// What these keys of a database hold; what is empty is not there.
+/// The contents of these keys in a database; an empty collection is a key that does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Kinds {
     /// Elements from left to right.
     pub lists: [Vec<Vec<u8>>; LISTS],
     /// Scores and members in order.
     pub zsets: [Vec<(i64, Vec<u8>)>; ZSETS],
-    /// The numbers in front of the ids, ascending. Nothing is removed but all of them.
+    /// The first parts of the ids, ascending. Entries are only removed all at once.
     pub streams: [Vec<u64>; STREAMS],
     /// Large sets.
     pub large: Large,
 }
 
-/// A command on them; keys are numbers below how many there are.
+/// A command on these types; a key is a number below the count of its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KindAct {
     /// `RPUSH`
@@ -61,13 +61,13 @@ pub enum KindAct {
     XAdd(usize, u64),
     /// `XRANGE - +`
     XRange(usize),
-    /// `XREAD BLOCK` for what is after this id
+    /// `XREAD BLOCK` for entries after this id
     AwaitRead(usize, u64),
     /// `DEL` of a sorted set
     ZDel(usize),
     /// `DEL` of a stream
     XDel(usize),
-    /// One on large sets.
+    /// A command on large sets.
     Large(LargeAct),
 }
 
@@ -88,7 +88,7 @@ fn text(text: impl Into<String>) -> Value {
 }
 
 impl KindAct {
-    /// Whether it waits.
+    /// Whether it may block.
     pub fn waits(&self) -> bool {
         use KindAct::{AwaitMove, AwaitPop, AwaitRead, AwaitZPop};
         matches!(self, AwaitMove(..) | AwaitPop(_) | AwaitRead(..) | AwaitZPop(_))
@@ -103,7 +103,7 @@ impl KindAct {
         }
     }
 
-    /// Does it, and answers as the server should.
+    /// Executes the command, and returns the answer that the server should give.
     pub fn apply(&self, kinds: &mut Kinds) -> Value {
         let lists = &mut kinds.lists;
         match self {
@@ -272,7 +272,7 @@ impl Kinds {
         lists.chain(zsets).chain(streams).chain(Large::reads().map(KindAct::Large)).collect()
     }
 
-    /// Takes over what such a command has answered.
+    /// Sets the contents from the answer to one of these reads.
     pub fn learn(&mut self, read: &KindAct, answer: &Value) {
         if let KindAct::Large(read) = read {
             return self.large.learn(read, answer);

@@ -9,17 +9,17 @@ use crate::value::Value;
 
 /// Keys of large sets in each database.
 pub const LARGES: usize = 3;
-/// Members that come and go one by one.
+/// Members that are added and removed one by one.
 pub const OTHERS: usize = 8;
 /// Two sets of this many members are enough for the slow lane, and for many steps.
 const BASE: usize = 6000;
-/// Bytes of each. Together they are more than what a command of many arguments copies: it works on
-/// them with its partition open to others.
+/// Bytes of each member. All members of a base are together more than a command of many arguments
+/// copies: it works on them with its partition open to others.
 const MEMBER_BYTES: usize = 180;
-/// Where sorted sets are stored.
+/// The key that sorted sets are stored at.
 const STORED: &str = "large:stored";
 
-/// What a large set holds; without members it is not there.
+/// The contents of a large set; without members the key does not exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Members {
     has_base: bool,
@@ -33,14 +33,14 @@ pub struct Large {
     stored: Members,
 }
 
-/// How several sets become one.
+/// A way to combine several sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// What any of them has.
+    /// Members of any of them.
     Union,
-    /// What all of them have.
+    /// Members of all of them.
     Inter,
-    /// What only the first has.
+    /// Members of only the first.
     Diff,
 }
 
@@ -61,9 +61,9 @@ pub enum LargeAct {
     Card(Vec<usize>),
     /// `ZDIFF`, whose answer is in order
     Diff(usize, usize),
-    /// `SUNIONSTORE` and its kin
+    /// `SUNIONSTORE` and similar ones
     Store(How, usize, Vec<usize>),
-    /// `ZUNIONSTORE` and its kin, always to the same key
+    /// `ZUNIONSTORE` and similar ones, always to the same key
     StoreSorted(How, Vec<usize>),
     /// `SMISMEMBER` of one of the base and of all others
     Read(usize),
@@ -91,7 +91,7 @@ impl Members {
         Value::Int((base + self.others.count_ones() as usize) as i64)
     }
 
-    /// For each that may be a member whether it is one: of the base, then the others.
+    /// For each possible member whether it is one: those of the base, then the others.
     fn bits(self) -> impl Iterator<Item = bool> {
         let others = (0..OTHERS).map(move |other| self.others >> other & 1 == 1);
         std::iter::once(self.has_base).chain(others)
@@ -107,7 +107,7 @@ impl Members {
         }
     }
 
-    /// In the order of their texts.
+    /// The members, sorted by their texts.
     fn sorted(self) -> Value {
         let base = if self.has_base { base() } else { Vec::new() };
         let others = (0..OTHERS).filter(|other| self.others >> other & 1 == 1).map(other);
@@ -131,7 +131,7 @@ impl Large {
         (0..LARGES).map(LargeAct::Read).chain([LargeAct::ReadStored])
     }
 
-    /// Takes over what such a command has answered.
+    /// Sets the contents from the answer to one of these reads.
     pub fn learn(&mut self, read: &LargeAct, answer: &Value) {
         match read {
             LargeAct::Read(set) => self.sets[*set] = Members::learn(answer),
@@ -153,7 +153,7 @@ impl LargeAct {
         matches!(self, Card(_) | Diff(..) | Read(_) | ReadStored)
     }
 
-    /// Does it, and answers as the server should.
+    /// Executes the command, and returns the answer that the server should give.
     pub fn apply(&self, large: &mut Large) -> Value {
         match self {
             LargeAct::Fill(set) => {

@@ -6,7 +6,7 @@ use crate::serial::large::{How, LARGES, LargeAct, OTHERS};
 use crate::serial::model::{Act, KEYS};
 use crate::serial::programs::{Declares, Program, fits_script};
 
-/// Makes commands; every value it writes is unlike all others.
+/// Makes random commands; every value that it writes is different from all others.
 pub struct Maker {
     random: Random,
     written: u64,
@@ -15,21 +15,21 @@ pub struct Maker {
 
 /// Of this many commands, one swaps the databases and one empties them.
 const RARELY: usize = 60;
-/// Each script comes in this many editions, which a server cannot know to be alike.
+/// Each script exists in this many variants, which a server cannot recognise as the same script.
 const EDITIONS: usize = 40;
 
 impl Maker {
-    /// Makes the same commands again for the same seed.
+    /// A maker that makes the same commands for the same seed.
     pub fn new(seed: u64, with_scripts: bool) -> Maker {
         Maker { random: Random::new(seed), written: 0, with_scripts }
     }
 
-    /// The source of chance, for what else a run leaves to it.
+    /// The random numbers, for other random choices of a run.
     pub fn random(&mut self) -> &mut Random {
         &mut self.random
     }
 
-    /// A number far enough from others that INCR does not reach them, or a text.
+    /// A value: a number so far from others that INCR does not reach them, or a text.
     fn value(&mut self) -> Vec<u8> {
         self.written += 1;
         let text = match self.random.below(3) {
@@ -44,7 +44,7 @@ impl Maker {
         self.random.below(KEYS)
     }
 
-    /// Different keys, two at least, in any order.
+    /// At least two different keys, in any order.
     fn keys(&mut self) -> Vec<usize> {
         let mut all: Vec<usize> = (0..KEYS).collect();
         let count = 2 + self.random.below(KEYS - 1);
@@ -65,7 +65,7 @@ impl Maker {
         self.keys().into_iter().map(|key| (key, self.value())).collect()
     }
 
-    /// A command on lists: more is pushed than taken.
+    /// A command on lists: pushes are more frequent than pops.
     fn list_act(&mut self) -> KindAct {
         let list = self.random.below(LISTS);
         let other = (list + self.random.below(LISTS)) % LISTS;

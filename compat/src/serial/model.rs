@@ -16,18 +16,19 @@ const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 const OVERFLOW: &str = "ERR increment or decrement would overflow";
 const NO_SUCH_KEY: &str = "ERR no such key";
 
-/// What the keys of all databases hold. States share what they have in common: a search keeps many.
+/// The contents of the keys of all databases. States share equal parts, because a search keeps
+/// many.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     /// By database and key.
     pub values: [Arc<Keys>; DATABASES],
-    /// Those of other types, by database.
+    /// Keys of other types, by database.
     pub kinds: [Arc<Kinds>; DATABASES],
-    /// What each client watches.
+    /// The watched keys of each client.
     pub watches: [Watch; CLIENTS],
 }
 
-/// What WATCH has begun.
+/// The keys that a client watches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Watch {
     /// A bit for each key of each database.
@@ -67,13 +68,13 @@ pub enum Act {
     RenameNx(usize, usize),
     /// `COPY`, with `REPLACE` or without
     Copy(usize, usize, bool),
-    /// One on another type.
+    /// A command on another type.
     On(KindAct),
     /// `WATCH`
     Watch(Vec<usize>),
     /// `UNWATCH`
     Unwatch,
-    /// Many as one.
+    /// Several commands as one.
     Program(Program),
     /// `SWAPDB 0 1`
     SwapDb,
@@ -86,12 +87,12 @@ pub fn name(key: usize) -> String {
     format!("key:{key}")
 }
 
-/// What most commands say.
+/// The answer OK.
 pub fn ok() -> Value {
     Value::Simple(b"OK".to_vec())
 }
 
-/// A text, or that there is none.
+/// The bulk string, or nil.
 pub fn bulk(value: Option<Vec<u8>>) -> Value {
     value.map_or(Value::Nil, Value::Bulk)
 }
@@ -102,7 +103,8 @@ pub fn error(text: &str) -> Value {
 }
 
 impl State {
-    /// Does what `client` sends in database `db`, and answers as the server should.
+    /// Executes a command of `client` in database `db`, and returns the answer that the server
+    /// should give.
     pub fn apply(&mut self, client: usize, db: usize, act: &Act) -> Value {
         match act {
             Act::Watch(keys) => {
@@ -125,12 +127,12 @@ impl State {
         }
     }
 
-    /// Lets those know that watch a key which this command has changed.
+    /// Marks the clients that watch a key which this command has changed.
     fn touch(&mut self, before: &[Arc<Keys>; DATABASES], db: usize, act: &Act) {
         let mut touched = 0;
         for (each, keys) in self.values.iter().enumerate() {
             for (key, value) in keys.iter().enumerate() {
-                // A copy of the same text over itself is a change.
+                // A copy of an equal text over the key counts as a change.
                 let is_copy = matches!(act, Act::Copy(from, to, true) if (each, key) == (db, *to)
                     && before[db][*from].is_some());
                 if is_copy || before[each][key] != *value {
@@ -225,13 +227,13 @@ fn increment(value: &mut Option<Vec<u8>>) -> Value {
     Value::Int(number)
 }
 
-/// The number whose own text this is.
+/// The number whose canonical text this is.
 fn integer(text: &[u8]) -> Option<i64> {
     let number: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     (number.to_string().as_bytes() == text).then_some(number)
 }
 
-/// Whether it moved; `None` when there is nothing to move.
+/// Renames a key. Returns whether it did; `None` if there is nothing to rename.
 fn rename(keys: &mut Keys, from: usize, to: usize, overwrites: bool) -> Option<bool> {
     keys[from].as_ref()?;
     if keys[to].is_some() && !overwrites {
@@ -251,7 +253,7 @@ fn copy(keys: &mut Keys, from: usize, to: usize, replaces: bool) -> Value {
 }
 
 impl Act {
-    /// Whether it changes nothing, not even what is watched.
+    /// Whether it changes nothing, not even which keys are watched.
     pub fn only_reads(&self) -> bool {
         match self {
             Act::Get(_) | Act::MGet(_) | Act::Exists(_) => true,
@@ -260,7 +262,7 @@ impl Act {
         }
     }
 
-    /// Whether it is a script, or holds one.
+    /// Whether it is a script or contains one.
     pub fn has_script(&self) -> bool {
         match self {
             Act::Program(Program::Together(acts)) => acts.iter().any(Act::has_script),
@@ -269,7 +271,7 @@ impl Act {
         }
     }
 
-    /// The commands to send, and so the replies to come; the last of them is the answer.
+    /// The commands to send, each of which gets a reply; the last reply is the answer.
     pub fn requests(&self) -> Vec<Vec<Vec<u8>>> {
         match self {
             Act::Program(program) => program.requests(),
@@ -277,7 +279,7 @@ impl Act {
         }
     }
 
-    /// What is to be compared of an answer.
+    /// The part of an answer that is compared.
     pub fn seen(&self, answer: Value) -> Value {
         match self {
             Act::Program(program) => program.seen(answer),

@@ -27,30 +27,30 @@ const PIPELINE: usize = 4;
 const LOSSES: usize = 4;
 /// In one of this many rounds the number of workers changes.
 const CHANGES: usize = 30;
-/// So often in a row the server must say that nothing is under way.
+/// The server must report this many times in a row that nothing is in progress.
 const QUIET_LOOKS: usize = 3;
-/// Between two looks.
+/// The time between two of these questions.
 const LOOK: Duration = Duration::from_millis(1);
-/// A limit for what never comes.
+/// A time limit for a state that never comes.
 const QUIET_LIMIT: Duration = Duration::from_secs(60);
 
-/// A client and the database it is in.
+/// A client and its selected database.
 struct Client {
     connection: Connection,
     db: usize,
     id: String,
 }
 
-/// How a client is lost in a round.
+/// The ways in which a client is lost in a round.
 #[derive(Clone, Debug)]
 enum Loss {
-    /// It hangs up when it has sent this batch.
+    /// It closes its connection after sending this batch.
     HangsUp(usize),
-    /// It has the client with this number killed when it has heard the answers to this batch.
+    /// It has the client with this number killed after receiving the answers to this batch.
     Kills(usize, String),
 }
 
-/// What a run has come to.
+/// The results of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Rounds played.
@@ -59,20 +59,20 @@ pub struct Counts {
     pub commands: u64,
     /// Pairs of commands that overlapped in time: without any, a run proves nothing.
     pub overlaps: u64,
-    /// Transactions that were dropped because of what they watched.
+    /// Transactions that were dropped because of a watched key.
     pub dropped: u64,
     /// Commands whose answers were lost.
     pub lost: u64,
-    /// Rounds with too many orders to try.
+    /// Rounds with too many possible orders to try.
     pub undecided: u64,
 }
 
-/// What is to be played.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Clients at the same time.
     pub clients: usize,
-    /// Where chance begins.
+    /// The seed of all random choices.
     pub seed: u64,
     /// Whether the server runs scripts.
     pub with_scripts: bool,
@@ -87,12 +87,12 @@ pub struct Players {
     address: String,
     plan: Plan,
     clients: Vec<Client>,
-    /// Takes no part; its commands are in no history.
+    /// A connection that takes no part; its commands are in no history.
     control: Connection,
     state: State,
     clock: Instant,
     maker: Maker,
-    /// What was done so far.
+    /// The results so far.
     pub counts: Counts,
 }
 
@@ -116,7 +116,8 @@ impl Players {
         Ok(players)
     }
 
-    /// One round. `Ok(Some(_))`: a history that no order explains, cut to what matters.
+    /// Plays one round. `Ok(Some(_))`: a history that no order explains, reduced to its relevant
+    /// part.
     pub fn round(&mut self) -> Result<Option<Anomaly>, Fault> {
         self.change_workers()?;
         let begin = self.state.clone();
@@ -155,7 +156,8 @@ impl Players {
         self.counts.dropped += all().filter(is_dropped).count() as u64;
     }
 
-    /// Connections are then moved to other workers while they are used.
+    /// Changes the number of workers, so that connections are moved to other workers while they are
+    /// used.
     fn change_workers(&mut self) -> Result<(), Fault> {
         if self.plan.most_workers > 1 && self.maker.random().once_in(CHANGES) {
             let wanted = 1 + self.maker.random().below(self.plan.most_workers);
@@ -164,7 +166,8 @@ impl Players {
         Ok(())
     }
 
-    /// Plays what clients send at the same time; which of them was lost.
+    /// Plays one round of commands from all clients at once. Returns the histories, and which
+    /// client was lost.
     fn play(&mut self) -> Result<(Vec<Vec<Done>>, Option<usize>), Fault> {
         let scripts: Vec<Vec<Vec<Act>>> =
             self.clients.iter().map(|_| script(&mut self.maker)).collect();
@@ -195,7 +198,7 @@ impl Players {
         Ok((played?, victim))
     }
 
-    /// Who is lost in this round, and what each client does for that.
+    /// Chooses which client is lost in this round, and what each client does for that.
     fn losses(&mut self, scripts: &[Vec<Vec<Act>>]) -> (Option<usize>, Vec<Option<Loss>>) {
         let mut losses = vec![None; self.clients.len()];
         let random: &mut Random = self.maker.random();
@@ -213,10 +216,11 @@ impl Players {
         (Some(victim), losses)
     }
 
-    /// Waits until a lost client has left nothing behind, and puts another in its place.
+    /// Waits until the server has dropped everything of a lost client, and connects another in its
+    /// place.
     fn replace(&mut self, victim: usize) -> Result<(), Fault> {
         let id = self.clients[victim].id.clone();
-        // It may still be there, if its killer was early or late.
+        // The lost client may still be connected, if its killer was early or late.
         self.control.command(&["CLIENT", "KILL", "ID", &id])?;
         let end = Instant::now() + QUIET_LIMIT;
         let mut looks = 0;
@@ -246,14 +250,15 @@ impl Players {
         Ok(is_idle && matches!(listed, Value::Bulk(text) if text.is_empty()))
     }
 
-    /// Reads every key of every database; nobody else sends anything.
+    /// Reads every key of every database while no other client sends anything.
     fn read_all(
         &mut self,
         history: &mut Vec<Vec<Done>>,
         victim: Option<usize>,
     ) -> Result<(), Fault> {
         let clock = self.clock;
-        // Whoever came for a lost client has a history of its own: it never waits for its answers.
+        // The client that replaces a lost one has a history of its own: a lost client never waits
+        // for its answers.
         let mut added = Vec::new();
         for db in 0..DATABASES {
             let number = self.clients.iter().position(|client| client.db == db).unwrap_or(0);
@@ -291,11 +296,11 @@ impl Players {
 
 /// A history that no order explains.
 pub struct Anomaly {
-    /// In which round.
+    /// The number of the round.
     pub round: u64,
-    /// How many commands it has.
+    /// The number of commands in it.
     pub commands: usize,
-    /// For people.
+    /// The history as text for people.
     pub text: String,
 }
 
@@ -309,8 +314,8 @@ impl Client {
         Ok(Client { connection, db, id: id.to_string() })
     }
 
-    /// Sends each batch at once, and hears all its answers before the next. One that `may_end` may
-    /// lose its connection.
+    /// Sends each batch at once, and reads all its answers before the next. A connection that
+    /// `may_end` may be closed.
     fn play(
         &mut self,
         script: Vec<Vec<Act>>,
@@ -359,7 +364,8 @@ impl Client {
             if number == count {
                 return Ok(Some(refused.unwrap_or_else(|| act.seen(answer))));
             }
-            // One that is not taken into a transaction answers for all of it.
+            // A command that is refused inside a transaction gives the answer of the whole
+            // transaction.
             if matches!(answer, Value::Error(_)) {
                 refused.get_or_insert(answer);
             }
@@ -368,7 +374,7 @@ impl Client {
     }
 }
 
-/// What one client does in a round, in batches.
+/// The commands of one client in a round, in batches.
 fn script(maker: &mut Maker) -> Vec<Vec<Act>> {
     let mut acts = Vec::new();
     while acts.len() < ACTS {
@@ -382,7 +388,7 @@ fn script(maker: &mut Maker) -> Vec<Vec<Act>> {
     batches
 }
 
-/// Pairs of commands of different clients that were under way at the same time.
+/// Pairs of commands of different clients that were in progress at the same time.
 fn overlaps(history: &[Vec<Done>]) -> u64 {
     let mut count = 0;
     for (number, client) in history.iter().enumerate() {

@@ -3,14 +3,14 @@
 use crate::serial::check::{Done, Judgement, NEVER, judge};
 use crate::serial::model::State;
 
-/// The shortest history this finds that is still without an order: what was heard after the moment
-/// at which it broke is taken as lost, what was sent after it is left out, and so is what only read
-/// and was no part of the contradiction.
+/// The shortest history found that still has no valid order. Answers received after the moment at
+/// which it broke count as lost, commands sent after it are removed, and so are reads that are no
+/// part of the contradiction.
 pub fn shortest(begin: &State, history: Vec<Vec<Done>>) -> Vec<Vec<Done>> {
     let mut moments: Vec<u64> = history.iter().flatten().map(|done| done.heard).collect();
     moments.retain(|moment| *moment != NEVER);
     moments.sort_unstable();
-    // What is broken stays so with more answers: the first moment is found by halving.
+    // A broken history stays broken with more answers, so the first moment is found by bisection.
     let at = moments.partition_point(|moment| !is_broken(begin, &until(&history, *moment)));
     let Some(moment) = moments.get(at) else { return history };
     let mut short = until(&history, *moment);
@@ -33,7 +33,7 @@ fn is_broken(begin: &State, history: &[Vec<Done>]) -> bool {
     matches!(judge(begin, history), Judgement::Broken(_))
 }
 
-/// As it was known at a moment.
+/// The history as it was known at a moment.
 fn until(history: &[Vec<Done>], moment: u64) -> Vec<Vec<Done>> {
     let known = |done: &Done| {
         let mut done = done.clone();
@@ -47,7 +47,7 @@ fn until(history: &[Vec<Done>], moment: u64) -> Vec<Vec<Done>> {
     history.iter().map(sent).collect()
 }
 
-/// A history by the time of sending; a star before what could be put in order.
+/// A history by the time of sending, with a star before each command that could be put in order.
 pub fn describe(begin: &State, history: &[Vec<Done>], farthest: &[usize]) -> String {
     let mut lines: Vec<(u64, String)> = Vec::new();
     let zero = history.iter().flatten().map(|done| done.sent).min().unwrap_or(0);
