@@ -148,7 +148,7 @@ mod tests {
         };
         let ended = catch_unwind(AssertUnwindSafe(|| work(&mut locked, scope)));
         drop(locked);
-        // What has ended holds nothing.
+        // A command that has ended holds nothing.
         drop(space.lock_one(PartitionId(9), scope));
         ended.is_ok()
     }

@@ -472,7 +472,7 @@ impl<'k> Locked<'k> {
         self.scope = scope;
     }
 
-    /// Who waits for the keys of the partition of `hash`, which is held.
+    /// The clients that wait for keys of the partition of `hash`, which is held.
     pub fn waiters(&mut self, hash: u64) -> &mut Waiters {
         let held = self.partition(PartitionId::of(hash));
         &mut self.held[held].1.rest.waiters

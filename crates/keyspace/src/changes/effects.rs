@@ -513,7 +513,7 @@ mod tests {
             set(locked, &space, "a");
             set(locked, &space, "a");
             set(locked, &space, "b");
-            // What is undone is told all the same: nobody remembers the reader any more.
+            // Undone changes are announced all the same, as the reader is no longer tracked.
             locked.discard_effects(0);
         });
         assert_eq!(ear.heard(), ["a: [7, 9] by 7"]);
