@@ -295,7 +295,7 @@ mod tests {
         assert_eq!((done, reply.len()), ((Ok(()), true, true), 0));
     }
 
-    /// Who reads meanwhile sees all of it or nothing, and never less than before.
+    /// Commands that read meanwhile see all of it or nothing, and never less than before.
     #[test]
     fn it_happens_at_one_moment() {
         let fixture = fixture();
