@@ -296,7 +296,8 @@ mod tests {
                 server.exchange(set.as_bytes(), &mut reply);
                 let connection = server.worker.at(0).expect("it is there");
                 let presence = connection.peer.presence.as_ref().expect("it waits on the lane");
-                // Who only sends no more gets an answer, where no script was in the way.
+                // A client that has only shut down its sending side still gets an answer, unless a
+                // script was in the way.
                 if is_gone { presence.is_gone() } else { presence.sends_no_more() }
             });
             server.exchange(b"", &mut reply);

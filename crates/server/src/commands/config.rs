@@ -179,7 +179,7 @@ fn put_back(shared: &Shared, old: &[(&str, String)], reactions: &[OnChange]) {
     let pairs: Vec<(&[u8], &[u8])> = old.collect();
     match shared.engine.settings.change(|now| now.set(&pairs, Caller::Local)) {
         Ok(before) => {
-            // What could be done before can be done again.
+            // Reactions that succeeded with the old settings succeed again.
             let again = reactions.iter().try_for_each(|reaction| react(shared, &before, *reaction));
             drop(again);
         }

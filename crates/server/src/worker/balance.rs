@@ -103,7 +103,7 @@ impl Worker {
     fn look_at_load(&mut self) {
         let shared = std::sync::Arc::clone(&self.shared);
         self.balance.next_look_us = self.now_us + LOOK_US;
-        // What could not leave until now has much under way.
+        // Connections that could not leave until now have much under way.
         self.balance.leaving.clear();
         let workers = shared.workers.serving();
         let now = match workers.len() {

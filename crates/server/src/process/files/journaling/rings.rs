@@ -65,7 +65,7 @@ impl RingFile {
         for number in 0..MOST_NAMES {
             let path = directory.join(name(layout, number));
             if let Some(file) = open_dead(&path) {
-                // What a dead process has left was recovered, or is not wanted.
+                // The records a dead process has left were recovered, or are not wanted.
                 let _removed = std::fs::remove_file(&path);
                 drop(file);
             }
