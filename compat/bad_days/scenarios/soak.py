@@ -19,6 +19,9 @@ CLIENTS, AT_ONCE = 8, 40
 # What these clients have sent, what one window of each worker takes, a dozen large values each, and
 # what is removed and not freed yet where other programs have the cores.
 BESIDE_MB = 24
+# Strings with a deadline, of few bytes and of several pages: what the process may take beside.
+MIXED_LIMIT_MB, MIXED_RSS_PART, MIXED_RSS_MORE_MB = 256, 1.15, 30
+MIXED_BYTES, MIXED_AT_ONCE = (20, 20_000), 64
 # The numbers in names of keys: some times what there is room for.
 NAMES = 400_000
 
@@ -75,3 +78,37 @@ def soak_at_the_limit(trial):
         assert second_mb < allowed_mb, f"{second_mb:.0f} MB, {allowed_mb:.0f} MB are allowed"
         assert second_mb < first_mb + GROWTH_MB, f"{first_mb:.0f} MB, then {second_mb:.0f} MB"
         until(lambda: used_mb(client) <= LIMIT_MB, "what is used falls below the limit")
+
+
+@scenario("--maxmemory", f"{MIXED_LIMIT_MB}mb", slack_mb=None)
+def soak_of_mixed_sizes(trial):
+    """Values of 20 bytes to 20 KB with deadlines, at the limit of a *volatile* policy: the process
+    takes little beside it, from the beginning."""
+    chance, clients = random.Random(7), [trial.client() for _ in range(CLIENTS)]
+    bytes_of_values = random.Random(8).randbytes(MIXED_BYTES[1])
+
+    def write_some():
+        for client in clients:
+            client.write(b"".join(
+                encode("SET", f"k:{chance.randrange(NAMES)}",
+                       bytes_of_values[:chance.randint(*MIXED_BYTES)],
+                       "EX", chance.randrange(60, 3_600)) for _ in range(MIXED_AT_ONCE)))
+        replies = [client.read() for client in clients for _ in range(MIXED_AT_ONCE)]
+        assert all(reply == b"OK" for reply in replies), replies
+
+    allowed_mb = MIXED_LIMIT_MB * MIXED_RSS_PART + MIXED_RSS_MORE_MB
+    with trial.client() as client:
+        for policy in ("volatile-lru", "volatile-ttl"):
+            client.want(b"OK", "FLUSHALL")
+            client.want(b"OK", "CONFIG", "SET", "maxmemory-policy", policy)
+            evicted = field(client, "stats", "evicted_keys")
+            while field(client, "stats", "evicted_keys") == evicted:
+                write_some()
+            began, most_mb = time.monotonic(), 0.0
+            while time.monotonic() - began < trial.soak_s / 2:
+                write_some()
+                most_mb = max(most_mb, trial.server.rss() / MB)
+            trial.note(f"{policy}: at most {most_mb:.0f} MB")
+            assert most_mb < allowed_mb, f"{most_mb:.0f} MB, {allowed_mb:.0f} MB are allowed"
+    for one in clients:
+        one.close()
