@@ -123,6 +123,10 @@ fn rewrite_in_background(call: &mut Call<'_, '_>) -> Done {
             call.reply.simple("Background append only file rewriting scheduled");
         }
         Ok(()) => call.reply.simple("Background append only file rewriting started"),
+        // It has not begun yet, so this one is answered as the one before.
+        Err(NoRewrite::Running) if shared.appending.rewrites().is_scheduled => {
+            call.reply.simple("Background append only file rewriting scheduled");
+        }
         Err(NoRewrite::Running) => return Err(BUSY_REWRITING.into()),
         Err(why) => return Err(ClientError::new(format!("ERR not rewritten: {why}")).into()),
     }
