@@ -230,3 +230,38 @@ def one_client_waits_for_very_many_keys(trial):
         client.want(WAITED_KEYS, "DEL", *keys)
         client.want(1, "RPUSH", keys[-1], "e")
         assert waiting.read() == [keys[-1], b"e"]
+
+
+@scenario(watched=False)
+def waiting_outlasts_a_reload(trial):
+    """Who waits for a key goes on to wait while DEBUG RELOAD loads, also where the connection goes
+    to another worker meanwhile; who comes then is told that the server loads."""
+    count = 2 * worker_count(trial.server)
+    with trial.client() as client, trial.client() as loader:
+        client.want(b"OK", "DEBUG", "POPULATE", "500")
+        waiters = [trial.client() for _ in range(count)]
+        for number, waiter in enumerate(waiters):
+            waiter.write(encode("BLPOP", f"list:{number}", "0"))
+        readers = [trial.client() for _ in range(count)]
+        for reader in readers:
+            reader.write(encode("XREAD", "BLOCK", "0", "STREAMS", "stream", "$"))
+        until(lambda: f"blocked_clients:{2 * count}\r\n".encode() in client.call("INFO", "clients"),
+              "all wait")
+        client.want(b"OK", "CONFIG", "SET", "key-load-delay", "10000")
+        loader.write(encode("DEBUG", "RELOAD"))
+        until(lambda: b"loading:1\r\n" in client.call("INFO", "persistence"), "it loads")
+        client.want(b"OK", "CONFIG", "SET", "threads", "1")
+        assert "LOADING" in client.call("GET", "other")
+        assert loader.read() == b"OK"
+        until(lambda: worker_count(trial.server) == 1, "one worker is left")
+        client.want(b"OK", "CONFIG", "SET", "key-load-delay", "0")
+        for number, waiter in enumerate(waiters):
+            assert not has_reply(waiter), waiter.read()
+            client.want(1, "RPUSH", f"list:{number}", "v")
+            assert waiter.read() == [f"list:{number}".encode(), b"v"]
+        client.want(b"1-0", "XADD", "stream", "1-0", "f", "v")
+        for reader in readers:
+            assert reader.read() == [[b"stream", [[b"1-0", [b"f", b"v"]]]]]
+        for one in (*waiters, *readers):
+            one.close()
+        client.want(b"OK", "CONFIG", "SET", "threads", str(trial.threads))

@@ -10,6 +10,7 @@ use super::deferred::{Deferred, answer_refusal};
 use super::window::{Item, Window};
 use crate::worker::connection::{Connection, Life, Waiting};
 use crate::worker::{Chores, Worker};
+use pantala_engine::condition::states::States;
 use pantala_engine::execute::{Refusal, Request, Turn, Verdict};
 
 /// The most commands of a group, whose locks are held together: enough cache misses in flight to
@@ -203,7 +204,16 @@ impl Worker {
         let session = &mut connection.session;
         let was_monitor = session.monitor;
         let is_long = window.is_long(parsed);
-        let action = match turn.admit(session, found, args, arg_count) {
+        let admitted = match turn.admit(session, found, args, arg_count) {
+            // It was admitted when it began to wait, at another worker.
+            Err(Refusal::Error(..))
+                if target.waited.is_some() && turn.states.has(States::LOADING) =>
+            {
+                Err(Refusal::Pause)
+            }
+            admitted => admitted,
+        };
+        let action = match admitted {
             Ok(found) if is_long => Deferred::Lane(found),
             Err(Refusal::Queue(found)) if is_long => Deferred::Queue(found, arg_count),
             Ok(found) => {

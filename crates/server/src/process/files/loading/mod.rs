@@ -36,6 +36,7 @@ use pantala_scripting::Libraries;
 
 use super::place;
 use crate::shared::Shared;
+use crate::workers::inbox::Message;
 use threads::{Loaded, load_from};
 
 pub use append_only::load_steps;
@@ -201,5 +202,7 @@ impl<'s> AnswersLoading<'s> {
 impl Drop for AnswersLoading<'_> {
     fn drop(&mut self) {
         self.0.engine.condition.lasting.end(self.1);
+        // Those that waited before, and came to another worker meanwhile, wait again.
+        self.0.workers.post_all(|| Message::PauseChanged);
     }
 }
