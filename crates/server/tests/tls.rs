@@ -424,28 +424,60 @@ fn certificates_change_while_the_server_runs_all_or_nothing() {
     }
 }
 
+/// A server whose certificate and key are replaced under their names.
+struct Renewed {
+    files: Authority,
+    server: Server,
+}
+
+impl Renewed {
+    fn new(more: &[&str]) -> Renewed {
+        let files = Authority::new();
+        replace(&files, "server");
+        let (crt, key) = (files.path("own.crt"), files.path("own.key"));
+        let own = ["--tls-cert-file", &crt, "--tls-key-file", &key];
+        let server = Server::new("auto", &[&own[..], more].concat());
+        Renewed { files, server }
+    }
+
+    fn shows(&self, name: &str) -> bool {
+        let mut client = self.server.client();
+        client.check("PING", "+PONG\r\n");
+        let shown = &client.stream.conn.peer_certificates().expect("one")[0];
+        *shown == common::certificate(&AUTHORITY.path(&format!("{name}.crt")))
+    }
+}
+
+fn replace(files: &Authority, name: &str) {
+    for kind in ["crt", "key"] {
+        files.write(&format!("fresh.{kind}"), &AUTHORITY.read(&format!("{name}.{kind}")));
+        files.rename(&format!("fresh.{kind}"), &format!("own.{kind}"));
+    }
+}
+
 #[test]
 fn files_that_are_replaced_are_read_anew_by_themselves() {
-    let own = Authority::new();
-    let replace = |name: &str| {
-        for kind in ["crt", "key"] {
-            own.write(&format!("fresh.{kind}"), &AUTHORITY.read(&format!("{name}.{kind}")));
-            own.rename(&format!("fresh.{kind}"), &format!("own.{kind}"));
-        }
-    };
-    replace("server");
-    let (crt, key) = (own.path("own.crt"), own.path("own.key"));
-    let more = ["--tls-cert-file", &crt, "--tls-key-file", &key];
-    let server = Server::new("auto", &[&more[..], &["--tls-auto-reload-interval", "1"]].concat());
-    let shown = || {
-        let mut client = server.client();
-        client.check("PING", "+PONG\r\n");
-        client.stream.conn.peer_certificates().expect("one")[0].clone().into_owned()
-    };
-    assert!(shown() == common::certificate(&AUTHORITY.path("server.crt")));
-    replace("second");
-    let second = common::certificate(&AUTHORITY.path("second.crt"));
-    while shown() != second {}
+    let renewed = Renewed::new(&["--tls-auto-reload-interval", "1"]);
+    assert!(renewed.shows("server"));
+    replace(&renewed.files, "second");
+    while !renewed.shows("second") {}
+}
+
+#[test]
+fn the_same_name_set_again_has_the_files_read_anew() {
+    let renewed = Renewed::new(&[]);
+    replace(&renewed.files, "second");
+    assert!(renewed.shows("server"), "nobody has asked for the others yet");
+    let mut client = renewed.server.client();
+    let same = format!("CONFIG SET tls-cert-file {}", renewed.files.path("own.crt"));
+    client.check(&same, "+OK\r\n");
+    assert!(renewed.shows("second"));
+    // One that does not go with the key is refused, and what is in force stays.
+    renewed.files.write("own.crt", &AUTHORITY.read("server.crt"));
+    client.say(format!("{same}\r\n"));
+    let why = client.line();
+    assert!(why.contains("Unable to update TLS configuration"), "{why}");
+    assert!(renewed.shows("second"));
 }
 
 #[test]
