@@ -85,6 +85,8 @@ _pantala_flags="
 --no-appendfsync-on-rewrite=
 --no_tls_on_admin_port=
 --notify-keyspace-events=
+--oom-score-adj=
+--oom-score-adj-values=
 --otlp_attributes=
 --otlp_endpoint=
 --otlp_headers=
@@ -96,6 +98,7 @@ _pantala_flags="
 --primary_port_memcached=
 --primaryauth=
 --primaryuser=
+--proc-title-template=
 --propagation-error-behavior=
 --protected-mode=
 --proto-max-bulk-len=
@@ -127,6 +130,7 @@ _pantala_flags="
 --set-max-intset-entries=
 --set-max-listpack-entries=
 --set-max-listpack-value=
+--set-proc-title=
 --shutdown-on-sigint=
 --shutdown-on-sigterm=
 --shutdown-timeout=
@@ -326,6 +330,9 @@ _pantala() {
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
         --replica-serve-stale-data)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --set-proc-title)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
         --skip_module_values)

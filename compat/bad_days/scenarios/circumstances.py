@@ -125,6 +125,112 @@ def crash_report(trial):
             assert words in report, f"{words} is missing: {report[:2000]}"
 
 
+@scenario(watched=False, started=False)
+def oom_score(trial):
+    """The kernel's score of the process is what `oom-score-adj` says of its role, also confined by
+    Landlock; it is put back, and what the kernel refuses is refused."""
+    was = int(Path("/proc/self/oom_score_adj").read_text())
+    # The kernel lets nobody lower it who has not the right.
+    drop = ["setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource", "--"]
+    for flags, more in ([], 0), (["--landlock", "yes"], 3):
+        server = trial.new_server("--oom-score-adj-values", "10 20 30", *flags)
+        before, plain = was + more, server.command()
+        server.command = lambda before=before, plain=plain: [
+            "choom", "-n", str(before), "--", *(drop if os.geteuid() == 0 else []), *plain]
+        try:
+            server.start()
+        except AssertionError:
+            if "the kernel has no Landlock" not in server.log_text():
+                raise
+            server.stop()
+            continue
+        with server.client() as client:
+            oom_score_of(server, client, before)
+        assert "Unable to write oom_score_adj: Permission denied" in server.log_text()
+        server.stop()
+    server = trial.new_server("--oom-score-adj", "absolute", "--replicaof", "127.0.0.1 1",
+                              "--oom-score-adj-values", f"{was} {was + 7} 900")
+    server.start()
+    score = int(Path(f"/proc/{server.pid}/oom_score_adj").read_text())
+    assert score == was + 7, f"{score} from the start"
+    server.stop()
+
+
+@scenario(watched=False, started=False)
+def process_title(trial):
+    """`ps` shows what the template says, without the arguments; no password is left in /proc; the
+    server has its arguments and variables all the same."""
+    server = trial.new_server("--requirepass", "hidden-one", "--proc-title-template",
+                              "{title} {port} {config-file}")
+    server.variables = {"PANTALA_masterauth": "hidden-two"}
+    server.start()
+    with server.client() as client:
+        client.want(b"OK", "AUTH", "hidden-one")
+
+        def shown():
+            return (Path("/proc") / str(server.pid) / "cmdline").read_bytes().rstrip(b"\0")
+
+        def want(text):
+            got = shown()
+            assert got.decode() == text, got
+
+        program = os.path.abspath(server.binary)
+        # It may answer a moment before.
+        until(lambda: shown().decode() == f"{program} {server.port} -", "the title is shown")
+        assert b"hidden" not in (Path("/proc") / str(server.pid) / "environ").read_bytes()
+        client.want([b"masterauth", b"hidden-two"], "CONFIG", "GET", "masterauth")
+        client.want(b"OK", "CONFIG", "SET", "proc-title-template", "{{it} {listen-addr}")
+        want(f"{{it}} 127.0.0.1:{server.port}")
+        for wrong in ("", "{", "{nothing}", "{title}"):
+            refused = client.call("CONFIG", "SET", "proc-title-template", wrong)
+            assert "template format is invalid or contains unknown variables" in refused, refused
+        other = free_port()
+        client.want(b"OK", "CONFIG", "SET", "port", other)
+        want(f"{{it}} 127.0.0.1:{other}")
+        client.want(b"OK", "CONFIG", "SET", "proc-title-template", "x" * 100_000)
+        assert set(shown()) == set(b"x"), shown()[:100]
+    server.stop()
+    server = trial.new_server("--set-proc-title", "no")
+    server.start()
+    with server.client() as client:
+        client.want(b"OK", "CONFIG", "SET", "proc-title-template", "other")
+        shown = (Path("/proc") / str(server.pid) / "cmdline").read_bytes()
+        assert shown == "\0".join([*server.command(), ""]).encode(), shown
+    server.stop()
+
+
+def oom_score_of(server, client, before):
+    """Its score follows settings and role."""
+    score = Path(f"/proc/{server.pid}/oom_score_adj")
+
+    def want(number):
+        got = int(score.read_text())
+        assert got == number, f"{got}, not {number}"
+
+    want(before)
+    client.want(b"OK", "CONFIG", "SET", "oom-score-adj", "relative")
+    client.want([b"oom-score-adj", b"yes"], "CONFIG", "GET", "oom-score-adj")
+    want(before + 10)
+    client.want(b"OK", "REPLICAOF", "127.0.0.1", "1")
+    want(before + 20)
+    client.want(b"OK", "CONFIG", "SET", "oom-score-adj-values", "10 25 30")
+    want(before + 25)
+    client.want(b"OK", "REPLICAOF", "NO", "ONE")
+    want(before + 10)
+    client.want(b"OK", "CONFIG", "SET", "oom-score-adj-values", f"{before + 4} 25 30",
+                "oom-score-adj", "absolute")
+    want(before + 4)
+    refused = client.call("CONFIG", "SET", "oom-score-adj-values", f"{before - 5} 0 0")
+    assert "Failed to set current oom_score_adj" in str(refused), refused
+    client.want([b"oom-score-adj-values", f"{before + 4} 25 30".encode()],
+                "CONFIG", "GET", "oom-score-adj-values")
+    want(before + 4)
+    client.want(b"OK", "CONFIG", "SET", "oom-score-adj", "no")
+    want(before)
+    client.want(b"OK", "CONFIG", "SET", "oom-score-adj-values", "40 50 60")
+    want(before)
+
+
 @scenario()
 def port_taken(trial):
     """A second server on the same port says so and ends with 1."""

@@ -13,6 +13,7 @@ use pantala_reactor::{Config, EngineChoice, Reactor, Token};
 use pantala_settings::Settings;
 
 use crate::process::listening::ListenerKind;
+use crate::process::system::oom_score::OomScore;
 use crate::process::system::supervision::Supervisor;
 use crate::shared::{Launch, Shared};
 use crate::worker::Worker;
@@ -56,6 +57,7 @@ impl InProcess {
             registry: crate::commands::registry(),
             change_sink,
             supervisor: Supervisor::none(),
+            oom_score: OomScore::none(),
         });
         let config = Config { choice: EngineChoice::Epoll, ..Config::default() };
         let reactor = Reactor::new(config).map_err(|error| error.to_string())?;

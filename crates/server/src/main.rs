@@ -11,7 +11,7 @@ use pantala_persistence::disk::RealDisk;
 use pantala_server::commands::registry;
 use pantala_server::ping;
 use pantala_server::process::files::place;
-use pantala_server::process::system::{crash, limits};
+use pantala_server::process::system::{crash, limits, title};
 use pantala_server::process::{logging, signals, start};
 use pantala_settings::{Disk, Launch, Settings, Start};
 
@@ -152,6 +152,8 @@ fn run(launch: Launch) -> Result<(), String> {
     let file = launch.config_file.map(std::path::PathBuf::from);
     let registry = registry().renamed(&launch.renames)?;
     let mut running = start::start_with(launch.settings, file, registry)?;
+    pantala_base::os::title::begin();
+    title::show(running.shared());
     // These are the words of Redis and Valkey: their test harness waits for them, once the ports
     // are open.
     tracing::info!("PID: {pid}. Server initialized");

@@ -20,6 +20,7 @@ use crate::migrate::Links;
 use crate::process::background::flushing::DelayedFlush;
 use crate::process::files::loading::LoadState;
 use crate::process::listening::Listening;
+use crate::process::system::oom_score::OomScore;
 use crate::process::system::supervision::Supervisor;
 use crate::rates::Rates;
 use crate::replication::Replication;
@@ -54,6 +55,8 @@ pub struct Shared {
     pub tls: Tls,
     /// The service manager that started the process.
     pub supervisor: Supervisor,
+    /// How readily the kernel ends the process when memory runs out.
+    pub oom_score: OomScore,
     /// The listening sockets.
     pub listening: Mutex<Listening>,
     /// Idle connections of MIGRATE.
@@ -82,6 +85,8 @@ pub struct Launch {
     pub change_sink: Option<Box<dyn ChangeSink>>,
     /// The service manager that is told of the server's state.
     pub supervisor: Supervisor,
+    /// How readily the kernel ends the process when memory runs out.
+    pub oom_score: OomScore,
 }
 
 /// The constants of one run of the server.
@@ -137,6 +142,7 @@ impl Shared {
             saves: Saves::new(unix_us().div_euclid(1_000_000)),
             tls: Tls::default(),
             supervisor: launch.supervisor,
+            oom_score: launch.oom_score,
             listening: Mutex::default(),
             links: Links::default(),
             http: Http::default(),
@@ -147,6 +153,15 @@ impl Shared {
         });
         let _first = shared.self_ref.set(Arc::downgrade(&shared));
         shared
+    }
+
+    /// Tells the kernel how readily to end the process, by the settings and the role of now.
+    ///
+    /// # Errors
+    /// The kernel refuses it; the log says why.
+    pub fn apply_oom_score(&self) -> Result<(), String> {
+        let now = || (self.engine.settings.current(), self.replication.is_replica());
+        self.oom_score.apply(now)
     }
 
     /// The state itself, for threads that are to be started.

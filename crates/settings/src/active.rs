@@ -5,13 +5,14 @@
 
 use crate::field::{
     AppendSync, ChannelDefault, CopyCompression, DisklessLoad, EvictionPolicy, Facility, Field,
-    IoEngine, LogFormat, LogLevel, LogTimes, MemoryShare, Mode, OutputLimits, Percentiles,
-    Permission, PortSharing, PropagationErrors, SavePoints, ShutdownWords, Supervised, TlsClients,
-    TlsUserField, VersionCheck,
+    IoEngine, LogFormat, LogLevel, LogTimes, MemoryShare, Mode, OomScoreAdj, OomScores,
+    OutputLimits, Percentiles, Permission, PortSharing, PropagationErrors, SavePoints,
+    ShutdownWords, Supervised, TlsClients, TlsUserField, VersionCheck,
 };
 use crate::kind::{BYTES, COUNT, Kind, LONG, PORT, SHUTDOWN, SIZE};
 use crate::row::{Group, OnChange, Row, live, protected, start};
 use crate::shapes;
+use crate::shapes::title::{self, TitleTemplate};
 use crate::sources::users::UserLine;
 use Group::{
     Commands, Encodings, Memory, Network, Observe, Persistence, Process, Replication, Security,
@@ -567,6 +568,37 @@ settings! {
     /// set its variables.
     supervised: Supervised = start(
         "supervised", Kind::Word(Supervised::WORDS), "no", Process);
+
+    /// Tell the kernel how readily to end this process when memory runs out, by its role: `yes` and
+    /// `relative` add to the score it had, `absolute` sets it.
+    oom_score_adj: OomScoreAdj = live(
+        "oom-score-adj",
+        Kind::Checked(shapes::oom_score_adj, "no, yes, relative, absolute"),
+        "no",
+        Process,
+    )
+    .on_change(OnChange::OomScore);
+    /// The scores of `oom-score-adj`: of a primary, of a replica, and of a saving child, of which
+    /// there are none here.
+    oom_score_adj_values: OomScores = live(
+        "oom-score-adj-values",
+        Kind::Shape(shapes::oom_scores, "three numbers from -2000 to 2000"),
+        "0 200 800",
+        Process,
+    )
+    .on_change(OnChange::OomScore);
+
+    /// Title of the process in `ps`: text, and {title}, {listen-addr}, {server-mode}, {port},
+    /// {tls-port}, {unixsocket}, {config-file}.
+    proc_title_template: TitleTemplate = live(
+        "proc-title-template",
+        Kind::Checked(title::check, "text with variables in braces"),
+        "{title} {listen-addr} {server-mode}",
+        Process,
+    )
+    .on_change(OnChange::Title);
+    /// Show that title in place of the arguments the process was started with.
+    set_proc_title: bool = start("set-proc-title", Kind::Bool, "yes", Process);
 
     /// Classes of keyspace events that are published.
     notify_keyspace_events: String = live(

@@ -112,6 +112,28 @@ impl Field for SavePoints {
     }
 }
 
+/// By which the kernel chooses whom to end when memory runs out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OomScores {
+    /// Of a primary.
+    pub primary: i32,
+    /// Of a replica.
+    pub replica: i32,
+    /// Of a process that saves.
+    pub saving: i32,
+}
+
+impl Field for OomScores {
+    fn read(text: &str) -> Self {
+        let mut scores = text.split(' ').map(|word| word.parse().unwrap_or_default());
+        let mut next = || scores.next().unwrap_or_default();
+        Self { primary: next(), replica: next(), saving: next() }
+    }
+    fn write(&self) -> String {
+        format!("{} {} {}", self.primary, self.replica, self.saving)
+    }
+}
+
 /// How a signal shuts the server down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownWords {
@@ -420,6 +442,34 @@ words! {
         Auto = "auto",
         /// None.
         No = "no",
+    }
+
+    /// What is done with the score by which the kernel chooses whom to end.
+    OomScoreAdj {
+        /// Nothing.
+        No = "no",
+        /// The values of the settings are added to the one that it was.
+        Relative = "yes",
+        /// It is what the settings say.
+        Absolute = "absolute",
+    }
+
+    /// What a template of the process's title may name.
+    TitleVariable {
+        /// The program.
+        Title = "title",
+        /// The first address and port, or the Unix socket.
+        ListenAddr = "listen-addr",
+        /// A mode other than the usual one.
+        ServerMode = "server-mode",
+        /// The port.
+        Port = "port",
+        /// The port with TLS.
+        TlsPort = "tls-port",
+        /// The path of the Unix socket.
+        UnixSocket = "unixsocket",
+        /// The configuration file.
+        ConfigFile = "config-file",
     }
 
     /// Whether clients show a certificate.

@@ -131,19 +131,8 @@ pub(crate) const ROWS: &[Row] = &[
     live("maxmemory-samples", Int(1, 64), "5", Memory)
         .doc("Keys compared to find one to evict; here it is always a whole segment of the table."),
     start("mptcp", Bool, "no", Network).doc("Listen with multipath TCP."),
-    live("oom-score-adj", Word(&["no", "yes", "relative", "absolute"]), "no", Process)
-        .doc("Adjust the kernel's out-of-memory score."),
-    live(
-        "oom-score-adj-values",
-        Kind::Shape(shapes::oom_scores, "three numbers from -2000 to 2000"),
-        "0 200 800",
-        Process,
-    )
-    .doc("Scores of a primary, a replica and a saving child."),
     live("prefetch-batch-max-size", Int(0, 128), "16", Threads)
         .doc("Commands whose memory is prefetched together."),
-    live("proc-title-template", Text, "{title} {listen-addr} {server-mode}", Process)
-        .doc("Form of the process title."),
     live("rdb-del-sync-files", Bool, "no", Replication)
         .doc("Delete snapshot files made only for a replica."),
     live("rdma-bind", Text, "", Network).doc("Addresses to listen on for RDMA."),
@@ -163,7 +152,6 @@ pub(crate) const ROWS: &[Row] = &[
     start("server-cpulist", Text, "", Threads)
         .also(&["server_cpulist"])
         .doc("CPUs for the main threads."),
-    start("set-proc-title", Bool, "yes", Process).doc("Set the title of the process."),
     live("slot-migration-max-failover-repl-bytes", Kind::MemoryOrMinusOne, "0", Cluster)
         .doc("Bytes in flight up to which a migrated slot changes its owner; -1 means any."),
     start("socket-mark-id", Int(0, u32::MAX as i64), "0", Network).doc("Mark of outgoing packets."),

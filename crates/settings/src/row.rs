@@ -72,6 +72,10 @@ pub enum OnChange {
     Replication,
     /// Snapshots are taken at other times, or a failed one means something else.
     Saving,
+    /// The process is called otherwise.
+    Title,
+    /// The kernel may end the process more readily than before, or less; it may refuse that.
+    OomScore,
     /// An append-only file is begun, or written no more.
     AppendOnly,
     /// Certificates, or what is spoken with TLS, are others. Files are read, which may fail.

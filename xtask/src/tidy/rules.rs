@@ -66,7 +66,7 @@ pub const UNSAFE_HOMES: [&str; 8] = [
     "crates/table/",
     "crates/reactor/",
     "crates/base/src/simd/",
-    "crates/base/src/os.rs",
+    "crates/base/src/os",
     "crates/values/src/packed",
     "crates/scripting/src/raw.rs",
 ];

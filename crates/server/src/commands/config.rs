@@ -18,6 +18,7 @@ use crate::process::files::whole_file;
 use crate::process::logging;
 use crate::process::start::set_workers;
 use crate::process::system::limits::{keep_reserve, own_descriptors};
+use crate::process::system::{oom_score, title};
 use crate::replication::{primary, replica};
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
@@ -214,6 +215,11 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Stri
             primary::settings_changed(shared);
             replica::settings_changed(shared, now);
         }
+        OnChange::Title => title::show(shared),
+        OnChange::OomScore => {
+            oom_score::warn_of_values(now);
+            shared.apply_oom_score()?;
+        }
         OnChange::AppendOnly => journaling::settings_changed(shared, now)?,
         OnChange::Tls => {
             apply_tls(shared)?;
@@ -249,7 +255,9 @@ fn listen_anew(shared: &Shared, now: &Settings) -> Result<(), String> {
     followed.map_err(|trouble| {
         tracing::warn!("CONFIG SET: cannot listen anew: {trouble}");
         "Unable to listen on this port. Check server logs.".to_owned()
-    })
+    })?;
+    title::show(shared);
+    Ok(())
 }
 
 /// Checks that files can be written in their new place.

@@ -29,8 +29,9 @@ use super::background::{self, renewing};
 use super::files::loading::{self, AnswersLoading};
 use super::files::{journaling, place, saving};
 use super::listening::Listening;
+use super::system::oom_score::OomScore;
 use super::system::supervision::{News, Supervisor};
-use super::system::{confinement, host, limits, pidfile, supervision};
+use super::system::{confinement, host, limits, oom_score, pidfile, supervision};
 use super::{listening, signals};
 
 /// Receive buffers of a worker: all of them are touched in time, so they count as resident memory.
@@ -108,13 +109,13 @@ pub fn start_with(
     let to_load = ToLoad::find(&settings)?;
     let (listening, listeners) = Listening::open(&settings)?;
     pidfile::write(&settings);
-    let supervisor = Supervisor::find(&settings);
+    let (supervisor, seed) = (Supervisor::find(&settings), seed_of(&settings));
+    let oom_score = OomScore::of_process();
     confinement::begin(&settings, file.as_deref())?;
     let workers = settings.worker_count().clamp(1, MAX_WORKERS);
     let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SLOTS);
-    let seed = seed_of(&settings);
-    let change_sink = None;
-    let shared = Shared::new(Launch { settings, file, seed, registry, change_sink, supervisor });
+    let parts = (settings, file, registry);
+    let shared = share(parts, seed, supervisor, oom_score);
     *shared.listening.lock().unwrap_or_else(PoisonError::into_inner) = listening;
     limits::keep_reserve(&shared.workers.room, &shared.engine.settings.current());
     primary::settings_changed(&shared);
@@ -167,6 +168,17 @@ pub fn start_with(
     Ok(Running { shared, threads, sweeper_waker, to_load })
 }
 
+/// What the threads will share.
+fn share(
+    (settings, file, registry): (Settings, Option<PathBuf>, Registry),
+    seed: HashSeed,
+    supervisor: Supervisor,
+    oom_score: OomScore,
+) -> Arc<Shared> {
+    let change_sink = None;
+    Shared::new(Launch { settings, file, seed, registry, change_sink, supervisor, oom_score })
+}
+
 /// The seed of key hashes: random, unless `hash-seed` is set.
 fn seed_of(settings: &Settings) -> HashSeed {
     match settings.hash_seed.as_str() {
@@ -181,6 +193,9 @@ fn prepare_states(shared: &Shared, is_loading: bool) {
         shared.engine.condition.lasting.begin(States::LOADING);
     }
     replica::prepare(shared);
+    oom_score::warn_of_values(&shared.engine.settings.current());
+    // The log says why, if the kernel has refused it.
+    let _refused = shared.apply_oom_score();
 }
 
 /// Prepares what connections beyond plain RESP need: certificates, and the HTTP service.

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use super::acting;
 use crate::kind::Kind;
 use crate::row::{Change, Group};
+use crate::sources::conf::quote;
 
 const BEGIN: &str = "\
 # Settings of Pantala, a line each: a name and its value. pantala(1) says what else may set them.
@@ -43,7 +44,8 @@ pub(super) fn file() -> String {
             if !matches!(row.kind, Kind::Text) {
                 wrapped(&mut text, &format!("Allowed: {}.", row.kind.allowed()));
             }
-            let default = if row.default.is_empty() { "\"\"" } else { row.default };
+            let is_one_word = !row.kind.takes_many() || row.default.is_empty();
+            let default = if is_one_word { quote(row.default) } else { row.default.into() };
             let _ = writeln!(text, "# {} {default}", row.name);
         }
     }

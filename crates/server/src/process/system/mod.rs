@@ -5,6 +5,8 @@
 //! | `host` | warnings about unusual settings of the machine |
 //! | `crash` | the report of a crash |
 //! | `limits` | descriptors, waiting connections, core files |
+//! | `oom_score` | how readily the kernel ends it when memory runs out |
+//! | `title` | what `ps` shows of it |
 //! | `confinement` | rights the process gives up (`landlock`) |
 //! | `supervision`, `pidfile` | the service manager; the file with the process's number |
 //!
@@ -14,5 +16,7 @@ pub(crate) mod confinement;
 pub mod crash;
 pub(crate) mod host;
 pub mod limits;
+pub(crate) mod oom_score;
 pub(crate) mod pidfile;
 pub mod supervision;
+pub mod title;

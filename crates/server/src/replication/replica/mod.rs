@@ -388,6 +388,8 @@ fn become_replica(shared: &Shared, primary: &Primary, wait: &dyn Fn()) -> Result
     let mut state = following.state();
     state.primary = Some(primary.clone());
     begin_phases(shared, &mut state);
+    // The log says why, if the kernel has refused it.
+    let _refused = shared.apply_oom_score();
     Ok(())
 }
 
@@ -494,6 +496,8 @@ pub fn promote(shared: &Shared) -> Result<(), String> {
     shared.engine.space.hide_expired(HideReason::Replica, false);
     // Replicas that have come meanwhile learn of it, too.
     drop_replicas(shared);
+    // The log says why, if the kernel has refused it.
+    let _refused = shared.apply_oom_score();
     tracing::info!(%id, position = replication.stream.end(), "this server becomes a primary");
     Ok(())
 }

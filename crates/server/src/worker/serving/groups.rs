@@ -2,7 +2,7 @@
 
 use std::mem::take;
 
-use pantala_commands::Flags;
+use pantala_commands::{CommandRef, Flags, Session};
 use pantala_keyspace::{Locked, PartitionId};
 use pantala_protocol::{ProtocolError, is_cross_protocol};
 
@@ -204,16 +204,8 @@ impl Worker {
         let session = &mut connection.session;
         let was_monitor = session.monitor;
         let is_long = window.is_long(parsed);
-        let admitted = match turn.admit(session, found, args, arg_count) {
-            // It was admitted when it began to wait, at another worker.
-            Err(Refusal::Error(..))
-                if target.waited.is_some() && turn.states.has(States::LOADING) =>
-            {
-                Err(Refusal::Pause)
-            }
-            admitted => admitted,
-        };
-        let action = match admitted {
+        let asked = (found, args, arg_count);
+        let action = match admit(turn, session, asked, target.waited.is_some()) {
             Ok(found) if is_long => Deferred::Lane(found),
             Err(Refusal::Queue(found)) if is_long => Deferred::Queue(found, arg_count),
             Ok(found) => {
@@ -265,6 +257,22 @@ impl Worker {
             // Later commands of the pipeline wait too after a wrong password.
             self.hold_back(index);
         }
+    }
+}
+
+/// The same as [`Turn::admit`]. A command that waited was admitted before, at another worker: while
+/// data is loaded it is held back.
+fn admit(
+    turn: &Turn<'_>,
+    session: &Session,
+    (found, args, arg_count): (Option<CommandRef>, &[&[u8]], usize),
+    has_waited: bool,
+) -> Result<CommandRef, Refusal> {
+    match turn.admit(session, found, args, arg_count) {
+        Err(Refusal::Error(..)) if has_waited && turn.states.has(States::LOADING) => {
+            Err(Refusal::Pause)
+        }
+        admitted => admitted,
     }
 }
 

@@ -7,6 +7,8 @@
 //!
 //! Not here: plain kinds (`kind`), the typed forms (`field`). Tests: at the foot.
 
+pub(crate) mod title;
+
 use crate::kind::{self, Refusal, one_of};
 use pantala_base::size::parse_bytes;
 
@@ -168,19 +170,29 @@ pub(crate) fn shutdown_words(text: &str, _: &str) -> Canonical {
     Ok(if words.is_empty() { "default".into() } else { words.join(" ") })
 }
 
+/// Whether, and how, the score is set by which the kernel chooses whom to end.
+pub(crate) fn oom_score_adj(text: &str, _: &str) -> Canonical {
+    const WORDS: [&str; 4] = ["no", "yes", "relative", "absolute"];
+    let word = WORDS.iter().find(|word| word.eq_ignore_ascii_case(text));
+    match *word.ok_or_else(|| one_of(&WORDS))? {
+        "relative" => Ok("yes".into()),
+        word => Ok(word.into()),
+    }
+}
+
 /// Three numbers from -2000 to 2000.
 pub(crate) fn oom_scores(text: &str, _: &str) -> Canonical {
     let words: Vec<&str> = text.split(' ').collect();
     if words.len() != 3 {
         return Err(Refusal::of("wrong number of arguments"));
     }
-    let fits = |word: &&str| word.parse::<i32>().is_ok_and(|n| (-2000..=2000).contains(&n));
-    if !words.iter().all(fits) {
-        return Err(Refusal::of(
-            "Invalid oom-score-adj-values, elements must be between -2000 and 2000.",
-        ));
-    }
-    Ok(text.into())
+    let score = |word: &&str| word.parse::<i32>().ok().filter(|n| (-2000..=2000).contains(n));
+    let scores: Option<Vec<String>> =
+        words.iter().map(|word| score(word).map(|score| score.to_string())).collect();
+    let scores = scores.ok_or(Refusal::of(
+        "Invalid oom-score-adj-values, elements must be between -2000 and 2000.",
+    ))?;
+    Ok(scores.join(" "))
 }
 
 /// Up to sixteen addresses to listen on; a leading `-` means that its absence is no error.

@@ -9,6 +9,8 @@
 //!
 //! Tests: foot of the file; the bad day `crash_report`.
 
+pub mod title;
+
 use std::fs::File;
 use std::io::{self, PipeReader, Read};
 use std::net::{IpAddr, SocketAddr, TcpStream};
