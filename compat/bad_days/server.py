@@ -115,6 +115,16 @@ class Server:
             finally:
                 self.log.close()
         shutil.rmtree(self.directory, ignore_errors=True)
+        self._remove_rings()
+
+    def _remove_rings(self):
+        """Those that one which was killed has left for the next start (FNV-1a of the manifest's
+        path)."""
+        number = 0xCBF29CE484222325
+        for byte in os.fsencode(f"{self.directory}/appendonlydir/appendonly.aof.manifest"):
+            number = (number ^ byte) * 0x100000001B3 % (1 << 64)
+        for path in Path("/dev/shm").glob(f"pantala-{number:016x}-*.rings"):
+            path.unlink(missing_ok=True)
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)

@@ -60,7 +60,7 @@ complete -c pantala -l http_admin_console -x -a 'yes no' -d 'Serve the console o
 complete -c pantala -l http_hosts -x -d 'Names that HTTP may be asked for by, beside IP addresses and localhost; spaces between.'
 complete -c pantala -l import-mode -x -a 'yes no' -d 'Clients may bring another server\'s data (CLIENT IMPORT-SOURCE). Keys that have expired are hidden from the others, but stay until a source removes them.'
 complete -c pantala -l io_engine -x -a 'auto uring epoll' -d 'What moves bytes between sockets and memory; auto is io_uring where allowed, else epoll.'
-complete -c pantala -l journal-ring-dir -x -a '(__fish_complete_directories)' -d 'Where acknowledged writes outlive the process until they are in the append-only file; auto: in /dev/shm, else beside that file. Empty means nowhere.'
+complete -c pantala -l journal-ring-dir -x -a '(__fish_complete_directories)' -d 'Where acknowledged writes outlive the process until they are in the append-only file; auto: in /dev/shm, if that is memory. Empty means nowhere.'
 complete -c pantala -l journald_enabled -x -a 'yes no' -d 'Log to systemd\'s journal as well, with the fields of each line.'
 complete -c pantala -l keys_output_limit -x -d 'Keys that KEYS returns at most; 0 means no limit.'
 complete -c pantala -l landlock -x -a 'yes no' -d 'The kernel keeps the process from writing outside of dir and from listening anew.'

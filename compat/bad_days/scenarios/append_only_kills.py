@@ -17,11 +17,13 @@ from .persistence import figures, settle
 
 ON = ("--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
 WRITERS = 4
-# What a killed process may cost where nobody waits for the disk: what was answered in its last
-# moments. Many times of what it is, for the machine may be busy.
+# What a killed process may cost where nobody waits for the disk, and nothing outlives the process:
+# what was answered in its last moments. Many times of what it is, for the machine may be busy.
 UNWRITTEN_S = 1.0
-# Acknowledged writes outlive the process.
+# Acknowledged writes outlive it.
 RINGS = ("--journal-ring-dir", "auto")
+# What the log says when they were full: a disk, or a busy machine, has kept the writer waiting.
+NO_ROOM = "for which its rings had no room"
 # A client that writes through several connections in turn.
 TURN_CONNECTIONS, TURN_KEYS = 8, 64
 
@@ -151,7 +153,7 @@ def rewrite_until_gone(server):
 def kill_again_and_again(trial, policy, rounds, *flags):
     seed = random.SystemRandom().randrange(1 << 32)
     trial.note(f"seed {seed}")
-    chance = random.Random(seed)
+    chance, cuts = random.Random(seed), 0
     server = trial.new_server(*ON, "--appendfsync", policy, *flags)
     writers = [Writer(server, index, 0) for index in range(WRITERS)]
     try:
@@ -172,17 +174,132 @@ def kill_again_and_again(trial, policy, rounds, *flags):
             server.start()
             with server.client() as client:
                 settle(client)
+                before, cuts = cuts, server.log_text().count(NO_ROOM)
+                is_durable = policy == "always" or (flags == RINGS and cuts == before)
                 for writer in writers:
-                    writer.look(client, killed_at, policy == "always" or RINGS[0] in flags)
+                    writer.look(client, killed_at, is_durable)
                 if turn % 8 == 7:
                     client.want(b"OK", "FLUSHALL")
                     for writer in writers:
                         writer.done = 0
+        trial.note(f"{cuts} times the disk was so slow that rings were full")
         assert "panicked" not in server.log_text(), server.log_text()[-800:]
     except AssertionError as error:
-        raise AssertionError(f"{error} (seed {seed}, turn {turn})") from error
+        told = f"seed {seed}, turn {turn}, {last_taken_over(server)}"
+        raise AssertionError(f"{error} ({told})") from error
     finally:
         server.stop()
+
+
+def last_taken_over(server):
+    """What the log says of the last time that something was taken over, or was not."""
+    told = [line for line in server.log_text().splitlines()
+            if "killed" in line or ".rings" in line or NO_ROOM in line or "Ready to" in line]
+    return " / ".join(told[-3:])
+
+
+class Queue:
+    """A client that pushes numbers to a list, and one that waits for them there: by BLPOP, or by
+    BLMOVE to another list."""
+
+    def __init__(self, server, index):
+        self.server, self.moves = server, index % 2
+        self.key, self.taken_key = f"queue:{index}", f"taken:{index}"
+        self.begin()
+
+    def begin(self):
+        self.pushed, self.popped = 0, []
+
+    def push(self):
+        script = "return redis.call('rpush', KEYS[1], ARGV[1])"
+        try:
+            with self.server.client() as client:
+                while True:
+                    number = self.pushed + 1
+                    if number % 3:
+                        client.call("RPUSH", self.key, number)
+                    elif number % 2:
+                        assert client.call("EVAL", script, 1, self.key, number) >= 0
+                    else:
+                        commands = [("MULTI",), ("RPUSH", self.key, number), ("EXEC",)]
+                        client.write(b"".join(encode(*command) for command in commands))
+                        assert len([client.read() for _ in commands][-1]) == 1
+                    self.pushed = number
+        except (Closed, OSError):
+            pass
+
+    def pop(self):
+        try:
+            with self.server.client() as client:
+                while True:
+                    if self.moves:
+                        got = client.call("BLMOVE", self.key, self.taken_key, "LEFT", "RIGHT", 0)
+                    else:
+                        got = client.call("BLPOP", self.key, 0)[1]
+                    self.popped.append(int(got))
+        except (Closed, OSError):
+            pass
+
+    def look(self, client):
+        """What was popped is gone, what was pushed is there, but for the answers that were under
+        way."""
+        there = [int(number) for number in client.call("LRANGE", self.key, 0, -1)]
+        taken = [int(number) for number in client.call("LRANGE", self.taken_key, 0, -1)]
+        answered = len(self.popped)
+        assert self.popped == list(range(1, answered + 1)), self.popped[-5:]
+        if self.moves:
+            assert taken[:answered] == self.popped and len(taken) <= answered + 1, (
+                f"{self.taken_key}: {len(taken)} of {answered} that were answered")
+            answered = len(taken)
+        back = [number for number in there if number <= answered]
+        assert not back, f"{self.key}: {back[:5]} were popped and are there again"
+        first = there[0] if there else self.pushed + 1
+        assert first <= answered + 2, f"{self.key}: {answered + 1} to {first - 1} are gone"
+        assert there == list(range(first, first + len(there))), f"{self.key}: {there[:9]}"
+        last = max(first - 1, there[-1] if there else 0)
+        assert self.pushed <= last <= self.pushed + 1, (
+            f"{self.key}: up to {last} of {self.pushed} that were pushed")
+
+
+def kill_queues(trial, policy, rounds):
+    seed = random.SystemRandom().randrange(1 << 32)
+    trial.note(f"seed {seed}")
+    chance, popped = random.Random(seed), 0
+    server = trial.new_server(*ON, "--appendfsync", policy, *RINGS)
+    queues = [Queue(server, index) for index in range(4)]
+    try:
+        server.start()
+        for turn in range(rounds):
+            bodies = [body for queue in queues for body in (queue.pop, queue.push)]
+            threads = [threading.Thread(target=body) for body in bodies]
+            for thread in threads:
+                thread.start()
+            threading.Event().wait(chance.uniform(0.005, 0.3))
+            server.kill()
+            for thread in threads:
+                thread.join(DEADLINE_S)
+            server.start()
+            with server.client() as client:
+                settle(client)
+                for queue in queues:
+                    popped += len(queue.popped)
+                    queue.look(client)
+                    queue.begin()
+                client.want(b"OK", "FLUSHALL")
+        trial.note(f"{popped} were popped")
+    except AssertionError as error:
+        told = f"seed {seed}, turn {turn}, {last_taken_over(server)}"
+        raise AssertionError(f"{error} ({told})") from error
+    finally:
+        server.stop()
+
+
+@scenario(watched=False, started=False)
+def kill_while_waiters_are_served(trial):
+    """kill -9 while clients wait for what others push: what was popped with an answer does not come
+    back, and what was pushed with an answer is there."""
+    kill_queues(trial, "everysec", 150 if trial.is_long else 8)
+    kill_queues(trial, "no", 50 if trial.is_long else 4)
 
 
 def kill_while_starting(server, chance):

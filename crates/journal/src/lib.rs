@@ -51,5 +51,7 @@ pub use journal::{Buffers, Cut, Journal};
 pub use merger::{Merger, Run};
 pub use reader::{Item, Reader};
 pub use recorder::Recorder;
-pub use rings::{Area, Confirmed, HEAD_WORDS, Identity, MOST_RINGS, RING_WORDS, Remains, Rings};
+pub use rings::{
+    Area, Confirmed, HEAD_WORDS, Identity, MOST_RINGS, RING_WORDS, Remains, Rings, Unread,
+};
 pub use stamp::{MOST_THREADS, Stamp};

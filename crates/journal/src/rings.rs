@@ -35,6 +35,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::chunk::{Audience, Chunk, Frame, Piece};
 use crate::merger::Merger;
+use crate::resp::command_bytes;
 use crate::stamp::Stamp;
 
 /// Memory that outlives the process.
@@ -44,8 +45,8 @@ pub type Area = Box<dyn AsRef<[AtomicU64]> + Send + Sync>;
 pub const HEAD_WORDS: usize = 512;
 /// Words of a ring: 1 MB, what a busy thread records in some 25 ms.
 pub const RING_WORDS: usize = 128 << 10;
-/// How many threads can have a ring.
-pub const MOST_RINGS: usize = 64;
+/// How many threads can have a ring: all workers there may be, and the other threads.
+pub const MOST_RINGS: usize = 320;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PantRing");
 const VERSION: u64 = 1;
@@ -310,36 +311,61 @@ pub struct Remains {
     pub is_cut: bool,
 }
 
+/// Why nothing can be taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// Nothing was confirmed, or it is of another version, or of another run of the machine.
+    Nothing,
+    /// It is of this run of the machine, for other files.
+    Others,
+    /// It is not what was stored.
+    Damaged,
+}
+
 impl Remains {
-    /// Reads a file of rings. `None`: another identity, or nothing was confirmed, so there is
-    /// nothing to add.
-    pub fn read(bytes: &[u8], identity: &Identity) -> Option<Remains> {
+    /// Reads a file of rings.
+    ///
+    /// # Errors
+    /// It is none of this identity, is damaged, or has nothing to add.
+    pub fn read(bytes: &[u8], identity: &Identity) -> Result<Remains, Unread> {
         let words: Vec<u64> =
             bytes.as_chunks::<8>().0.iter().map(|w| u64::from_ne_bytes(*w)).collect();
-        let (head, rings) = words.split_at_checked(HEAD_WORDS)?;
-        let is_ours = head[..2] == [MAGIC, VERSION] && head[IDENTITY_AT..][..4] == *identity;
-        let slots = (0..2).map(|slot| &head[SLOTS_AT + slot * SLOT_WORDS..][..5]);
-        let whole = slots.filter(|slot| slot[0] != 0 && slot[4] == sum(&slot[..4]));
-        let slot = whole.max_by_key(|slot| slot[0]).filter(|_| is_ours)?;
-        let upto = Stamp::from_bits(slot[3]);
-        let confirmed = Confirmed { increment: slot[1], bytes: slot[2], upto };
-        let (mut merger, mut until) = (Merger::default(), Stamp::LAST);
-        until = until.min(missing_from(&head[LOOSE_AT..], upto));
+        let (head, rings) = words.split_at_checked(HEAD_WORDS).ok_or(Unread::Nothing)?;
+        check_identity(head, identity)?;
+        let confirmed = read_slots(head).ok_or(Unread::Nothing)?;
+        let (mut merger, upto) = (Merger::default(), confirmed.upto);
+        let mut until = missing_from(&head[LOOSE_AT..], upto);
         for (thread, ring) in rings.chunks_exact(RING_WORDS).enumerate() {
             until = until.min(missing_from(&ring[MISSED_AT..], upto));
-            let is_whole = read_ring(ring, upto, &mut |chunk| merger.add(thread, chunk));
-            if !is_whole {
-                return None;
-            }
+            let mut add = |chunk| merger.add(thread, chunk);
+            read_ring(ring, thread, upto, &mut add).ok_or(Unread::Damaged)?;
         }
         let mut commands = Vec::new();
         merger.take(until, &mut |run| {
-            if run.audience == Audience::All {
+            if run.audience.has_files() {
                 commands.extend_from_slice(run.bytes);
             }
         });
-        Some(Remains { confirmed, commands, is_cut: until != Stamp::LAST })
+        Ok(Remains { confirmed, commands, is_cut: until != Stamp::LAST })
     }
+}
+
+fn check_identity(head: &[u64], identity: &Identity) -> Result<(), Unread> {
+    let (found, boot) = (&head[IDENTITY_AT..][..identity.len()], &identity[..2]);
+    match head[..2] == [MAGIC, VERSION] && found.starts_with(boot) {
+        false => Err(Unread::Nothing),
+        true if found != identity => Err(Unread::Others),
+        true => Ok(()),
+    }
+}
+
+/// What was confirmed last.
+fn read_slots(head: &[u64]) -> Option<Confirmed> {
+    let slots = (0..2).map(|slot| &head[SLOTS_AT + slot * SLOT_WORDS..][..5]);
+    let whole = slots.filter(|slot| slot[0] != 0 && slot[4] == sum(&slot[..4]));
+    let slot = whole.max_by_key(|slot| slot[0])?;
+    let upto = Stamp::from_bits(slot[3]);
+    Some(Confirmed { increment: slot[1], bytes: slot[2], upto })
 }
 
 /// The first missing stamp that is not confirmed.
@@ -348,28 +374,47 @@ fn missing_from(words: &[u64], confirmed: Stamp) -> Stamp {
     if upto < confirmed || upto == Stamp::default() { Stamp::LAST } else { from }
 }
 
-/// Reads the unconfirmed entries of a ring in order; false: the ring is damaged.
-fn read_ring(ring: &[u64], confirmed: Stamp, found: &mut dyn FnMut(Chunk)) -> bool {
+/// Reads the entries of a thread's ring that are not confirmed, in order; `None`: it is damaged.
+fn read_ring(
+    ring: &[u64],
+    thread: usize,
+    confirmed: Stamp,
+    found: &mut dyn FnMut(Chunk),
+) -> Option<()> {
     let (head, mut at, entries) = (ring[HEAD_AT], ring[TAIL_AT], &ring[ENTRIES_AT..]);
-    if head.checked_sub(at).is_none_or(|used| used > entries.len() as u64) {
-        return false;
-    }
+    head.checked_sub(at).filter(|used| *used <= entries.len() as u64)?;
+    let mut last = Stamp::default();
     while at < head {
         let word = |offset: u64| entries[((at + offset) % entries.len() as u64) as usize];
         let (count, lengths) = (word(0), word(1));
         let (pieces, len) = (lengths & u64::from(u32::MAX), lengths >> 32);
         let wanted = ENTRY_WORDS as u64 + PIECE_WORDS as u64 * pieces + len.div_ceil(8);
         if count != wanted || count > head - at {
-            return false;
+            return None;
         }
         let first = ENTRY_WORDS as u64 + PIECE_WORDS as u64 * pieces;
         let bytes = (first..count).flat_map(|offset| word(offset).to_ne_bytes());
         let bytes: Vec<u8> = bytes.take(len as usize).collect();
         let pieces = (0..pieces).map(|piece| ENTRY_WORDS as u64 + PIECE_WORDS as u64 * piece);
         let pieces = pieces.map(|at| read_piece([word(at), word(at + 1), word(at + 2)]));
-        let Some(chunk) = later_part(&bytes, pieces, confirmed) else { return false };
-        found(chunk);
+        let chunk = later_part(&bytes, pieces, confirmed)?;
+        // In order, and its own: the merger relies on it.
+        for piece in &chunk.pieces {
+            let is_next = piece.stamp >= last && piece.stamp.thread() == thread;
+            last = is_next.then_some(piece.stamp)?;
+        }
+        are_commands(&chunk.bytes).then(|| found(chunk))?;
         at += count;
+    }
+    Some(())
+}
+
+/// Whether these are commands, the last one whole.
+fn are_commands(mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        let rest = command_bytes(bytes).and_then(|length| bytes.get(length..));
+        let Some(rest) = rest else { return false };
+        bytes = rest;
     }
     true
 }
@@ -406,6 +451,8 @@ fn later_part(
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use pantala_base::rng::Rng;
+
     use super::*;
     use crate::{Item, Journal, Reader, Recorder};
 
@@ -444,7 +491,7 @@ mod tests {
 
         /// What would be left if the process died now, in words, and whether that is incomplete.
         fn left(&self) -> Option<(String, bool)> {
-            let remains = Remains::read(&self.bytes(), &IDENTITY)?;
+            let remains = Remains::read(&self.bytes(), &IDENTITY).ok()?;
             Some((words(&remains.commands), remains.is_cut))
         }
     }
@@ -500,7 +547,7 @@ mod tests {
             let seen = Stamp::first_of(round * 10);
             let last = step(&one, step(&one, seen, &[&long]), &["y"]);
             let left = Remains::read(&kept.bytes(), &IDENTITY);
-            let found = left.is_none_or(|left| words(&left.commands).ends_with("x y"));
+            let found = left.map_or(true, |left| words(&left.commands).ends_with("x y"));
             assert!(found && rings.missed() == 0, "round {round}");
             confirm(&rings, Stamp::first_of(last.time() + 1));
         }
@@ -551,8 +598,9 @@ mod tests {
         confirm(&rings, Stamp::first_of(1));
         step(&one, Stamp::first_of(5), &["a"]);
         let good = kept.bytes();
-        assert_eq!(Remains::read(&good, &[1, 2, 3, 5]), None);
-        assert_eq!(Remains::read(&good[..100], &IDENTITY), None);
+        assert_eq!(Remains::read(&good, &[1, 2, 3, 5]), Err(Unread::Others));
+        assert_eq!(Remains::read(&good, &[1, 5, 3, 4]), Err(Unread::Nothing));
+        assert_eq!(Remains::read(&good[..100], &IDENTITY), Err(Unread::Nothing));
         // Killed while it wrote the second slot: the first one holds.
         let mut torn = good.clone();
         let slot = (SLOTS_AT + SLOT_WORDS - SLOT_WORDS) * 8;
@@ -568,5 +616,64 @@ mod tests {
             other[at] ^= 0x41;
             let _whatever = Remains::read(&other, &IDENTITY);
         }
+    }
+
+    /// Some entries of two threads, of all kinds.
+    fn filled() -> Vec<u8> {
+        let (kept, journal) = (Kept::new(2), Arc::new(Journal::with_clock(|| 0)));
+        let rings = kept.rings();
+        journal.keep_in(Some(Arc::clone(&rings)));
+        let threads = [journal.join(), journal.join()];
+        confirm(&rings, Stamp::first_of(1));
+        for round in 0..6 {
+            let one = &threads[round % 2];
+            step(one, Stamp::first_of(5 + round as u64), &["a", "bc"][..1 + round % 2]);
+        }
+        kept.bytes()
+    }
+
+    #[test]
+    fn whatever_words_are_there_it_ends_and_gives_whole_commands() {
+        let (good, mut random) = (filled(), Rng::from_seed(7));
+        // Words that mean something: of the head, of what rings begin with, of entries.
+        let ring = |number: usize| HEAD_WORDS + number * RING_WORDS;
+        let places: Vec<usize> = [0, ring(0), ring(1)].iter().flat_map(|at| *at..at + 60).collect();
+        let (mut read, mut damaged) = (0, 0);
+        for _ in 0..2000 {
+            let mut other = good.clone();
+            for _ in 0..=random.below(3) {
+                let at = 8 * places[random.below(places.len() as u64) as usize];
+                let from = 8 * places[random.below(places.len() as u64) as usize];
+                let word = match random.below(4) {
+                    0 => random.below(u64::MAX),
+                    1 => random.below(40),
+                    2 => u64::MAX - random.below(3),
+                    _ => u64::from_ne_bytes(good[from..from + 8].try_into().expect("eight")),
+                };
+                other[at..at + 8].copy_from_slice(&word.to_ne_bytes());
+            }
+            match Remains::read(&other, &IDENTITY) {
+                Ok(remains) => {
+                    read += 1;
+                    assert!(are_commands(&remains.commands));
+                }
+                Err(unread) => damaged += usize::from(unread == Unread::Damaged),
+            }
+        }
+        assert!(read > 0 && damaged > 0, "{read} were read, {damaged} were damaged");
+    }
+
+    #[test]
+    fn stamps_of_other_threads_or_out_of_order_are_damage() {
+        let good = filled();
+        let stamp_at =
+            |ring: usize| 8 * (HEAD_WORDS + ring * RING_WORDS + ENTRIES_AT + ENTRY_WORDS);
+        let (first, second) = (stamp_at(0), stamp_at(1));
+        let mut twins = good.clone();
+        twins.copy_within(second..second + 8, first);
+        assert_eq!(Remains::read(&twins, &IDENTITY), Err(Unread::Damaged));
+        let mut late = good.clone();
+        late[first..first + 8].copy_from_slice(&Stamp::first_of(90).bits().to_ne_bytes());
+        assert_eq!(Remains::read(&late, &IDENTITY), Err(Unread::Damaged));
     }
 }

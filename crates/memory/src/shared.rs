@@ -14,6 +14,21 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
+/// Whether a file lies in a file system that is memory.
+///
+/// # Errors
+/// The system does not say.
+pub fn is_in_memory(file: &File) -> io::Result<bool> {
+    let mut found = std::mem::MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: the descriptor is open, and there is room for the answer.
+    if unsafe { libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: integers, which are zeroes or what the system has written.
+    let found = unsafe { found.assume_init() };
+    Ok(found.f_type == libc::TMPFS_MAGIC)
+}
+
 /// An array of 64-bit atomics in a shared mapping of a file.
 #[derive(Debug)]
 pub struct SharedWords {
@@ -100,5 +115,11 @@ mod tests {
         assert_eq!(bytes[8..16], 0x0102_0304_u64.to_ne_bytes());
         assert!(bytes.ends_with(&[0xff; 8]));
         std::fs::remove_file(path).expect("it is there");
+    }
+
+    #[test]
+    fn what_is_of_the_system_is_not_in_memory_that_can_be_written() {
+        let file = File::open("/proc/self/stat").expect("a file");
+        assert!(!is_in_memory(&file).expect("it says"));
     }
 }

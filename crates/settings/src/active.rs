@@ -244,7 +244,7 @@ settings! {
         "appendfilename", Kind::Checked(shapes::file_name, "a file's name"), "appendonly.aof",
         Persistence);
     /// Where acknowledged writes outlive the process until they are in the append-only file; auto:
-    /// in /dev/shm, else beside that file. Empty means nowhere.
+    /// in /dev/shm, if that is memory. Empty means nowhere.
     journal_ring_dir: String = start("journal-ring-dir", Kind::Text, "", Persistence)
         .beyond_redis();
     /// Growth in percent at which the append-only file is rewritten; 0 means never.

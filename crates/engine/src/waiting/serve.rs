@@ -8,6 +8,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_commands::{
     CommandRef, Flags, Group, KeyWait, OwnedArgs, Park, Session, WaitedKeys, key_positions,
 };
+use pantala_journal::Stamp;
 use pantala_keyspace::{DbIndex, Key, Locked, Ready, Ticket, Waiter};
 use pantala_values::Type;
 
@@ -39,6 +40,14 @@ pub struct Pending {
     /// The session as it was when the command blocked.
     pub session: Session,
     inbox: Arc<dyn Mailbox>,
+}
+
+/// A waiter's answer, until its step outlives the process.
+struct Served {
+    waiter: Arc<Waiter>,
+    inbox: Arc<dyn Mailbox>,
+    reply: Vec<u8>,
+    took_us: u64,
 }
 
 /// Counts as one blocked connection while it lives.
@@ -110,10 +119,10 @@ impl Turn<'_> {
     }
 
     /// Serves all clients blocked on keys that the current command has changed. Its partitions are
-    /// still held.
+    /// still held, and its step ends here.
     #[cold]
     pub fn serve_ready(&self, locked: &mut Locked<'_>) {
-        let before = *locked.scope();
+        let (before, mut served) = (*locked.scope(), Vec::new());
         while let Some(ready) = locked.next_ready() {
             let hash = self.engine.space.hash(&ready.key);
             locked.set_scope(pantala_keyspace::Scope { db: ready.db, ..before });
@@ -129,7 +138,7 @@ impl Turn<'_> {
                 if !waiter.claim() {
                     continue;
                 }
-                if self.serve_safely(locked, &ready, hash, &waiter) {
+                if self.serve_safely(locked, &ready, hash, &waiter, &mut served) {
                     continue;
                 }
                 waiter.let_go();
@@ -143,6 +152,30 @@ impl Turn<'_> {
             locked.waiters(hash).put_back(ready.db, &ready.key, left);
         }
         locked.set_scope(before);
+        self.answer_served(locked, served);
+    }
+
+    /// Answers them. An answer may leave at once: so the step ends and is handed over first, or
+    /// what was served could be there again after the process has died.
+    fn answer_served(&self, locked: &mut Locked<'_>, served: Vec<Served>) {
+        if served.is_empty() {
+            return;
+        }
+        let mut step = Stamp::default();
+        if let Some(recorder) = self.recorder {
+            // Its time is now: those who were served may have seen what came after the turn began.
+            step = locked.stamp_early();
+            if recorder.has_step() {
+                locked.end_step();
+                step = recorder.last();
+            }
+            recorder.hand_over();
+        }
+        for Served { waiter, inbox, reply, took_us } in served {
+            let (connection, parking) = (waiter.connection, waiter.parking);
+            inbox.leave(Message::Served { connection, parking, reply, took_us, step });
+            locked.wake_later(Ticket::Inbox(Arc::clone(&waiter.inbox)));
+        }
     }
 
     /// Like `serve_one`, and catches a panic of the waiter's command, so that it does not hit the
@@ -154,10 +187,11 @@ impl Turn<'_> {
         ready: &Ready,
         hash: u64,
         waiter: &Arc<Waiter>,
+        served: &mut Vec<Served>,
     ) -> bool {
         let scope = *locked.scope();
-        let served = catch_unwind(AssertUnwindSafe(|| self.serve_one(locked, ready, hash, waiter)));
-        served.unwrap_or_else(|_| {
+        let serve = || self.serve_one(locked, ready, hash, waiter, served);
+        catch_unwind(AssertUnwindSafe(serve)).unwrap_or_else(|_| {
             locked.set_scope(scope);
             locked.effects().set_author(0);
             run_by_itself(locked, waiter)
@@ -171,6 +205,7 @@ impl Turn<'_> {
         ready: &Ready,
         hash: u64,
         waiter: &Arc<Waiter>,
+        served: &mut Vec<Served>,
     ) -> bool {
         let Some(pending) = waiter.request.downcast_ref::<Pending>() else { return false };
         let scope = *locked.scope();
@@ -198,11 +233,8 @@ impl Turn<'_> {
         self.count_time(pending.found, took_us * 1000);
         let (found, reply_bytes) = (pending.found, reply.len());
         self.note_keys(Ended { found, args: &args, took_us, reply_bytes });
-        let (connection, parking) = (waiter.connection, waiter.parking);
-        // Its reply may be sent before the step has ended, so it carries the stamp.
-        let step = locked.stamp_early();
-        pending.inbox.leave(Message::Served { connection, parking, reply, took_us, step });
-        locked.wake_later(Ticket::Inbox(Arc::clone(&waiter.inbox)));
+        let (waiter, inbox) = (Arc::clone(waiter), Arc::clone(&pending.inbox));
+        served.push(Served { waiter, inbox, reply, took_us });
         true
     }
 }
@@ -316,5 +348,86 @@ fn forget_waiter(engine: &Engine, db: DbIndex, key: &[u8], waiter: &Arc<Waiter>)
         if space.park(busy, Ticket::Inbox(Arc::new(forgotten))).is_ok() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use pantala_base::clock::unix_ms;
+    use pantala_base::hash::HashSeed;
+    use pantala_commands::{Lane, Registry, families};
+    use pantala_journal::{Journal, Recorder};
+    use pantala_settings::Settings;
+
+    use super::*;
+    use crate::clients::mailbox::NoWorkers;
+    use crate::engine::assemble::Parts;
+    use crate::engine::limits::Limited;
+
+    /// What was handed over when something was left there, and what that was.
+    struct Looking(Arc<Journal>, Mutex<Vec<(usize, Message)>>);
+
+    impl pantala_keyspace::Inbox for Looking {
+        fn unpark(&self, _connection: u64, _parking: u32) {}
+
+        fn wake(&self) {}
+    }
+
+    impl Mailbox for Looking {
+        fn leave(&self, message: Message) {
+            self.1.lock().expect("no panic").push((self.0.waiting_bytes(), message));
+        }
+    }
+
+    fn run(
+        engine: &Engine,
+        recorder: &Recorder,
+        inbox: &Arc<dyn Mailbox>,
+        connection: u64,
+        line: &str,
+    ) -> Verdict {
+        let (limited, tally) =
+            (Limited::new(engine.settings.current()), engine.stats.tallies.join());
+        let turn = Turn::new(engine, (&tally, recorder), &limited, Lane::Worker, (unix_ms(), 0));
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let found = engine.registry.resolve(&args).expect("it is known");
+        let target = ReplyTarget { inbox, connection, parking: 0, waited: None };
+        let mut session = Session::new(connection);
+        turn.run(&mut session, found, &args, &mut Vec::new(), &target)
+    }
+
+    #[test]
+    fn who_waits_is_answered_when_the_step_has_been_handed_over() {
+        let engine = Engine::new(Parts {
+            settings: Settings::defaults(),
+            file: None,
+            seed: HashSeed::from_words(1, 2),
+            registry: Registry::new(&[families::list::ROWS]),
+            workers: Arc::new(NoWorkers),
+            change_sink: None,
+        });
+        engine.journal.turn(true);
+        let recorder = engine.journal.join();
+        let looking = Arc::new(Looking(Arc::clone(&engine.journal), Mutex::default()));
+        let inbox: Arc<dyn Mailbox> = Arc::<Looking>::clone(&looking);
+        let waiting: Vec<Verdict> =
+            [1, 2].map(|one| run(&engine, &recorder, &inbox, one, "BLPOP k 0")).into();
+        assert!(waiting.iter().all(|verdict| matches!(verdict, Verdict::Blocked(_))));
+        let pushed = run(&engine, &recorder, &inbox, 3, "RPUSH k a b");
+        assert!(matches!(pushed, Verdict::Finished));
+        let all = engine.journal.waiting_bytes();
+        let left = looking.1.lock().expect("no panic");
+        let served = left.iter().map(|(waiting_bytes, message)| match message {
+            Message::Served { connection, reply, step, .. } => {
+                assert_eq!(*step, recorder.last());
+                (*connection, *waiting_bytes, String::from_utf8_lossy(reply).into_owned())
+            }
+            _ => panic!("something else was left"),
+        });
+        let reply = |element: &str| format!("*2\r\n$1\r\nk\r\n$1\r\n{element}\r\n");
+        assert!(all > 0, "the step was handed over");
+        assert_eq!(served.collect::<Vec<_>>(), [(1, all, reply("a")), (2, all, reply("b"))]);
     }
 }

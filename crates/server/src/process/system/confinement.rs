@@ -2,7 +2,8 @@
 //!
 //! | | what is left |
 //! |---|---|
-//! | write, make, rename, remove | beneath `dir`, and `journal-ring-dir` if that is a directory |
+//! | write, make, rename, remove | beneath `dir` |
+//! | read, write, make, remove files | beneath `journal-ring-dir` |
 //! | write, make a file | beside `logfile` |
 //! | remove | beside the Unix socket, for its end |
 //! | read | beneath `dir`; beside the configuration file, `aclfile` and files of TLS; [`READ`] |
@@ -26,6 +27,7 @@ use landlock::{
 };
 use pantala_settings::Settings;
 
+use crate::process::files::journaling::ring_directory;
 use crate::process::files::place;
 
 /// What is asked for; kernels since 6.12 know all of it.
@@ -70,7 +72,9 @@ fn confine(settings: &Settings, file: Option<&Path>) -> Result<RulesetStatus, Ru
     let sockets = parent(&settings.unixsocket);
     // The log file is created again when it was moved away.
     let logs = parent(&settings.logfile);
-    let rings = Some(&settings.journal_ring_dir).filter(|dir| Path::new(dir).is_dir());
+    let rings = ring_directory(settings).filter(|dir| dir.is_dir());
+    let in_rings = AccessFs::from_file(WANTED) & !AccessFs::Execute;
+    let in_rings = in_rings | AccessFs::MakeReg | AccessFs::RemoveFile;
     let confined = Ruleset::default()
         .handle_access(all)?
         .handle_access(AccessNet::BindTcp)?
@@ -80,7 +84,7 @@ fn confine(settings: &Settings, file: Option<&Path>) -> Result<RulesetStatus, Ru
         .add_rules(path_beneath_rules(sockets, AccessFs::RemoveFile))?
         .add_rules(path_beneath_rules(logs, AccessFs::WriteFile | AccessFs::MakeReg))?
         .add_rules(path_beneath_rules([&settings.dir], all))?
-        .add_rules(path_beneath_rules(rings, all))?
+        .add_rules(path_beneath_rules(rings, in_rings))?
         .restrict_self()?;
     Ok(confined.ruleset)
 }

@@ -65,6 +65,7 @@ fn settings(number: usize, primary: Option<usize>, swaps: bool) -> Settings {
         ("threads", "1"),
         ("snapshot_threads", "1"),
         ("dir", "/of/no/disk"),
+        ("journal-ring-dir", ""),
         ("save", ""),
         ("repl-backlog-size", "16384"),
         ("repl-backlog-ttl", "0"),

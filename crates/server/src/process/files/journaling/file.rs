@@ -82,7 +82,7 @@ impl File {
     pub fn open(shared: Arc<Shared>, writer: Writer) -> Result<File, String> {
         let syncing = Syncing::start(&shared)?;
         let rings = begin_rings(&shared);
-        Ok(File {
+        let file = File {
             shared,
             writer,
             syncing,
@@ -93,7 +93,10 @@ impl File {
             was_kept: false,
             has_history: false,
             rings,
-        })
+        };
+        // What the rings have comes after what is in the file already.
+        file.confirm(Stamp::default());
+        Ok(file)
     }
 
     fn settings(&self) -> Arc<Settings> {

@@ -42,6 +42,7 @@ use pantala_settings::Settings;
 use pantala_settings::field::AppendSync;
 
 pub(crate) use self::keeper::Keeper;
+pub(crate) use self::rings::directory as ring_directory;
 use super::rewriting;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
@@ -109,6 +110,8 @@ pub fn begin(shared: &Arc<Shared>, manifest: Option<Manifest>) -> Result<(), Str
     shared.engine.journal.hold_replies(is_always);
     start(shared)?;
     shared.appending.open(&shared.engine.journal, writer);
+    // Before anybody writes: from its first round on what is acknowledged outlives the process.
+    let _ended = shared.appending.position(&shared.engine.journal).recv();
     Ok(())
 }
 

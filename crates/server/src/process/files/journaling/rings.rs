@@ -8,9 +8,11 @@
 //! stop:   remove
 //! ```
 //!
-//! It is in `journal-ring-dir`; with `auto` in a file system in memory, if there is one, so that no
-//! write waits for a disk. It is useful to the next process on the same machine only: after another
-//! boot, or for other append-only files of the same name, it is removed.
+//! It lies where `journal-ring-dir` says. With `auto` that is /dev/shm, where no store waits for a
+//! disk, and none fails with it: a page of a file on a disk that is full, or was made read-only by
+//! its kernel, kills who writes to it (SIGBUS). It is of use to the next process on the same
+//! machine only: what another boot has left is removed. What is of other files of the same path
+//! (containers that share /dev/shm) stays, as long as there is a name to have.
 //!
 //! Invariants
 //! 1. The file of a living process is never touched: each process holds a lock on its own.
@@ -27,11 +29,12 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
+use std::time::UNIX_EPOCH;
 
 use pantala_journal::resp::command_bytes;
-use pantala_journal::{Area, HEAD_WORDS, Identity, MOST_RINGS, RING_WORDS, Remains, Rings};
-use pantala_memory::SharedWords;
+use pantala_journal::{Area, HEAD_WORDS, Identity, MOST_RINGS, RING_WORDS, Remains, Rings, Unread};
+use pantala_memory::{SharedWords, is_in_memory};
 use pantala_persistence::aof::{Layout, Manifest, Part};
 use pantala_persistence::disk::{RealDisk, replace};
 use pantala_settings::Settings;
@@ -60,23 +63,37 @@ impl RingFile {
     /// # Errors
     /// A text for the log.
     pub fn create(settings: &Settings, layout: &Layout) -> Result<Option<RingFile>, String> {
-        let Some(directory) = directory(settings, layout) else { return Ok(None) };
+        let Some(directory) = directory(settings) else { return Ok(None) };
         let identity = identity(layout).map_err(|error| error.to_string())?;
-        for number in 0..MOST_NAMES {
+        for (number, is_last_try) in names() {
             let path = directory.join(name(layout, number));
             if let Some(file) = open_dead(&path) {
-                // The records a dead process has left were recovered, or are not wanted.
-                let _removed = std::fs::remove_file(&path);
+                let of_others = || matches!(read(&file, &identity), Ok(Err(Unread::Others)));
+                if is_last_try || !of_others() {
+                    // Its records were recovered, or are not wanted.
+                    let _removed = std::fs::remove_file(&path);
+                }
                 drop(file);
             }
             let told = |error| format!("{}: {error}", path.display());
             match create_locked(&path) {
-                Ok(file) => return Ok(Some(RingFile { path, file: Arc::new(file), identity })),
+                Ok(file) => {
+                    let ring_file = RingFile { path, file: Arc::new(file), identity };
+                    return ring_file.in_memory_if(settings.journal_ring_dir == "auto").map(Some);
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(told(error)),
             }
         }
         Err(format!("{}: too many processes have one of this name", directory.display()))
+    }
+
+    /// Itself, if it lies in memory, or need not.
+    fn in_memory_if(self, must: bool) -> Result<RingFile, String> {
+        match !must || is_in_memory(&self.file).is_ok_and(|is_so| is_so) {
+            true => Ok(self),
+            false => Err(format!("{MEMORY_DIR} is no file system in memory")),
+        }
     }
 
     /// The rings in the file, for the journal.
@@ -85,17 +102,19 @@ impl RingFile {
     /// There is no room.
     pub fn rings(&self) -> io::Result<Rings> {
         let head: Area = Box::new(SharedWords::map(&self.file, 0, HEAD_WORDS)?);
-        let (file, path) = (Arc::clone(&self.file), self.path.clone());
+        let (file, path, is_told) = (Arc::clone(&self.file), self.path.clone(), Once::new());
         let place = move |number: usize| -> Option<Area> {
             let begin = (HEAD_WORDS + number * RING_WORDS) * size_of::<u64>();
             match SharedWords::map(&file, begin as u64, RING_WORDS) {
                 Ok(words) => Some(Box::new(words)),
                 Err(error) => {
-                    tracing::warn!(
-                        "{}: no ring for one more thread: {error}; what it records may be lost \
-                         when the process dies",
-                        path.display()
-                    );
+                    is_told.call_once(|| {
+                        tracing::warn!(
+                            "{}: no room for the ring of one more thread: {error}; what is \
+                             acknowledged and not yet written may be lost if the process is killed",
+                            path.display()
+                        );
+                    });
                     None
                 }
             }
@@ -117,13 +136,18 @@ impl Drop for RingFile {
 }
 
 /// The directory of ring files, by the settings; `None`: no ring file is wanted.
-fn directory(settings: &Settings, layout: &Layout) -> Option<PathBuf> {
+pub(crate) fn directory(settings: &Settings) -> Option<PathBuf> {
     match settings.journal_ring_dir.as_str() {
         "" => None,
-        "auto" if !settings.landlock && Path::new(MEMORY_DIR).is_dir() => Some(MEMORY_DIR.into()),
-        "auto" => Some(layout.directory().into()),
+        "auto" => Some(MEMORY_DIR.into()),
         named => Some(named.into()),
     }
+}
+
+/// The numbers of names, twice: first those that nobody else's file has.
+fn names() -> impl Iterator<Item = (u32, bool)> {
+    let tries = |is_last: bool| (0..MOST_NAMES).map(move |number| (number, is_last));
+    tries(false).chain(tries(true))
 }
 
 /// The name of a ring file for these append-only files.
@@ -136,21 +160,31 @@ fn name(layout: &Layout, number: u32) -> String {
     format!("pantala-{hash:016x}-{number}.rings")
 }
 
-/// The identity of this boot of this machine, and of the directory of append-only files.
+/// Which boot of which machine, and which directory of append-only files: one that is made anew may
+/// have the number of the one before, but not its birthday.
 fn identity(layout: &Layout) -> io::Result<Identity> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let digits: String = boot.chars().filter(char::is_ascii_hexdigit).collect();
     let boot = u128::from_str_radix(&digits, 16).map_err(io::Error::other)?;
     let at = std::fs::metadata(layout.directory())?;
-    Ok([(boot >> 64) as u64, boot as u64, at.dev(), at.ino()])
+    let born = at.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+    let born = born.map_or(0, |since| since.as_nanos() as u64);
+    Ok([(boot >> 64) as u64, boot as u64, at.dev() ^ born.rotate_left(32), at.ino()])
 }
 
 fn create_locked(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
     let file = options.open(path)?;
-    file.try_lock().map_err(io::Error::from)?;
-    Ok(file)
+    // Somebody may have taken it for a dead one meanwhile, and be about to remove it.
+    let is_ours = file.try_lock().is_ok() && is_at(&file, path);
+    is_ours.then_some(file).ok_or_else(|| io::ErrorKind::AlreadyExists.into())
+}
+
+/// Whether a file is still what this path names.
+fn is_at(file: &File, path: &Path) -> bool {
+    let place = |found: io::Result<std::fs::Metadata>| found.ok().map(|at| (at.dev(), at.ino()));
+    place(file.metadata()).is_some_and(|at| place(std::fs::symlink_metadata(path)) == Some(at))
 }
 
 /// Opens and locks what a dead process of this user has left; `None` if there is nothing.
@@ -159,8 +193,17 @@ fn open_dead(path: &Path) -> Option<File> {
     options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let file = options.open(path).ok()?;
     let (found, own) = (file.metadata().ok()?, std::fs::metadata("/proc/self").ok()?);
-    let is_ours = found.is_file() && found.uid() == own.uid();
-    (is_ours && file.try_lock().is_ok()).then_some(file)
+    let is_ours = found.is_file() && found.uid() == own.uid() && found.mode() & 0o077 == 0;
+    // The lock, then the look: whoever removes a file has its lock.
+    (is_ours && file.try_lock().is_ok() && is_at(&file, path)).then_some(file)
+}
+
+/// What a file of rings has.
+fn read(file: &File, identity: &Identity) -> io::Result<Result<Remains, Unread>> {
+    let (mut file, mut bytes) = (file, Vec::new());
+    file.seek(SeekFrom::Start(0))?;
+    file.take(MOST_BYTES as u64).read_to_end(&mut bytes)?;
+    Ok(Remains::read(&bytes, identity))
 }
 
 /// Adds to the last increment what a dead process had acknowledged and not written.
@@ -168,18 +211,22 @@ fn open_dead(path: &Path) -> Option<File> {
 /// # Errors
 /// A text for the operator: it was not added, and may be at the next start.
 pub fn take_over(settings: &Settings, layout: &Layout, manifest: &Manifest) -> Result<(), String> {
-    let Some(directory) = directory(settings, layout) else { return Ok(()) };
+    let Some(directory) = directory(settings) else { return Ok(()) };
     let Ok(identity) = identity(layout) else { return Ok(()) };
     for number in 0..MOST_NAMES {
         let path = directory.join(name(layout, number));
         let Some(file) = open_dead(&path) else { continue };
-        let mut bytes = Vec::new();
-        let read = (&file).take(MOST_BYTES as u64).read_to_end(&mut bytes);
         let told = |error: io::Error| format!("{}: {error}", path.display());
-        read.map_err(told)?;
-        if let Some(remains) = Remains::read(&bytes, &identity) {
-            let added = add(layout, manifest, &remains);
-            added.map_err(|error| format!("cannot take over {}: {error}", path.display()))?;
+        match read(&file, &identity).map_err(told)? {
+            Ok(remains) => {
+                let added = add(layout, manifest, &remains);
+                added.map_err(|error| format!("cannot take over {}: {error}", path.display()))?;
+            }
+            Err(Unread::Nothing) => {}
+            Err(Unread::Others) => continue,
+            Err(Unread::Damaged) => {
+                tracing::warn!("{}: damaged, and so unused", path.display());
+            }
         }
         std::fs::remove_file(&path).map_err(told)?;
     }
@@ -282,6 +329,7 @@ fn place<'m>(
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     use pantala_journal::{Confirmed, Journal, Recorder, Stamp};
 
@@ -330,7 +378,7 @@ mod tests {
             let left = fs::read(&path).expect("a file");
             drop(file);
             assert!(!path.exists(), "whoever ends by itself removes it");
-            fs::write(path, left).expect("a file");
+            leave(&path, &left);
         }
 
         /// The last increment after the next start, which begins twice.
@@ -342,11 +390,17 @@ mod tests {
             let last = self.manifest.increments.last().expect("there is one");
             let path = self.layout.path(&last.name);
             let first = fs::read(&path).expect("a file");
-            fs::write(&file, left).expect("a file");
+            leave(&file, &left);
             take_over(&self.settings, &self.layout, &self.manifest).expect("taken over");
             assert_eq!(fs::read(&path).expect("a file"), first, "killed before it was removed");
             first
         }
+    }
+
+    /// As a process does that is killed.
+    fn leave(path: &Path, bytes: &[u8]) {
+        let _before = fs::remove_file(path);
+        create_locked(path).and_then(|mut file| file.write_all(bytes)).expect("a file");
     }
 
     impl Drop for Place {
@@ -396,6 +450,66 @@ mod tests {
             place.kill(2, 9);
             assert_eq!(place.started(), increments.last().expect("one").1, "{name}");
         }
+    }
+
+    #[test]
+    fn what_is_of_other_files_of_this_path_stays_while_there_are_names() {
+        let place = Place::new("others", &[(2, b"confirmed")]);
+        let create = || RingFile::create(&place.settings, &place.layout);
+        place.kill(2, 9);
+        let path = place.above.join(name(&place.layout, 0));
+        let mut left = fs::read(&path).expect("a file");
+        left[8 * 5] ^= 1; // The directory's number.
+        leave(&path, &left);
+        take_over(&place.settings, &place.layout, &place.manifest).expect("nothing to do");
+        let own = create().expect("a place").expect("wanted");
+        assert!(path.exists() && own.path != path);
+        // Of another run of the machine.
+        let mut old = left.clone();
+        old[8 * 2] ^= 1;
+        leave(&path, &old);
+        take_over(&place.settings, &place.layout, &place.manifest).expect("nothing to do");
+        assert!(!path.exists());
+        // When there is no other name, one of them goes.
+        drop(own);
+        for number in 0..MOST_NAMES {
+            leave(&place.above.join(name(&place.layout, number)), &left);
+        }
+        let own = create().expect("a place").expect("wanted");
+        assert_eq!(own.path, path);
+    }
+
+    #[test]
+    fn what_is_damaged_or_open_to_others_is_not_used() {
+        let place = Place::new("damaged", &[(2, b"confirmed")]);
+        place.kill(2, 9);
+        let path = place.above.join(name(&place.layout, 0));
+        let left = fs::read(&path).expect("a file");
+        let mut damaged = left.clone();
+        // The first thread's first entry says another length.
+        damaged[8 * (HEAD_WORDS + 8)] ^= 1;
+        leave(&path, &damaged);
+        assert_eq!(place.started(), b"confirmed");
+        place.kill(2, 9);
+        let open = fs::Permissions::from_mode(0o622);
+        fs::set_permissions(&path, open).expect("it is ours");
+        take_over(&place.settings, &place.layout, &place.manifest).expect("not ours");
+        let last = place.layout.path(&place.manifest.increments[0].name);
+        assert_eq!(fs::read(last).expect("a file"), b"confirmed");
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn where_the_memory_is_a_disk_there_are_none_by_themselves() {
+        let mut place = Place::new("disk", &[(2, b"")]);
+        let create = |settings: &Settings| RingFile::create(settings, &place.layout);
+        let named = create(&place.settings).expect("a place").expect("wanted");
+        let on_disk = !is_in_memory(&named.file).expect("a file");
+        let path = named.path.clone();
+        assert_eq!(named.in_memory_if(true).is_err(), on_disk);
+        assert!(!path.exists());
+        place.settings.journal_ring_dir = String::new();
+        assert!(RingFile::create(&place.settings, &place.layout).expect("fine").is_none());
     }
 
     #[test]
