@@ -214,7 +214,7 @@ def shutdown_is_called_off(trial):
             HeldUp(trial.server) as held:
         client.want(b"OK", "SET", "k", "v")
         stopper.write(encode("SHUTDOWN"))
-        until(lambda: "before the server stops" in trial.server.log_text(), "it saves")
+        until(lambda: "Saving the final RDB snapshot" in trial.server.log_text(), "it saves")
         writer.write(encode("SET", "k", "w"))
         client.want(b"v", "GET", "k")
         client.want(b"OK", "SHUTDOWN", "ABORT")
@@ -259,7 +259,7 @@ def a_second_sigint(trial):
             client.want(b"OK", "SET", "k", "v")
             os.mkfifo(Path(server.directory) / f"temp-{server.pid}.rdb")
             server.process.send_signal(signal.SIGINT)
-            until(lambda: "before the server stops" in server.log_text(), "it saves")
+            until(lambda: "Saving the final RDB snapshot" in server.log_text(), "it saves")
             server.process.send_signal(signal.SIGINT)
             assert server.process.wait(DEADLINE_S) == 1
     finally:
@@ -363,7 +363,7 @@ def sigterm_beside_saves_and_rewrites(trial):
             for loop in loops:
                 loop.join(DEADLINE_S)
             assert code == 0, f"{code}: {server.log_text()[-600:]}"
-            assert "runs on" not in server.log_text(), server.log_text()[-600:]
+            assert "trying to shut down" not in server.log_text(), server.log_text()[-600:]
             assert file_of(server).exists()
         finally:
             server.stop()

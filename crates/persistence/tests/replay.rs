@@ -159,7 +159,9 @@ fn a_torn_end_is_cut_where_that_is_allowed() {
     );
     let mut at = Fixture::new(b"", &[&bytes, b""]);
     let refused = at.load(false).expect_err("it is torn");
-    assert!(refused.starts_with(&format!("/d/a.1.incr.aof: {torn}; ")), "{refused}");
+    let words = "Unexpected end of file reading the append only file /d/a.1.incr.aof. You can: 1) ";
+    assert!(refused.starts_with(words) && refused.ends_with(&torn), "{refused}");
+    assert!(refused.contains("set the 'aof-load-truncated' configuration option"), "{refused}");
     assert_eq!(at.ask("EXISTS b"), ":0");
     let cut = at.load(true);
     assert_eq!(cut, Ok(format!("1 steps, {whole} bytes, None, Some({torn:?})")));
@@ -167,7 +169,8 @@ fn a_torn_end_is_cut_where_that_is_allowed() {
     bytes.truncate(bytes.len() - 1);
     let mut at = Fixture::new(b"", &[&bytes, b"#\n"]);
     let refused = at.load(true).expect_err("something follows");
-    assert!(refused.contains("but files with steps that come after it follow"), "{refused}");
+    let words = "Fatal error: the truncated file is not the last file: /d/a.1.incr.aof: ";
+    assert!(refused.starts_with(words), "{refused}");
 }
 
 #[test]
@@ -193,21 +196,27 @@ fn what_all_files_end_with_is_told() {
 #[test]
 fn damage_is_told_with_file_and_offset() {
     let good = steps(&["SET a 1"]);
-    let check = |bad: &[u8], expected: &str| {
+    // The words of Redis and Valkey, and then our own.
+    let check = |bad: &[u8], words: &str, expected: &str| {
         let mut at = Fixture::new(b"", &[&[&good, bad].concat()]);
         let error = at.load(true).expect_err("it is damaged");
-        assert_eq!(error, format!("/d/a.1.incr.aof: offset {}: {expected}", good.len()));
+        let words = format!("{words} reading the append only file /d/a.1.incr.aof: ");
+        let place = format!("offset {}: {expected}", good.len());
+        assert!(error.starts_with(&words) && error.ends_with(&place), "{error}");
     };
     check(
         b"SET a 2\r\n",
+        "Bad file format",
         "expected a command: '*' and a number of arguments, found \"SET a 2\\r\\n\"",
     );
     check(
         &steps(&["SAT a 2"]),
+        "Unknown command 'SAT'",
         "expected a command that this server knows, found 'SAT' 'a' '2' (3 arguments)",
     );
     check(
         &steps(&["GET a 2 3"]),
+        "Bad file format",
         "expected a command with as many arguments as it takes, found 'GET' 'a' '2' (4 arguments)",
     );
 }
@@ -222,7 +231,7 @@ fn an_empty_file_is_no_snapshot() {
     at.layout.store(&at.disk, &manifest).expect("stored");
     let error = at.load(true).expect_err("it is damaged");
     let expected = "offset 0: expected a snapshot, as the file's name says, found nothing";
-    assert_eq!(error, format!("/d/a.1.base.rdb: {expected}"));
+    assert!(error.contains("/d/a.1.base.rdb: ") && error.ends_with(expected), "{error}");
 }
 
 #[test]

@@ -38,6 +38,26 @@ impl Kind {
         }
     }
 
+    /// What Redis and Valkey call the form of its values in their logs, if it is a packed one.
+    pub fn packed(self) -> Option<&'static str> {
+        Some(match self {
+            Kind::HASH_ZIPMAP => "Zipmap",
+            Kind::LIST_ZIPLIST => "List ziplist",
+            Kind::LIST_QUICKLIST => "Ziplist",
+            Kind::LIST_QUICKLIST_2 => "Listpack",
+            Kind::SET_INTSET => "Intset",
+            Kind::SET_LISTPACK => "Set listpack",
+            Kind::SORTED_SET_ZIPLIST => "Zset ziplist",
+            Kind::SORTED_SET_LISTPACK => "Zset listpack",
+            Kind::HASH_ZIPLIST => "Hash ziplist",
+            Kind::HASH_LISTPACK
+            | Kind::HASH_LISTPACK_BEFORE_RELEASE
+            | Kind::HASH_LISTPACK_DEADLINES => "Hash listpack",
+            Kind::STREAM | Kind::STREAM_2 | Kind::STREAM_3 => "Stream listpack",
+            _ => return None,
+        })
+    }
+
     /// The answer of TYPE for its values; a module's name is not known here.
     pub fn type_name(self) -> &'static str {
         match self {

@@ -56,9 +56,14 @@ impl Payload<'_> {
         self.version <= OLDEST_WRITTEN && self.beside.flags == 0
     }
 
+    /// The kind of the value; `None` where there is none.
+    pub fn kind(&self) -> Option<Kind> {
+        self.body.first().copied().map(Kind)
+    }
+
     /// The kind, if it is one of Redis's own.
     pub fn foreign_kind(&self) -> Option<Kind> {
-        let kind = Kind(*self.body.first()?);
+        let kind = self.kind()?;
         (FOREIGN.contains(&self.version) && kind.0 >= FIRST_FOREIGN_KIND.0).then_some(kind)
     }
 }

@@ -137,8 +137,13 @@ fn failure(tool: &str, error: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Why the server does not start, or does not go on, is in its log, too: the last line there.
 fn run(launch: Launch) -> Result<(), String> {
     logging::begin(&launch.settings)?;
+    serve(launch).inspect_err(|why| tracing::error!("{why}"))
+}
+
+fn serve(launch: Launch) -> Result<(), String> {
     let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
     tracing::info!(version, pid, "Pantala starts");
     for warning in &launch.warnings {

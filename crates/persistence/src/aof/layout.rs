@@ -66,10 +66,15 @@ impl fmt::Display for LayoutError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LayoutError::Disk(path, error) => write!(out, "{}: {error}", path.display()),
-            LayoutError::Manifest(path, error) => write!(out, "{}: {error}", path.display()),
-            LayoutError::Missing(path) => {
-                write!(out, "{}: the manifest names this file, but it is missing", path.display())
+            LayoutError::Manifest(path, error) => {
+                write!(out, "*** FATAL AOF MANIFEST FILE ERROR *** {}: {error}", path.display())
             }
+            LayoutError::Missing(path) => write!(
+                out,
+                "Unable to obtain the AOF file {} length. stat: No such file or directory: \
+                 the manifest names it",
+                path.display()
+            ),
             LayoutError::Gap(path, gap) => {
                 write!(out, "{}: the manifest does not name {gap}: a line is lost", path.display())
             }
@@ -222,6 +227,9 @@ impl Layout {
         let new = self.path(&self.name);
         if !manifest.base.as_ref().is_some_and(is_old) || is_there(disk, &new)? {
             return Ok(());
+        }
+        if !is_there(disk, old)? {
+            return Err(LayoutError::Missing(new));
         }
         let told = |error| LayoutError::Disk(old.to_owned(), error);
         disk.rename(old, &new).map_err(told)?;
@@ -412,7 +420,18 @@ mod tests {
         let manifest = Manifest { increments: vec![layout.increment(1)], ..Manifest::default() };
         layout.store(&disk, &manifest).expect("stored");
         let error = layout.open(&disk).expect_err("it is missing").to_string();
-        assert!(error.starts_with("/d/appendonlydir/appendonly.aof.1.incr.aof: "), "{error}");
+        // Redis's words, by which it is looked for.
+        assert_eq!(
+            error,
+            "Unable to obtain the AOF file /d/appendonlydir/appendonly.aof.1.incr.aof length. \
+             stat: No such file or directory: the manifest names it"
+        );
+        let old = Part::new("appendonly.aof", 1);
+        let manifest = Manifest { base: Some(old), ..Manifest::default() };
+        layout.store(&disk, &manifest).expect("stored");
+        let error = layout.open(&disk).expect_err("it is in neither place").to_string();
+        let told = "Unable to obtain the AOF file /d/appendonlydir/appendonly.aof length. ";
+        assert!(error.starts_with(told), "{error}");
     }
 
     #[test]
@@ -423,7 +442,8 @@ mod tests {
         let error = layout.open(&disk).expect_err("it is broken").to_string();
         assert_eq!(
             error,
-            "/d/appendonlydir/appendonly.aof.manifest: line 2 (offset 2): \
+            "*** FATAL AOF MANIFEST FILE ERROR *** /d/appendonlydir/appendonly.aof.manifest: \
+             Reading the manifest file, at line 2 (offset 2): Invalid AOF manifest file format: \
              expected 'file NAME seq NUMBER type b|h|i'"
         );
     }

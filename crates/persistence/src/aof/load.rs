@@ -22,7 +22,7 @@ use pantala_keyspace::PREFETCHED;
 
 use super::files::PartFile;
 use super::reader::{Found, ReadError, StepReader, Torn};
-use super::replay::Replay;
+use super::replay::{Refused, Replay};
 use super::steps::Damage;
 use crate::disk::Disk;
 
@@ -30,6 +30,8 @@ use crate::disk::Disk;
 const MAGIC: [&[u8]; 2] = [b"REDIS", b"VALKEY"];
 /// The length of the longest magic.
 const MAGIC_MAX_BYTES: usize = 6;
+/// The part of an unknown command's name that is shown.
+const MAX_NAME_BYTES: usize = 128;
 
 /// Loads snapshots.
 pub trait LoadSnapshot {
@@ -39,6 +41,9 @@ pub trait LoadSnapshot {
     /// # Errors
     /// It cannot be loaded: where, and why.
     fn load(&mut self, file: &mut dyn Read, file_bytes: u64) -> Result<u64, String>;
+
+    /// Is told of each file that has been loaded, with or without a snapshot.
+    fn loaded(&mut self, _file: &PartFile) {}
 }
 
 /// The result of loading.
@@ -70,26 +75,48 @@ pub enum Fault {
     Disk(io::Error),
     /// The file is damaged.
     Damage(Damage),
+    /// The file has a command of this name, which the server does not know.
+    Unknown(Vec<u8>, Damage),
     /// The end is torn and must not be cut; whether only a setting forbids it.
     Torn(Torn, bool),
     /// The snapshot cannot be loaded.
     Snapshot(String),
 }
 
+/// The words of Redis and Valkey, which operators and tools search for, then the details.
 impl fmt::Display for LoadError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         match &self.what {
-            Fault::Disk(error) => write!(out, "{path}: {error}"),
-            Fault::Damage(damage) => write!(out, "{path}: {damage}"),
+            Fault::Disk(error) => write!(out, "Error reading the append only file {path}: {error}"),
+            Fault::Damage(damage) => write!(
+                out,
+                "Bad file format reading the append only file {path}: make a backup of your AOF \
+                 file, then use ./valkey-check-aof --fix <filename.manifest>, which cuts off all \
+                 from there on: {damage}"
+            ),
+            Fault::Unknown(name, damage) => {
+                let name = name.escape_ascii();
+                write!(
+                    out,
+                    "Unknown command '{name}' reading the append only file {path}: {damage}"
+                )
+            }
             Fault::Torn(torn, true) => write!(
                 out,
-                "{path}: {torn}; aof-load-truncated yes cuts it off, as does pantala check --fix"
+                "Unexpected end of file reading the append only file {path}. You can: 1) Make a \
+                 backup of your AOF file, then use ./valkey-check-aof --fix <filename.manifest> \
+                 (or pantala check --fix). 2) Alternatively you can set the 'aof-load-truncated' \
+                 configuration option to yes and restart the server. {torn}"
             ),
-            Fault::Torn(torn, false) => {
-                write!(out, "{path}: {torn}, but files with steps that come after it follow")
+            Fault::Torn(torn, false) => write!(
+                out,
+                "Fatal error: the truncated file is not the last file: {path}: {torn}, but files \
+                 with steps that come after it follow"
+            ),
+            Fault::Snapshot(what) => {
+                write!(out, "Error reading the RDB base file {path}, AOF loading aborted: {what}")
             }
-            Fault::Snapshot(what) => write!(out, "{path}: {what}"),
         }
     }
 }
@@ -131,7 +158,10 @@ pub fn load(
         let end = loading.load(before, &mut loaded);
         let end = end.map_err(|what| LoadError { path: file.path.clone(), what })?;
         loaded.bytes = before + file.bytes;
-        let Some(torn) = end else { continue };
+        let Some(torn) = end else {
+            snapshots.loaded(file);
+            continue;
+        };
         loaded.last_annotation = None;
         let refused = |what| Err(LoadError { path: file.path.clone(), what });
         if !file.is_last || !cuts_torn_end {
@@ -142,6 +172,7 @@ pub fn load(
             return refused(Fault::Disk(error));
         }
         loaded.cut = Some((file.path.clone(), torn));
+        snapshots.loaded(file);
     }
     Ok(loaded)
 }
@@ -181,7 +212,7 @@ impl Loading<'_, '_> {
             for command in reader.step().commands(reader.window()) {
                 let args: SmallVec<[&[u8]; 8]> = command.collect();
                 let ran = self.replay.run(&args);
-                ran.map_err(|expected| Fault::Damage(damage(&reader, &args, expected)))?;
+                ran.map_err(|refused| refusal(&reader, &args, refused))?;
             }
             (self.progress)(before + reader.offset());
         }
@@ -228,6 +259,17 @@ pub fn skip_to(disk: &dyn Disk, path: &Path, offset: u64) -> io::Result<Box<dyn 
 }
 
 #[cold]
+fn refusal(reader: &StepReader, args: &[&[u8]], refused: Refused) -> Fault {
+    match (refused, args.first()) {
+        (Refused::Unknown, Some(name)) => {
+            // Enough to be recognised.
+            let name = name[..name.len().min(MAX_NAME_BYTES)].to_vec();
+            Fault::Unknown(name, damage(reader, args, refused.expected()))
+        }
+        _ => Fault::Damage(damage(reader, args, refused.expected())),
+    }
+}
+
 fn damage(reader: &StepReader, args: &[&[u8]], expected: &'static str) -> Damage {
     /// How many of each are shown.
     const SHOWN: usize = 3;

@@ -27,6 +27,24 @@ use pantala_protocol::{Arena, split_words};
 
 /// The longest line that Redis reads, including its end.
 const MAX_LINE_BYTES: usize = 1024;
+/// An error of a line's form: the words of Redis and Valkey, then the reason.
+macro_rules! wrong {
+    ($how:literal) => {
+        concat!("Invalid AOF manifest file format: ", $how)
+    };
+}
+
+const EMPTY: &str = "Found an empty AOF manifest";
+/// Redis uses the same words for a line that is too long and for one without an end.
+const TOO_LONG: &str = "The AOF manifest file contains too long line: it has more than 1022 bytes";
+const CUT_OFF: &str =
+    "The AOF manifest file contains too long line: it does not end, the manifest is cut off";
+const SHAPE: &str = wrong!("expected 'file NAME seq NUMBER type b|h|i'");
+const BAD_SEQ: &str = wrong!("'seq' must be followed by a number above 0");
+const BAD_BASE: &str = wrong!("'base' must be followed by a number above 0");
+const BAD_BYTES: &str = wrong!("'bytes' must be followed by a length");
+const BAD_NEXT: &str = wrong!("'next' must be followed by a number above 0");
+
 /// The largest manifest that is read, in bytes.
 pub const MAX_BYTES: u64 = 64 << 20;
 
@@ -101,7 +119,8 @@ pub struct ManifestError {
 
 impl fmt::Display for ManifestError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "line {} (offset {}): {}", self.line, self.offset, self.what)
+        let ManifestError { line, offset, what } = self;
+        write!(out, "Reading the manifest file, at line {line} (offset {offset}): {what}")
     }
 }
 
@@ -129,7 +148,7 @@ impl Manifest {
             offset += line.len();
         }
         match text.is_empty() {
-            true => Err(ManifestError { line: 1, offset: 0, what: "the manifest is empty" }),
+            true => Err(ManifestError { line: 1, offset: 0, what: EMPTY }),
             false => Ok(manifest),
         }
     }
@@ -139,14 +158,14 @@ impl Manifest {
             return Ok(());
         }
         if line.len() >= MAX_LINE_BYTES {
-            return Err("the line is longer than 1022 bytes");
+            return Err(TOO_LONG);
         }
         if line.last() != Some(&b'\n') {
-            return Err("the line does not end: the manifest is cut off");
+            return Err(CUT_OFF);
         }
         let (kind, part) = parse_part(line.trim_ascii())?;
         match kind {
-            Kind::Base if self.base.is_some() => Err("a second base"),
+            Kind::Base if self.base.is_some() => Err("Found duplicate base file information"),
             Kind::Base => {
                 self.base = Some(part);
                 Ok(())
@@ -156,7 +175,7 @@ impl Manifest {
                 Ok(())
             }
             Kind::Increment if self.increments.last().is_some_and(|last| last.seq >= part.seq) => {
-                Err("the numbers of the increments do not ascend")
+                Err("Found a non-monotonic sequence number: those of increments ascend")
             }
             Kind::Increment => {
                 self.increments.push(part);
@@ -193,7 +212,7 @@ impl Manifest {
     }
 
     /// A file that should be named and is not. A manifest of another server does not name the
-    /// successor of a file: there the next number is expected.
+    /// successor of a file: see [`Manifest::skipped`].
     pub fn gap(&self) -> Option<Gap> {
         let number = self.base.as_ref().map(|base| base.seq);
         let mut wanted = self.increments.iter().filter_map(|part| part.base);
@@ -202,18 +221,22 @@ impl Manifest {
     }
 
     fn missing_increment(&self) -> Option<u64> {
-        let base = self.base.iter().filter_map(|base| Some((base.closed?.next, true)));
-        let after = |part: &Part| match part.closed {
-            Some(closed) => (closed.next, true),
-            None => (part.seq + 1, false),
-        };
-        let expected = base.chain(self.increments.iter().map(after));
-        let skipped = usize::from(self.base.as_ref().is_none_or(|base| base.closed.is_none()));
+        let mut expected = self.parts().map(|part| part.closed.map(|closed| closed.next));
+        let skipped = usize::from(self.base.is_none());
         let mut found = self.increments.iter().skip(skipped).map(|part| part.seq);
-        expected.into_iter().find_map(|(number, must_be)| match found.next() {
-            Some(seq) => (seq != number).then_some(number),
-            None => must_be.then_some(number),
+        expected.find_map(|number| {
+            let seq = found.next();
+            number.filter(|number| seq != Some(*number))
         })
+    }
+
+    /// The first number that the increments of another server's manifest leave out. Redis and
+    /// Valkey load such a manifest; a line may be lost.
+    pub fn skipped(&self) -> Option<u64> {
+        let pairs = self.increments.windows(2).filter(|pair| pair[0].closed.is_none());
+        pairs
+            .map(|pair| (pair[0].seq + 1, pair[1].seq))
+            .find_map(|(next, seq)| (next != seq).then_some(next))
     }
 
     /// Closes the last increment, which has `bytes` bytes; `next` follows it.
@@ -248,9 +271,8 @@ impl Manifest {
 }
 
 fn parse_part(line: &[u8]) -> Result<(Kind, Part), &'static str> {
-    const SHAPE: &str = "expected 'file NAME seq NUMBER type b|h|i'";
     let (arena, mut words) = (Arena::default(), Vec::new());
-    split_words(line, &arena, &mut words).map_err(|_| "a quote is not closed")?;
+    split_words(line, &arena, &mut words).map_err(|_| wrong!("a quote is not closed"))?;
     // At least six words, so that a later version can add pairs.
     if words.len() < 6 || words.len() % 2 != 0 {
         return Err(SHAPE);
@@ -262,20 +284,20 @@ fn parse_part(line: &[u8]) -> Result<(Kind, Part), &'static str> {
         if pair[0].eq_ignore_ascii_case(b"file") {
             name = Some(file_name(value)?);
         } else if pair[0].eq_ignore_ascii_case(b"seq") {
-            seq = Some(file_number(value).ok_or("'seq' must be followed by a number above 0")?);
+            seq = Some(file_number(value).ok_or(BAD_SEQ)?);
         } else if pair[0].eq_ignore_ascii_case(b"base") {
-            base = Some(file_number(value).ok_or("'base' must be followed by a number above 0")?);
+            base = Some(file_number(value).ok_or(BAD_BASE)?);
         } else if pair[0].eq_ignore_ascii_case(b"bytes") {
             let length = parse_i64(value).and_then(|length| u64::try_from(length).ok());
-            bytes = Some(length.ok_or("'bytes' must be followed by a length")?);
+            bytes = Some(length.ok_or(BAD_BYTES)?);
         } else if pair[0].eq_ignore_ascii_case(b"next") {
-            next = Some(file_number(value).ok_or("'next' must be followed by a number above 0")?);
+            next = Some(file_number(value).ok_or(BAD_NEXT)?);
         } else if pair[0].eq_ignore_ascii_case(b"type") {
             kind = Some(match value {
                 b"b" => Kind::Base,
                 b"h" => Kind::History,
                 b"i" => Kind::Increment,
-                _ => return Err("the type must be b, h or i"),
+                _ => return Err("Unknown AOF file type: it must be b, h or i"),
             });
         }
     }
@@ -293,12 +315,12 @@ fn file_number(text: &[u8]) -> Option<u64> {
 
 fn file_name(name: &[u8]) -> Result<String, &'static str> {
     if name.contains(&b'/') || matches!(name, b"" | b"." | b"..") {
-        return Err("a file of the manifest is a name without a path");
+        return Err("File can't be a path, just a filename");
     }
     if name.contains(&0) {
-        return Err("a name of a file has no zero byte");
+        return Err(wrong!("a name of a file has no zero byte"));
     }
-    String::from_utf8(name.to_vec()).map_err(|_| "the name of the file is not UTF-8")
+    String::from_utf8(name.to_vec()).map_err(|_| wrong!("the name of the file is not UTF-8"))
 }
 
 /// A name as written in the text.
@@ -336,7 +358,8 @@ mod tests {
     #[track_caller]
     fn refused(text: &str, line: usize, what: &str) {
         let error = Manifest::parse(text.as_bytes()).expect_err("it is wrong");
-        assert_eq!((error.line, error.what), (line, what), "{text:?}");
+        assert_eq!(error.line, line, "{text:?}");
+        assert!(error.what.starts_with(what), "{text:?}: {error}");
     }
 
     #[test]
@@ -369,31 +392,37 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
-        const SHAPE: &str = "expected 'file NAME seq NUMBER type b|h|i'";
-        refused("", 1, "the manifest is empty");
+        const SHAPE: &str = "Invalid AOF manifest file format: expected 'file NAME seq";
+        let wrong = |how: &str| format!("Invalid AOF manifest file format: {how}");
+        refused("", 1, "Found an empty AOF manifest");
         refused("\n", 1, SHAPE);
         refused("file a seq 1\n", 1, SHAPE);
         refused("file a seq 1 type\n", 1, SHAPE);
         refused("file a seq 1 x y\n", 1, SHAPE);
-        refused("#\nfile a seq 1 type i", 2, "the line does not end: the manifest is cut off");
-        refused("file \"a seq 1 type i\n", 1, "a quote is not closed");
-        refused("file a/b seq 1 type i\n", 1, "a file of the manifest is a name without a path");
-        refused("file .. seq 1 type i\n", 1, "a file of the manifest is a name without a path");
-        refused("file \"\\xff\" seq 1 type i\n", 1, "the name of the file is not UTF-8");
+        let too_long = "The AOF manifest file contains too long line";
+        refused("#\nfile a seq 1 type i", 2, too_long);
+        refused("file \"a seq 1 type i\n", 1, &wrong("a quote is not closed"));
+        refused("file a/b seq 1 type i\n", 1, "File can't be a path, just a filename");
+        refused("file .. seq 1 type i\n", 1, "File can't be a path, just a filename");
+        refused("file \"\\xff\" seq 1 type i\n", 1, &wrong("the name of the file is not UTF-8"));
         for seq in ["0", "-1", "x", "9223372036854775807", "99999999999999999999"] {
             let text = format!("file a seq {seq} type i\n");
-            refused(&text, 1, "'seq' must be followed by a number above 0");
+            refused(&text, 1, &wrong("'seq' must be followed by a number above 0"));
         }
-        refused("file a seq 1 type x\n", 1, "the type must be b, h or i");
+        refused("file a seq 1 type x\n", 1, "Unknown AOF file type");
         let text = "file a seq 1 type i bytes -1 next 2\n";
-        refused(text, 1, "'bytes' must be followed by a length");
+        refused(text, 1, &wrong("'bytes' must be followed by a length"));
         let text = "file a seq 1 type i bytes 1 next 0\n";
-        refused(text, 1, "'next' must be followed by a number above 0");
-        refused("file a seq 1 type b\nfile b seq 2 type b\n", 2, "a second base");
+        refused(text, 1, &wrong("'next' must be followed by a number above 0"));
+        refused(
+            "file a seq 1 type b\nfile b seq 2 type b\n",
+            2,
+            "Found duplicate base file information",
+        );
         let not_ascending = "file a seq 2 type i\nfile b seq 1 type i\n";
-        refused(not_ascending, 2, "the numbers of the increments do not ascend");
+        refused(not_ascending, 2, "Found a non-monotonic sequence number");
         let long = format!("file {} seq 1 type i\n", "a".repeat(1_010));
-        refused(&long, 1, "the line is longer than 1022 bytes");
+        refused(&long, 1, too_long);
         let offset = Manifest::parse(not_ascending.as_bytes()).expect_err("it is wrong").offset;
         assert_eq!(offset, 20);
     }
@@ -417,14 +446,15 @@ mod tests {
             rest.remove(lost);
             assert_eq!(manifest(&rest).expect("it is one").gap(), Some(gap), "{lost}");
         }
-        // Manifests of other servers, which count on.
-        for (text, gap) in [
+        // Manifests of other servers, which count on and load whatever follows.
+        for (text, skipped) in [
             ("file b seq 2 type b\nfile i seq 4 type i\nfile j seq 5 type i\n", None),
-            ("file i seq 4 type i\nfile j seq 6 type i\n", Some(Gap::Increment(5))),
+            ("file i seq 4 type i\nfile j seq 6 type i\n", Some(5)),
             ("file b seq 2 type b\n", None),
             ("# nothing\n", None),
         ] {
-            assert_eq!(manifest(&[text]).expect("it is one").gap(), gap, "{text}");
+            let manifest = manifest(&[text]).expect("it is one");
+            assert_eq!((manifest.gap(), manifest.skipped()), (None, skipped), "{text}");
         }
     }
 

@@ -67,6 +67,16 @@ pub struct Torn {
     pub what: &'static str,
 }
 
+const IN_COMMAND: &str = "the file ends inside a command";
+const IN_TRANSACTION: &str = "the file ends inside a transaction";
+
+impl Torn {
+    /// Whether commands of a transaction are whole, and its end is missing.
+    pub fn is_in_transaction(&self) -> bool {
+        self.what == IN_TRANSACTION
+    }
+}
+
 impl fmt::Display for Torn {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "offset {}: {} ({} bytes)", self.offset, self.what, self.bytes)
@@ -223,8 +233,8 @@ impl StepReader {
         }
         let bytes = self.file_bytes.saturating_sub(offset);
         let what = match command_at {
-            0 => "the file ends inside a command",
-            _ => "the file ends inside a transaction",
+            0 => IN_COMMAND,
+            _ => IN_TRANSACTION,
         };
         Ok(Found::Torn(Torn { offset, bytes, what }))
     }

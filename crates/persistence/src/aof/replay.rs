@@ -43,6 +43,25 @@ pub struct Outcome {
     pub last_error: Option<String>,
 }
 
+/// Why a command of the file cannot be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The server has no command of its name.
+    Unknown,
+    /// The file must have another command here.
+    Not(&'static str),
+}
+
+impl Refused {
+    /// What the file must have instead.
+    pub fn expected(self) -> &'static str {
+        match self {
+            Refused::Unknown => "a command that this server knows",
+            Refused::Not(expected) => expected,
+        }
+    }
+}
+
 /// Runs the commands of an append-only file through the engine.
 pub struct Replay<'r> {
     turn: Turn<'r>,
@@ -145,13 +164,12 @@ impl Replay<'_> {
     /// Runs one command.
     ///
     /// # Errors
-    /// What was expected: a command that this server knows.
-    pub fn run(&mut self, args: &[&[u8]]) -> Result<(), &'static str> {
+    /// The server does not know the command, or cannot run it.
+    pub fn run(&mut self, args: &[&[u8]]) -> Result<(), Refused> {
         let (engine, args) = (self.turn.engine, meant(args));
-        let found =
-            engine.registry.resolve_recorded(args).ok_or("a command that this server knows")?;
+        let found = engine.registry.resolve_recorded(args).ok_or(Refused::Unknown)?;
         if !found.row.accepts(args.len()) {
-            return Err("a command with as many arguments as it takes");
+            return Err(Refused::Not("a command with as many arguments as it takes"));
         }
         let is_outside = found.row.flags.has(Flags::OUTSIDE.and(Flags::OPERATOR));
         let gate = engine.space.gate();
@@ -166,7 +184,7 @@ impl Replay<'_> {
                 Verdict::Parked(Park::Token(locking)) => turn.locking = locking,
                 Verdict::Parked(_) => turn.locking = Locking::Upfront,
                 Verdict::Lane | Verdict::Blocked(_) => {
-                    return Err("a command that does not wait");
+                    return Err(Refused::Not("a command that does not wait"));
                 }
             }
             std::thread::yield_now();
@@ -179,7 +197,7 @@ impl Replay<'_> {
     }
 
     #[cold]
-    fn note_error(&mut self, args: &[&[u8]]) -> Result<(), &'static str> {
+    fn note_error(&mut self, args: &[&[u8]]) -> Result<(), Refused> {
         self.outcome.errors += 1;
         self.turn.tally.unexpected_errors.add(1);
         let name = args.first().map(|name| name.escape_ascii().to_string());
@@ -188,7 +206,9 @@ impl Replay<'_> {
         self.outcome.first_error.get_or_insert_with(|| told.clone());
         self.outcome.last_error = Some(told);
         match self.turn.limited.settings.propagation_error_behavior {
-            PropagationErrors::Panic => Err("a command that succeeds: propagation-error-behavior"),
+            PropagationErrors::Panic => {
+                Err(Refused::Not("a command that succeeds: propagation-error-behavior"))
+            }
             PropagationErrors::Ignore | PropagationErrors::PanicOnReplicas => Ok(()),
         }
     }

@@ -279,7 +279,7 @@ mod tests {
         disk.remove(&layout.path("a.1.base.aof")).expect("removed");
         let (status, told) = call(&disk, "check --fix --yes /d/aof", "");
         assert_eq!(status, Status::Broken);
-        assert!(told.contains("the manifest names this file, but it is missing"), "{told}");
+        assert!(told.contains("No such file or directory: the manifest names it"), "{told}");
     }
 
     #[test]
@@ -287,7 +287,8 @@ mod tests {
         let disk = disk();
         check(&disk, "check /d/x", "", Status::Broken, "/d/x: entity not found\n");
         put(&disk, "/d/x.manifest", b"what\n");
-        let told = "/d/x.manifest: line 1 (offset 0): expected 'file NAME seq NUMBER type b|h|i'\n";
+        let told = "/d/x.manifest: Reading the manifest file, at line 1 (offset 0): Invalid AOF \
+                    manifest file format: expected 'file NAME seq NUMBER type b|h|i'\n";
         check(&disk, "check /d/x.manifest", "", Status::Broken, told);
         let (status, told) = call(&disk, "check --what", "");
         assert!(status == Status::Usage && told.starts_with("usage: pantala check"), "{told}");

@@ -49,6 +49,8 @@ pub struct Inserter<'i> {
     pub replaces: bool,
     /// Called for keys that are left out because they have expired.
     pub on_expired: &'i (dyn Fn(DbIndex, &[u8]) + Sync),
+    /// Hears of keys that were left out because their collections have no elements.
+    pub on_empty: &'i (dyn Fn(&[u8]) + Sync),
 }
 
 impl Inserter<'_> {
@@ -87,6 +89,7 @@ impl Inserter<'_> {
         let value = match content {
             Content::Value(value) => value,
             Content::Nothing => {
+                (self.on_empty)(key.bytes(&mut IntText::new()));
                 inserted.empty += 1;
                 return Ok(());
             }

@@ -44,25 +44,35 @@ pub enum Fault {
     CalledOff,
 }
 
+/// In the words of Redis and Valkey, by which operators and tools look for it, and then in ours.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Disk(error) => write!(f, "{error}"),
-            Fault::Damage(damage) => write!(f, "{damage}"),
+            Fault::Damage(damage) => {
+                let (offset, words) = (damage.offset, damage.words());
+                write!(f, "Internal error in RDB reading offset {offset} -> {words}. {damage}")
+            }
             Fault::Twice(offset, key) => {
                 let key = key.escape_ascii();
-                write!(f, "byte {offset}: expected another key, found {key} again")
+                write!(
+                    f,
+                    "Duplicated key found in RDB file: byte {offset}: expected another key, found \
+                     {key} again"
+                )
             }
             Fault::Module(offset, name) => write!(
                 f,
-                "byte {offset}: expected a value of a known type, found one of the module {name}; \
-                 --skip_module_values yes leaves such keys out"
+                "The RDB file contains module data I can't load: no matching module type '{name}' \
+                 (byte {offset}); --skip_module_values yes leaves such keys out"
             ),
-            Fault::Database(offset, db) => {
-                write!(f, "byte {offset}: expected a database below --databases, found {db}")
-            }
+            Fault::Database(offset, db) => write!(
+                f,
+                "FATAL: Data file was created with a server configured to handle more than \
+                 --databases says: byte {offset}: found database {db}"
+            ),
             Fault::Library(words) => {
-                write!(f, "a library of functions is refused: {}", words.escape_ascii())
+                write!(f, "Failed loading library, {}", words.escape_ascii())
             }
             Fault::CalledOff => f.write_str("it is not wanted any more"),
         }
@@ -126,6 +136,7 @@ pub(crate) mod tests {
             skips_modules: false,
             replaces,
             on_expired: &|_, _| {},
+            on_empty: &|_| {},
         };
         let options = ReadOptions { versions: Versions::Known, checks: true, file_bytes: None };
         let (mut sum, mut fault, tally) = (Inserted::default(), None, Tally::default());
@@ -187,17 +198,31 @@ pub(crate) mod tests {
     fn what_is_wrong_is_told_with_its_place() {
         let twice = file(&[(0, "a", None), (0, "b", None), (0, "a", None)]);
         let told = load(&twice, false).expect_err("one key is there twice");
-        assert!(
-            told.starts_with("byte ") && told.ends_with("another key, found a again"),
-            "{told}"
-        );
+        assert!(told.starts_with("Duplicated key found in RDB file: byte "), "{told}");
+        assert!(told.ends_with("another key, found a again"), "{told}");
         assert_eq!(load(&twice, true).expect("the last one counts").1, [2, 0, 0, 0]);
         let told = load(&file(&[(4, "a", None)]), false).expect_err("there are four databases");
-        assert!(told.contains("expected a database below --databases, found 4"), "{told}");
+        let words = "FATAL: Data file was created with a server configured to handle more than";
+        assert!(told.starts_with(words) && told.ends_with("found database 4"), "{told}");
         let sound = file(&[(0, "a", None), (0, "b", None)]);
         for cut in 0..sound.len() {
             let told = load(&sound[..cut], false).expect_err("it is cut");
-            assert!(told.starts_with("byte "), "{told}");
+            assert!(told.starts_with("Internal error in RDB reading offset "), "{told}");
+            let words = "-> Short read or OOM loading DB. Unrecoverable error, aborting now. byte ";
+            assert!(told.contains(words), "{told}");
+        }
+        let wrong = |at: usize, byte: u8| {
+            let mut wrong = sound.clone();
+            wrong[at] = byte;
+            load(&wrong, false).expect_err("it is damaged")
+        };
+        for (at, byte, words) in [
+            (0, b'X', "-> Wrong signature trying to load DB from file. byte 0: expected REDIS"),
+            (5, b'9', "-> Can't handle RDB format version 9010. byte 0: expected a version"),
+            (sound.len() - 1, 0, "-> RDB CRC error. byte "),
+        ] {
+            let told = wrong(at, byte);
+            assert!(told.contains(words), "{told}");
         }
         for at in 0..sound.len() {
             let mut wrong = sound.clone();

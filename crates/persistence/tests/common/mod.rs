@@ -79,6 +79,7 @@ impl LoadSnapshot for SnapshotInto<'_> {
             now,
             skips_modules: false,
             replaces: false,
+            on_empty: &|_| {},
             on_expired: &|_, _| {},
         };
         let options =

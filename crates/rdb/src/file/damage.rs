@@ -3,6 +3,12 @@
 use std::fmt;
 
 use crate::input::Malformed;
+use crate::kind::Kind;
+
+pub(super) const EXPECTED_HEAD: &str = "REDIS or VALKEY and a version";
+pub(super) const EXPECTED_VERSION: &str = "a version that is known";
+pub(super) const EXPECTED_MARK: &str = "a mark or a kind of value that is known";
+pub(super) const EXPECTED_KIND: &str = "a kind of value that is known";
 
 /// The first invalid place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +39,33 @@ pub enum Found {
     TooMany(u64),
     /// Bytes that are not a value of their kind.
     Value(Malformed),
+    /// The same, of a key whose kind is known.
+    Unsound(Kind, Malformed),
+}
+
+impl Damage {
+    /// What it is, in the words of Redis and Valkey, by which operators and tools look for it.
+    pub fn words(&self) -> String {
+        match self.found {
+            Found::End | Found::TooMany(_) => {
+                "Short read or OOM loading DB. Unrecoverable error, aborting now".into()
+            }
+            Found::Checksum { .. } => "RDB CRC error".into(),
+            Found::Number(number) if self.expected == EXPECTED_VERSION => {
+                format!("Can't handle RDB format version {number}")
+            }
+            Found::Number(_) if [EXPECTED_MARK, EXPECTED_KIND].contains(&self.expected) => {
+                "Unknown type or opcode when loading DB. Unrecoverable error, aborting now".into()
+            }
+            _ if self.expected == EXPECTED_HEAD => {
+                "Wrong signature trying to load DB from file".into()
+            }
+            Found::Unsound(kind, _) if kind.packed().is_some() => {
+                format!("{} integrity check failed", kind.packed().unwrap_or_default())
+            }
+            _ => "Failure loading rdb format".into(),
+        }
+    }
 }
 
 impl fmt::Display for Damage {
@@ -45,7 +78,7 @@ impl fmt::Display for Damage {
                 write!(f, "{written:016x}, where the bytes before it have {computed:016x}")
             }
             Found::TooMany(count) => write!(f, "{count}, which is more than the file has"),
-            Found::Value(why) => write!(f, "this: {why}"),
+            Found::Value(why) | Found::Unsound(_, why) => write!(f, "this: {why}"),
         }
     }
 }

@@ -68,12 +68,12 @@ impl<'a, 'l> Entries<'a, 'l> {
     fn read(&mut self) -> Result<Entry<'a>, Damage> {
         let begin = self.input.rest();
         let at = |input: &Input<'_>| self.offset + (begin.len() - input.rest().len()) as u64;
-        let mut value_at = self.offset;
+        let (mut value_at, mut value_kind) = (self.offset, None);
         let Entries { input, version, limits, .. } = self;
         let mut read = || {
             let head = EntryHead::read(input, *version)?;
             let key = text::read(input, limits.text_bytes)?;
-            value_at = at(input);
+            (value_at, value_kind) = (at(input), Some(head.kind));
             let content = match head.kind {
                 Kind::MODULE => Content::Module(pass_over_module(input)?),
                 kind => match crate::read(kind, input, limits) {
@@ -90,7 +90,7 @@ impl<'a, 'l> Entries<'a, 'l> {
         let entry = entry.map_err(|why| Damage {
             offset: value_at,
             expected: "an entry whose value is sound",
-            found: Found::Value(why),
+            found: value_kind.map_or(Found::Value(why), |kind| Found::Unsound(kind, why)),
         });
         self.offset += (begin.len() - self.input.rest().len()) as u64;
         entry

@@ -22,7 +22,7 @@
 use pantala_base::crc::crc64;
 use pantala_table::IntText;
 
-use super::damage::{Damage, Found};
+use super::damage::{Damage, EXPECTED_HEAD, EXPECTED_KIND, EXPECTED_MARK, EXPECTED_VERSION, Found};
 use super::module::ModuleType;
 use super::opcode::{COMPRESSED_LZ4, COMPRESSED_ZSTD};
 use super::skim::{Fault, Skimmed, Skimmer};
@@ -106,10 +106,6 @@ pub struct Reader {
     is_within: bool,
 }
 
-const EXPECTED_HEAD: &str = "REDIS or VALKEY and a version";
-const EXPECTED_MARK: &str = "a mark or a kind of value that is known";
-const EXPECTED_KIND: &str = "a kind of value that is known";
-
 impl Reader {
     /// A reader at the start of a file.
     pub fn new(options: ReadOptions) -> Reader {
@@ -177,7 +173,7 @@ impl Reader {
         })?;
         if !version.is_taken(self.options.versions) {
             let found = Found::Number(u64::from(version.number));
-            return Err(Damage { offset, expected: "a version that is known", found });
+            return Err(Damage { offset, expected: EXPECTED_VERSION, found });
         }
         self.version = Some(version);
         let bytes = &window[..HEAD_BYTES];

@@ -233,7 +233,7 @@ fn read_consumer(
     };
     let (consumer, is_new) = group.consumer_or_new(name.bytes(&mut IntText::new()), seen_at);
     if !is_new {
-        return Err(Malformed("a group with a consumer twice"));
+        return Err(Malformed("Duplicate stream consumer detected"));
     }
     if let Some(found) = group.consumer_mut(consumer) {
         found.active_at = active_at;

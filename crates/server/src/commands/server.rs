@@ -182,22 +182,26 @@ fn shut_down(call: &mut Call<'_, '_>) -> Done {
         if !shutdown.abort() {
             return Err(ClientError::text("ERR No shutdown in progress.").into());
         }
-        tracing::info!(client = call.session.peer, "Shutdown manually aborted: the server runs on");
+        tracing::info!(client = call.session.peer, "Shutdown manually aborted.");
         call.reply.ok();
         return Ok(());
     }
     let saves = if options.no_save { Some(false) } else { options.save.then_some(true) };
     let how = How { saves, is_forced: options.force, is_now: options.now };
+    let tell = |call: &Call<'_, '_>| {
+        let peer = &call.session.peer;
+        tracing::info!("User requested shutdown... (user request from '{peer}')");
+    };
     if how.prepares(shared) {
         if call.lane == Lane::Worker {
             return Err(Stop::Lane);
         }
         let _others_run = shared.engine.lane.compensate();
         let _waits = CountedAsBlocked::new(&shared.engine);
-        tracing::info!(client = call.session.peer, "SHUTDOWN: the server saves and stops");
+        tell(call);
         stopping::stop(shared, how).map_err(|_| UNSAVED)?;
     } else {
-        tracing::info!(client = call.session.peer, "SHUTDOWN: the server stops");
+        tell(call);
         shutdown.begin();
     }
     call.session.closing = true;

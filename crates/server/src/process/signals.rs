@@ -71,11 +71,16 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
                 true => stop(&shared, how),
                 false => shared.engine.condition.shutdown.begin(),
             }
-            tracing::info!(signal, "Received a signal to stop: shutdown is under way");
+            tracing::warn!("Received {} scheduling shutdown...", name_of(signal));
+            tracing::info!("User requested shutdown...");
         }
     };
     std::thread::Builder::new().name("signals".into()).spawn(listen).map_err(cannot)?;
     Ok(())
+}
+
+fn name_of(signal: i32) -> &'static str {
+    if signal == SIGINT { "SIGINT" } else { "SIGTERM" }
 }
 
 /// Logs what each thread is doing, by the kernel's account, in the words that Valkey uses.
@@ -118,7 +123,11 @@ fn stop(shared: &Arc<Shared>, how: How) {
             }
         }
         // The log has the reason.
-        Err(RunsOn::Unsaved | RunsOn::Aborted) => {}
+        Err(RunsOn::Unsaved) => tracing::error!(
+            "SIGTERM received but errors trying to shut down the server, check the logs for more \
+             information"
+        ),
+        Err(RunsOn::Aborted) => {}
     };
     if let Err(error) = std::thread::Builder::new().name("stop".into()).spawn(life) {
         tracing::error!("the server stops without saving, as it cannot start a thread: {error}");

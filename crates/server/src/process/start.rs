@@ -239,14 +239,20 @@ impl Running {
     fn load_from(&self, to_load: ToLoad) -> Result<(), String> {
         let shared = &self.shared;
         let settings = shared.engine.settings.current();
+        let fatal = |why| {
+            format!(
+                "Fatal error loading the DB: {why}. Terminating server after rdb file reading \
+                 failure."
+            )
+        };
         match to_load {
             ToLoad::Snapshot(path) => {
                 if !settings.appendonly {
                     let place = place::of(&settings)?;
                     let load = || loading::load_at(shared, &*place.disk, &path, false);
-                    return load_with_history(shared, load);
+                    return load_with_history(shared, load).map_err(fatal);
                 }
-                loading::load(shared, &path, false)?;
+                loading::load(shared, &path, false).map_err(fatal)?;
                 // Before any client writes: until the first file is complete nothing is durable.
                 journaling::begin_anew(shared)?;
                 journaling::wait_for_first(shared)
@@ -303,6 +309,7 @@ impl Running {
             tracing::warn!("nothing ends the server in time: {error}");
         }
         self.wait();
+        tracing::warn!("Pantala is now ready to exit, bye bye...");
         drop::<std::sync::mpsc::Sender<()>>(ended);
     }
 

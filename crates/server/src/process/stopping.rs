@@ -10,7 +10,8 @@
 //!    `CUT_MOST`.
 //! 2. While the server is being stopped no other snapshot or rewrite begins. If it runs on, both
 //!    may begin again and writes go on: see [`Taken`].
-//! 3. The reason for running on is in the log.
+//! 3. The reason for running on is in the log. The log tells of a stop in the words of Redis and
+//!    Valkey, which operators and tools search for.
 //!
 //! Tests: at the foot; compat/bad_days (`persistence`); compat/transcripts/server/shutdown.txt.
 
@@ -163,6 +164,9 @@ impl Drop for Taken<'_> {
 /// The server runs on.
 pub fn stop(shared: &Shared, how: How) -> Result<(), RunsOn> {
     let shutdown = &shared.engine.condition.shutdown;
+    if how.is_forced && shared.appending.begins_file() {
+        tracing::warn!("Writing initial AOF. Exit anyway.");
+    }
     if !how.prepares(shared) {
         shutdown.begin();
         return Ok(());
@@ -172,7 +176,19 @@ pub fn stop(shared: &Shared, how: How) -> Result<(), RunsOn> {
     };
     let stopped = stop_prepared(shared, how, &preparing);
     // Logged before another thread can begin to prepare.
-    stopped.inspect_err(|why| tracing::error!("the server was to stop and runs on: {why}"))
+    stopped.inspect_err(|&why| tell_runs_on(why))
+}
+
+fn tell_runs_on(why: RunsOn) {
+    match why {
+        // SHUTDOWN ABORT has logged it.
+        RunsOn::Aborted => return,
+        RunsOn::Unsaved => tracing::error!("Error trying to save the DB, can't exit."),
+        RunsOn::Held => {}
+    }
+    tracing::error!(
+        "Errors trying to shut down the server. Check the logs for more information: {why}"
+    );
 }
 
 fn stop_prepared(shared: &Shared, how: How, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
@@ -201,11 +217,13 @@ fn prepare(how: How, preparing: &Preparing<'_>, taken: &mut Taken<'_>) -> Result
     if how.saves(shared) {
         match save(shared, preparing, taken) {
             Err(why) if !how.is_forced || why == RunsOn::Aborted => return Err(why),
-            Err(_) => tracing::error!("the server stops all the same: what is not saved is lost"),
+            Err(why) => {
+                tracing::error!("Error trying to save the DB. Exit anyway: {why}, and is lost");
+            }
             Ok(()) => {}
         }
     } else if how.awaits_file(shared) {
-        tracing::info!("the append-only file is being begun: the server stops when it is there");
+        tracing::info!("Writing initial AOF: the server stops when it is there");
         while how.awaits_file(shared) && !preparing.is_aborted() {
             shared.engine.condition.shutdown.pause_for(LOOK);
         }
@@ -242,7 +260,7 @@ fn wait_for_replicas(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Tak
     let timeout_s = shared.engine.settings.current().shutdown_timeout_s;
     let until_us = monotonic_us() + u64::from(timeout_s) * 1_000_000;
     preparing.wait_for_replicas(until_us);
-    tracing::info!("waiting for replicas before the server stops");
+    tracing::info!("Waiting for replicas before shutting down.");
     taken.hold_writes();
     let replication = &shared.replication;
     // Turns that began before end first.
@@ -266,23 +284,35 @@ fn wait_for_replicas(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Tak
     }
     preparing.wait_for_replicas(0);
     let all = replication.replicas.all();
+    if preparing.is_aborted() {
+        return;
+    }
     let behind = all.iter().filter(|replica| is_behind(replica));
-    let count = behind
-        .inspect(|replica| {
-            let (replica, offset) = (name(replica), replica.acknowledged().position);
-            tracing::warn!(replica, offset, "a replica has not got everything");
-        })
-        .count();
-    tracing::info!("{} of {} replicas have everything", all.len() - count, all.len());
+    let lagging = behind.inspect(|replica| tell_lagging(replica, end)).count();
+    tell_in_sync(all.len() - lagging, all.len());
+}
+
+fn tell_lagging(replica: &Replica, end: u64) {
+    let acknowledged = replica.acknowledged().position;
+    tracing::warn!(
+        acknowledged,
+        "Lagging replica {} reported offset {} behind master",
+        name(replica),
+        end.saturating_sub(acknowledged)
+    );
+}
+
+fn tell_in_sync(in_sync: usize, all: usize) {
+    tracing::info!("{in_sync} of {all} replicas are in sync when shutting down.");
 }
 
 /// Saves with all writes held back.
 fn save(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Taken<'_>) -> Result<(), RunsOn> {
-    tracing::info!("Saving the final RDB snapshot before the server stops");
+    tracing::info!("Saving the final RDB snapshot before exiting.");
     shared.supervisor.tell(News::Saving);
     taken.hold_writes();
     if shared.saves.cancel_and_wait() {
-        tracing::info!("the snapshot that was being written is written anew");
+        tracing::info!("Background saving cancelled: the snapshot is written anew");
     }
     shared.replication.primary.cancel_and_wait();
     taken.wait_for_rewrite(preparing)?;
@@ -330,6 +360,7 @@ fn keep_journal(
     preparing: &Preparing<'_>,
     taken: &mut Taken<'_>,
 ) -> Result<(), RunsOn> {
+    tracing::info!("Calling fsync() on the AOF file.");
     shared.supervisor.tell(News::Saving);
     taken.hold_writes();
     // Turns that began before end first.

@@ -4,7 +4,7 @@ use pantala_base::UnixMs;
 use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, parse_i64};
 use pantala_keyspace::{Opened, Scope, event};
 use pantala_rdb::payload::Payload;
-use pantala_rdb::{Kind, Limits, Strings, Value, Writing, payload, write_flags};
+use pantala_rdb::{Kind, Limits, Malformed, Strings, Value, Writing, payload, write_flags};
 use pantala_settings::Settings;
 use pantala_table::{IntText, MAX_STRING_BYTES, OwnedRecord, Place, Table, Tail};
 use pantala_values::Object;
@@ -235,7 +235,7 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
         if payload.foreign_kind() == Some(Kind::HASH_2) {
             return Err(FOREIGN_HASH);
         }
-        let value = payload::read(&payload, &limits).map_err(|_| BAD_DATA)?;
+        let value = payload::read(&payload, &limits).map_err(|why| refused(&payload, why))?;
         let record = record_of(name, value, deadline, payload.beside.flags);
         let told = (is_recorded && !payload.is_for_all()).then(|| Told::of(&payload, &record));
         Ok((record, told))
@@ -268,6 +268,18 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
     }
     call.reply.ok();
     Ok(())
+}
+
+/// The client's error. The reason goes to the log, as in Redis and Valkey.
+#[cold]
+fn refused(payload: &Payload<'_>, why: Malformed) -> ClientError {
+    match payload.kind().and_then(Kind::packed) {
+        Some(form) => tracing::debug!(
+            "Internal error in RDB reading of RESTORE -> {form} integrity check failed: {why}"
+        ),
+        None => tracing::debug!("Internal error in RDB reading of RESTORE -> {why}"),
+    }
+    BAD_DATA
 }
 
 /// A payload that not all servers read, in a form that they do.

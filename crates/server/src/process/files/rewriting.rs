@@ -12,6 +12,7 @@
 //! While it is off, BGREWRITEAOF writes files that hold the data of its moment, for use when it is
 //! turned on.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::thread::Builder;
 use std::time::Duration;
@@ -54,6 +55,7 @@ pub fn go_on(shared: &Arc<Shared>) -> bool {
         run(&of_thread);
         pantala_memory::release_seat();
     };
+    tracing::info!("Background append only file rewriting started by pid {}", std::process::id());
     let spawned = Builder::new().name("rewrite".into()).spawn(life);
     if let Err(error) = &spawned {
         tracing::error!("the append-only file is not rewritten: cannot start a thread: {error}");
@@ -110,10 +112,18 @@ pub fn kind_of(form: Form) -> BaseKind {
 fn run_alone(shared: &Shared) {
     let written = when_free(shared, &mut || write_alone(shared));
     match &written {
-        Ok(bytes) => tracing::info!(bytes, "an append-only file was written"),
-        Err(why) => tracing::error!("the append-only file could not be written: {why}"),
+        Ok(bytes) => {
+            tracing::info!(bytes, "Background AOF rewrite terminated with success");
+            tracing::info!("Background AOF rewrite finished successfully");
+        }
+        Err(why) => tell_failed(why),
     }
     shared.appending.rewrite_ended(written.is_ok(), monotonic_us());
+}
+
+/// In the words of Redis and Valkey.
+pub(super) fn tell_failed(why: &dyn Display) {
+    tracing::error!("Background AOF rewrite terminated with error: {why}");
 }
 
 fn write_alone(shared: &Shared) -> Result<u64, Unsaved> {
@@ -140,7 +150,9 @@ pub fn write_first(shared: &Shared) -> Result<Writer, Unsaved> {
     let mut writer = Writer::new(Arc::new(RealDisk), layout, None, 0);
     write_base(shared, &mut writer)?;
     for part in writer.manifest().parts() {
-        tracing::info!("Creating AOF file {} on server start", part.name);
+        let is_base = writer.manifest().base.as_ref() == Some(part);
+        let kind = if is_base { "base" } else { "incr" };
+        tracing::info!("Creating AOF {kind} file {} on server start", part.name);
     }
     Ok(writer)
 }
@@ -173,7 +185,7 @@ fn run_beside(shared: &Shared) {
     let mut begun = None;
     let written = when_free(shared, &mut || write(shared, &mut begun));
     if let Err(why) = &written {
-        tracing::error!("the append-only file could not be rewritten: {why}");
+        tell_failed(why);
     }
     match begun {
         Some(rewrite) => {

@@ -116,6 +116,7 @@ pub fn save_in_background(shared: &Arc<Shared>) -> Result<(), Unsaved> {
         let _told = run(&of_thread, &saved);
         pantala_memory::release_seat();
     };
+    tracing::info!("Background saving started by pid {}", std::process::id());
     let spawned = Builder::new().name("save".into()).spawn(life);
     spawned.map(drop).map_err(|error| {
         end(shared, &save, Ended::Failed);
@@ -140,14 +141,23 @@ fn run(shared: &Shared, save: &Save) -> Result<(), Unsaved> {
             let keys = save.progress().written;
             let took_ms = monotonic_us().saturating_sub(save.began_us) / 1000;
             tracing::info!(keys, bytes, took_ms, "DB saved on disk");
+            if save.is_in_background {
+                tracing::info!("Background saving terminated with success");
+            }
             (Ok(()), Ended::Well)
         }
         Err(_) if save.is_cancelled() => {
-            tracing::warn!("saving a snapshot was called off");
+            match save.is_in_background {
+                true => tracing::warn!("Background saving cancelled"),
+                false => tracing::warn!("saving a snapshot was called off"),
+            }
             (Err(Unsaved::Failed("it was called off".into())), Ended::CalledOff)
         }
         Err(unsaved) => {
-            tracing::error!("a snapshot could not be saved: {unsaved}");
+            tracing::error!("Write error saving DB on disk: {unsaved}");
+            if save.is_in_background {
+                tracing::error!("Background saving error");
+            }
             (Err(unsaved), Ended::Failed)
         }
     };
@@ -448,7 +458,7 @@ pub fn keep_schedule(shared: &Arc<Shared>) {
         let may_save = !rests && !is_loading && !shutdown.is_preparing();
         let due = schedule.is_due(now_s(), since);
         if let Some(cause) = due.filter(|_| may_save) {
-            tracing::info!("saving a snapshot: {cause}");
+            tracing::info!("{cause}. Saving...");
             if let Err(unsaved) = save_in_background(shared) {
                 tracing::warn!("no snapshot was begun: {unsaved}");
             }

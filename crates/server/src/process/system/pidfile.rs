@@ -21,6 +21,7 @@ pub fn remove(settings: &Settings) {
     let path = &settings.pidfile;
     let own = std::process::id().to_string();
     if !path.is_empty() && std::fs::read_to_string(path).is_ok_and(|text| text.trim() == own) {
+        tracing::info!("Removing the pid file.");
         // The file may be where this process may not write any more.
         let _best_effort = std::fs::remove_file(path);
     }

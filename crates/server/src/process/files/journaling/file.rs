@@ -263,12 +263,13 @@ impl File {
             self.writer.abandon_rewrite(&rewrite);
             return self.shared.appending.rewrite_ended(false, monotonic_us());
         }
+        tracing::info!("Background AOF rewrite terminated with success");
         let finished = self.writer.finish_rewrite(rewrite);
         match &finished {
             Ok(()) => {
                 tracing::info!("Background AOF rewrite finished successfully");
             }
-            Err(fault) => tracing::error!("the append-only file could not be rewritten: {fault}"),
+            Err(fault) => rewriting::tell_failed(fault),
         }
         self.shared.appending.set_kept(self.writer.is_kept());
         // The end is reported once the manifest names no history: a client that waits for it may
@@ -384,7 +385,14 @@ impl File {
         };
         let idle_ms = self.shared.appending.idle_ms(monotonic_us());
         if self.writer.is_rewrite_due(rules, idle_ms) && rewriting::begin(&self.shared).is_ok() {
-            tracing::info!("the append-only file is rewritten by itself");
+            let (growth, is_good) = (self.writer.growth(), self.writer.fault().is_none());
+            let (bytes, base) = (growth.bytes(), growth.base_bytes().max(1));
+            match bytes.saturating_sub(base).saturating_mul(100) / base {
+                percent if is_good => {
+                    tracing::info!("Starting automatic rewriting of AOF on {percent}% growth");
+                }
+                _ => tracing::info!("Starting automatic rewriting of AOF after a fault"),
+            }
         }
     }
 
@@ -429,6 +437,6 @@ fn begin_rings(shared: &Shared) -> Option<(RingFile, Arc<Rings>)> {
 /// Reports a fault of the disk.
 #[cold]
 fn report(shared: &Shared, fault: &Fault) {
-    tracing::error!("the append-only file can not be written: {fault}");
+    tracing::error!("Error writing to the AOF file: {fault}");
     shared.engine.condition.lasting.begin(States::UNWRITTEN);
 }

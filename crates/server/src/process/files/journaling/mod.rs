@@ -101,6 +101,9 @@ pub fn begin(shared: &Arc<Shared>, manifest: Option<Manifest>) -> Result<(), Str
         None => rewriting::write_first(shared).map_err(|why| why.to_string())?,
         found => {
             let layout = layout(&shared.engine.settings.current());
+            if let Some(last) = found.as_ref().and_then(|manifest| manifest.increments.last()) {
+                tracing::info!("Opening AOF incr file {} on server start", last.name);
+            }
             let mut writer = Writer::new(Arc::new(RealDisk), layout, found, 0);
             writer.resume().map_err(|error| error.to_string())?;
             writer

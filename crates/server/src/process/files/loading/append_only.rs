@@ -1,30 +1,65 @@
 //! Loading an append-only file: its base, then the steps that follow.
+//!
+//! What the log tells of it, Redis and Valkey tell in the same words.
 
 use std::io::Read;
+use std::path::Path;
 
 use pantala_base::UnixMs;
 use pantala_base::clock::monotonic_us;
 use pantala_engine::lane::LANE_SLOTS;
-use pantala_persistence::aof::files::part_files;
+use pantala_persistence::aof::files::{PartFile, part_files};
 use pantala_persistence::aof::load::{self, LoadSnapshot};
+use pantala_persistence::aof::reader::Torn;
 use pantala_persistence::aof::replay::replay_on;
 use pantala_persistence::aof::{Layout, Manifest};
 use pantala_persistence::disk::RealDisk;
 
-use super::{Source, load_here};
+use super::{Source, load_here, seconds};
 use crate::replication::moment::Place;
 use crate::shared::Shared;
 
 /// Loads the base of an append-only file, including expired keys: the steps that follow say when
 /// they are gone.
-struct Bases<'s>(&'s Shared);
+struct Bases<'s> {
+    shared: &'s Shared,
+    /// When loading of the present file began (monotonic, microseconds).
+    began_us: u64,
+}
 
 impl LoadSnapshot for Bases<'_> {
     fn load(&mut self, file: &mut dyn Read, file_bytes: u64) -> Result<u64, String> {
+        tracing::info!("Reading RDB base file on AOF loading...");
         let source = Source::file(file, file_bytes);
-        let loaded = load_here(self.0, source, (false, UnixMs(i64::MIN)));
+        let loaded = load_here(self.shared, source, (false, UnixMs(i64::MIN)));
         loaded.map(|(_, bytes)| bytes).map_err(|fault| fault.to_string())
     }
+
+    fn loaded(&mut self, file: &PartFile) {
+        let (now_us, bytes) = (monotonic_us(), file.bytes);
+        let took = seconds(now_us.saturating_sub(self.began_us));
+        let kind = if file.is_base { "base" } else { "incr" };
+        let name = file.path.file_name().unwrap_or_default().display();
+        tracing::info!(bytes, "DB loaded from {kind} file {name}: {took} seconds");
+        self.began_us = now_us;
+    }
+}
+
+/// What was torn is cut off, in the words of those whose operators look for them.
+fn tell_cut(path: &Path, torn: &Torn) {
+    let (offset, bytes, what) = (torn.offset, torn.bytes, torn.what);
+    let path = path.display();
+    if torn.is_in_transaction() {
+        tracing::warn!("Revert incomplete MULTI/EXEC transaction in AOF file {path}");
+    }
+    tracing::warn!(
+        offset,
+        bytes,
+        what,
+        "!!! Warning: short read while loading the AOF file {path}!!!"
+    );
+    tracing::warn!("!!! Truncating the AOF {path} at offset {offset} !!!");
+    tracing::warn!("AOF {path} loaded anyway because aof-load-truncated is enabled");
 }
 
 /// Loads the files of an append-only file.
@@ -34,27 +69,32 @@ impl LoadSnapshot for Bases<'_> {
 pub fn load_steps(shared: &Shared, layout: &Layout, manifest: &Manifest) -> Result<(), String> {
     let began_us = monotonic_us();
     let files = part_files(&RealDisk, layout, manifest).map_err(|error| error.to_string())?;
+    if let Some(number) = manifest.skipped() {
+        let path = layout.manifest_path();
+        tracing::warn!(
+            "{}: the manifest has no increment of number {number}, but later ones: perhaps a line \
+             is lost, and its changes with it",
+            path.display()
+        );
+    }
     shared.loading.begin(files.iter().map(|file| file.bytes).sum());
     let cuts = shared.engine.settings.current().aof_load_truncated;
     let mut progress = |bytes| shared.loading.set_loaded(bytes);
     let (loaded, outcome) = replay_on(shared, LANE_SLOTS - 1, |replay| {
-        let loaded = load::load(&RealDisk, &files, replay, &mut Bases(shared), cuts, &mut progress);
+        let mut bases = Bases { shared, began_us };
+        let loaded = load::load(&RealDisk, &files, replay, &mut bases, cuts, &mut progress);
         (loaded, replay.outcome().clone())
     });
     shared.replication.failures.note_file(&outcome);
     let loaded = loaded.map_err(|error| error.to_string())?;
     if let Some((path, torn)) = &loaded.cut {
-        tracing::warn!("{}: {torn}; it was cut off", path.display());
+        tell_cut(path, torn);
     }
     // The place in its base is outdated.
     shared.loading.set_place(loaded.last_annotation.as_deref().and_then(Place::of_annotation));
     shared.saves.loaded(shared.changes());
-    let took_ms = monotonic_us().saturating_sub(began_us) / 1000;
-    tracing::info!(
-        steps = loaded.steps,
-        bytes = loaded.bytes,
-        took_ms,
-        "DB loaded from append only file"
-    );
+    let took = seconds(monotonic_us().saturating_sub(began_us));
+    let load::Loaded { steps, bytes, .. } = loaded;
+    tracing::info!(steps, bytes, "DB loaded from append only file: {took} seconds");
     Ok(())
 }

@@ -87,14 +87,19 @@ pub(crate) fn load_at(
     let inserted = loaded.map_err(|fault| format!("{}: {fault}", path.display()))?;
     shared.loading.set_last(inserted);
     shared.saves.loaded(shared.changes());
-    let Inserted { loaded, expired, empty, of_modules } = inserted;
-    let took_ms = monotonic_us().saturating_sub(began_us) / 1000;
-    let path = path.display();
-    tracing::info!(keys = loaded, expired, took_ms, "DB loaded from disk: {path}");
-    if empty + of_modules > 0 {
-        tracing::warn!(empty, of_modules, "some keys of {path} were left out");
+    let Inserted { loaded, expired, of_modules, .. } = inserted;
+    let took = seconds(monotonic_us().saturating_sub(began_us));
+    let file = path.display();
+    tracing::info!(%file, keys = loaded, expired, "DB loaded from disk: {took} seconds");
+    if of_modules > 0 {
+        tracing::warn!(of_modules, "some keys of {file} were left out");
     }
     Ok(())
+}
+
+/// As Redis and Valkey tell how long something took.
+fn seconds(took_us: u64) -> String {
+    format!("{}.{:03}", took_us / 1_000_000, took_us / 1_000 % 1_000)
 }
 
 fn load_file(
@@ -143,9 +148,22 @@ fn load_here(
 ) -> Result<(Inserted, u64), Fault> {
     let engine = &shared.engine;
     let loaded = load_from(shared, &engine.space, source, (replaces, now))?;
+    tell_done(&loaded.inserted);
     // Functions of the file replace those of the same name only if keys do.
     load_libraries(engine, &loaded.functions, replaces).map_err(Fault::Library)?;
     Ok((loaded.inserted, loaded.bytes))
+}
+
+/// A snapshot is loaded: Redis's words, with which its tests and tools count keys.
+fn tell_done(inserted: &Inserted) {
+    let Inserted { loaded, expired, empty, .. } = inserted;
+    if *empty > 0 {
+        return tracing::warn!(
+            "Done loading RDB, keys loaded: {loaded}, keys expired: {expired}, empty keys skipped: \
+             {empty}."
+        );
+    }
+    tracing::info!("Done loading RDB, keys loaded: {loaded}, keys expired: {expired}.");
 }
 
 /// What a primary's snapshot has beside its keys.
@@ -174,6 +192,7 @@ pub fn load_copy(
     shared.loading.set_last(inserted);
     shared.saves.loaded(shared.changes());
     let took_ms = monotonic_us().saturating_sub(began_us) / 1000;
+    tell_done(&inserted);
     tracing::info!(keys = inserted.loaded, took_ms, "DB loaded from the primary");
     Ok(LoadedCopy { libraries, db: shared.loading.stream_db() })
 }

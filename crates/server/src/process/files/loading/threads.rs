@@ -11,7 +11,7 @@
 
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, Scope};
@@ -32,6 +32,8 @@ use crate::shared::Shared;
 
 /// How many batches may wait for each inserting thread.
 const BATCHES_PER_THREAD: usize = 2;
+/// How many empty collections are logged by name, as many as by Redis.
+const EMPTY_TOLD_MOST: usize = 10;
 /// The interval of log lines about the progress.
 const TELL_US: u64 = 5_000_000;
 
@@ -111,6 +113,12 @@ pub(super) fn load_from(
     // More than replicas could be sent is of no use.
     let most_bytes = settings.repl_backlog_bytes;
     let on_expired = |db, name: &[u8]| shared.loading.has_expired(db, name, most_bytes);
+    let empty = AtomicUsize::new(0);
+    let on_empty = |name: &[u8]| {
+        if empty.fetch_add(1, Ordering::Relaxed) < EMPTY_TOLD_MOST {
+            tracing::warn!("rdbLoadObject skipping empty key: {}", name.escape_ascii());
+        }
+    };
     let inserter = Inserter {
         space,
         limits: &limits,
@@ -118,6 +126,7 @@ pub(super) fn load_from(
         skips_modules: settings.skip_module_values,
         replaces,
         on_expired: &on_expired,
+        on_empty: &on_empty,
     };
     let loading = Loading {
         shared,
