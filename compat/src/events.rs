@@ -11,7 +11,7 @@
 //! Not here: replies (`run`).
 
 use crate::client::{Connection, Fault};
-use crate::parse::{Act, Case, Send, Transcript, Whose};
+use crate::parse::{Act, Case, Send, TargetServer, Transcript};
 use crate::pattern::Resp;
 use crate::render;
 use crate::run::{self, Options, Outcome};
@@ -159,7 +159,7 @@ fn play(
     options: &Options,
 ) -> Result<Option<[Vec<String>; 2]>, String> {
     let mut heard = [Vec::new(), Vec::new()];
-    for (side, whose) in [(0, Whose::Reference), (1, Whose::Pantala)] {
+    for (side, whose) in [(0, TargetServer::Reference), (1, TargetServer::Pantala)] {
         let options = Options { whose, starts_servers: false, ..options.clone() };
         if let Outcome::Skipped(_) = run::case(case, Resp::Two, &mut sides[side], &options) {
             return Ok(None);

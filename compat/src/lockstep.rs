@@ -18,9 +18,9 @@
 
 use crate::client::{Fault, Server};
 use crate::inside::{self, Inside, Table, Wrapped};
-use crate::parse::{Case, Reply, Transcript, Whose};
+use crate::parse::{Case, Reply, TargetServer, Transcript};
 use crate::pattern::{Pattern, Resp};
-use crate::run::{self, Got, Mismatch, Names, Options, Outcome, Player, Summary};
+use crate::run::{self, Mismatch, Names, Options, Outcome, Player, ReadResult, Summary};
 use crate::target::Tcp;
 use crate::value::Value;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub struct Pair {
 }
 
 /// The reference's answer at each step, and whether it matches the transcript.
-type Record = BTreeMap<usize, (Got, bool)>;
+type Record = BTreeMap<usize, (ReadResult, bool)>;
 
 impl Pair {
     /// A pair of the server and a reference started by this command.
@@ -74,7 +74,7 @@ impl Pair {
         if let Some(reason) = reason {
             return Outcome::Skipped(reason);
         }
-        let is_ours = case.only.as_ref().is_some_and(|(whose, _)| *whose == Whose::Pantala);
+        let is_ours = case.only.as_ref().is_some_and(|(whose, _)| *whose == TargetServer::Pantala);
         match (is_ours, self.inside) {
             (true, Inside::Multi | Inside::Reload) => {
                 return run::case(case, resp, &mut self.server, options);
@@ -83,12 +83,12 @@ impl Pair {
             (false, _) => {}
         }
         let record = self.record(case, resp);
-        let is_silent = |(at, (got, _)): (&usize, &(Got, bool))| {
-            (*got == Got::Fault(Fault::Silent)).then_some(*at)
+        let is_silent = |(at, (got, _)): (&usize, &(ReadResult, bool))| {
+            (*got == ReadResult::Fault(Fault::Silent)).then_some(*at)
         };
         let mut heard = case.clone();
         heard.steps.truncate(record.iter().find_map(is_silent).unwrap_or(usize::MAX));
-        let mut judge = |at: usize, reply: &Reply, resp: Resp, names: &Names, got: &Got| {
+        let mut judge = |at: usize, reply: &Reply, resp: Resp, names: &Names, got: &ReadResult| {
             match record.get(&at) {
                 Some((_, true)) => run::matches(reply, resp, names, got),
                 Some((heard, false)) => {
@@ -111,7 +111,7 @@ impl Pair {
 
     fn record(&mut self, case: &Case, resp: Resp) -> Record {
         let mut record = Record::new();
-        let mut judge = |at: usize, reply: &Reply, resp: Resp, names: &Names, got: &Got| {
+        let mut judge = |at: usize, reply: &Reply, resp: Resp, names: &Names, got: &ReadResult| {
             let is_as_said = run::matches(reply, resp, names, got);
             record.insert(at, (got.clone(), is_as_said));
             is_as_said
@@ -136,11 +136,11 @@ fn explained(mismatch: Mismatch, case: &Case, record: &Record) -> Mismatch {
 
 /// OBJECT ENCODING of a number that a script has written: the reference keeps it as text for a
 /// while, this server does not.
-fn is_number_in_script(heard: &Got) -> bool {
-    *heard == Got::Value(Value::Bulk(b"embstr".to_vec()))
+fn is_number_in_script(heard: &ReadResult) -> bool {
+    *heard == ReadResult::Value(Value::Bulk(b"embstr".to_vec()))
 }
 
-fn is_alike(heard: &Got, got: &Got, reply: &Reply) -> bool {
+fn is_alike(heard: &ReadResult, got: &ReadResult, reply: &Reply) -> bool {
     let (unordered, loose) = match reply {
         Reply::Pattern { unordered, pattern, .. } => {
             (*unordered, pattern.as_ref().is_none_or(Pattern::is_loose))
@@ -148,9 +148,9 @@ fn is_alike(heard: &Got, got: &Got, reply: &Reply) -> bool {
         _ => (false, false),
     };
     match (heard, got) {
-        (Got::Value(heard), Got::Value(got)) if loose => same_shape(heard, got),
-        (Got::Value(heard), Got::Value(got)) => same(heard, got, unordered),
-        (Got::Bytes(heard), Got::Bytes(got)) => heard == got,
+        (ReadResult::Value(heard), ReadResult::Value(got)) if loose => same_shape(heard, got),
+        (ReadResult::Value(heard), ReadResult::Value(got)) => same(heard, got, unordered),
+        (ReadResult::Bytes(heard), ReadResult::Bytes(got)) => heard == got,
         (heard, got) => heard == got,
     }
 }

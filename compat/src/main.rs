@@ -3,7 +3,7 @@
 
 use pantala_compat::inside::Inside;
 use pantala_compat::lockstep::Pair;
-use pantala_compat::parse::{self, Transcript, Whose};
+use pantala_compat::parse::{self, TargetServer, Transcript};
 use pantala_compat::pattern::Resp;
 use pantala_compat::run::{self, Options, Summary};
 use pantala_compat::target::Tcp;
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         "events" => events(&arguments),
         "records" => records(&arguments),
         "oracle" => run(&Arguments {
-            whose: Whose::Reference,
+            whose: TargetServer::Reference,
             spawn: Some(oracle::valkey_command()?),
             ..arguments
         }),
@@ -65,7 +65,7 @@ struct Arguments {
     versions: Vec<Resp>,
     filter: String,
     lacks: Vec<String>,
-    whose: Whose,
+    whose: TargetServer,
     address: Option<String>,
     spawn: Option<String>,
     sides: [Option<String>; 2],
@@ -83,7 +83,7 @@ impl Arguments {
             versions: vec![Resp::Two, Resp::Three],
             filter: String::new(),
             lacks: Vec::new(),
-            whose: Whose::Pantala,
+            whose: TargetServer::Pantala,
             address: None,
             spawn: None,
             sides: [None, None],
@@ -119,8 +119,8 @@ impl Arguments {
             ("--b", command) => self.sides[1] = Some(command.to_string()),
             ("--seconds", n) => self.seconds = n.parse().map_err(|_| "--seconds N")?,
             ("--seed", n) => self.seed = n.parse().map_err(|_| "--seed N")?,
-            ("--as", "pantala") => self.whose = Whose::Pantala,
-            ("--as", "reference") => self.whose = Whose::Reference,
+            ("--as", "pantala") => self.whose = TargetServer::Pantala,
+            ("--as", "reference") => self.whose = TargetServer::Reference,
             ("--address", address) => self.address = Some(address.to_string()),
             ("--inside", name) => {
                 self.inside =
@@ -161,7 +161,7 @@ fn events(arguments: &Arguments) -> Result<bool, String> {
     let command = arguments.spawn.clone().ok_or("--spawn is needed")?;
     let commands = [oracle::valkey_command()?, command];
     let lacks = arguments.lacks.clone();
-    let options = Options { whose: Whose::Pantala, lacks, starts_servers: false };
+    let options = Options { whose: TargetServer::Pantala, lacks, starts_servers: false };
     let mut tell = |text: &str| println!("{text}");
     let filter = &arguments.filter;
     let compared = events::compare(&transcripts, filter, &commands, &options, &mut tell)?;
@@ -183,7 +183,7 @@ fn records(arguments: &Arguments) -> Result<bool, String> {
         commands: [valkey, command],
         again,
         options: Options {
-            whose: Whose::Pantala,
+            whose: TargetServer::Pantala,
             lacks: arguments.lacks.clone(),
             starts_servers: false,
         },

@@ -25,7 +25,7 @@ pub struct Transcript {
 
 /// The server whose behaviour a case describes, if it is not that of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum TargetServer {
     /// The server of this repository.
     Pantala,
     /// valkey-server, the reference.
@@ -40,7 +40,7 @@ pub struct Case {
     /// First line, counted from 1.
     pub line: usize,
     /// Set by `#! only: WHO REASON`.
-    pub only: Option<(Whose, String)>,
+    pub only: Option<(TargetServer, String)>,
     /// Set by `#! resp: N`: the case says nothing about the other version.
     pub resp: Option<Resp>,
     /// Set by `#! needs: NAME..`: abilities a server may lack.
@@ -231,8 +231,8 @@ impl Reader {
             "only" => {
                 let (who, reason) = value.split_once(' ').ok_or("only: WHO REASON")?;
                 let whose = match who {
-                    "pantala" => Whose::Pantala,
-                    "reference" => Whose::Reference,
+                    "pantala" => TargetServer::Pantala,
+                    "reference" => TargetServer::Reference,
                     _ => return Err(format!("only: pantala or reference, not {who}")),
                 };
                 self.case.only = Some((whose, reason.to_string()));

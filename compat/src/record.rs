@@ -7,10 +7,10 @@
 //!    both.
 
 use crate::client::Fault;
-use crate::parse::{Act, Case, Expected, Reply, Send, Step, Transcript, Whose};
+use crate::parse::{Act, Case, Expected, Reply, Send, Step, TargetServer, Transcript};
 use crate::pattern::{Pattern, Resp};
 use crate::render;
-use crate::run::{Got, Names, Player, matches};
+use crate::run::{Names, Player, ReadResult, matches};
 use crate::target::Target;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub fn text(
 ) -> String {
     let mut edits = Edits::new();
     for case in &transcript.cases {
-        let foreign = case.only.as_ref().is_some_and(|(whose, _)| *whose == Whose::Pantala);
+        let foreign = case.only.as_ref().is_some_and(|(whose, _)| *whose == TargetServer::Pantala);
         if foreign || (case.server.is_some() && !starts_servers) {
             continue;
         }
@@ -67,7 +67,7 @@ fn with_blanks(case: &Case) -> Case {
 }
 
 /// The replies at each step's expectation, in RESP2 and RESP3.
-type Heard = Vec<[Option<Got>; 2]>;
+type Heard = Vec<[Option<ReadResult>; 2]>;
 
 fn hear(case: &Case, target: &mut dyn Target, tell: &mut dyn FnMut(&str)) -> Heard {
     let mut heard: Heard = vec![[None, None]; case.steps.len()];
@@ -75,13 +75,13 @@ fn hear(case: &Case, target: &mut dyn Target, tell: &mut dyn FnMut(&str)) -> Hea
         if case.resp.is_some_and(|only| only != resp) {
             continue;
         }
-        let mut judge = |at: usize, reply: &Reply, resp: Resp, names: &Names, got: &Got| {
+        let mut judge = |at: usize, reply: &Reply, resp: Resp, names: &Names, got: &ReadResult| {
             let Act::Expect(expected) = &case.steps[at].act else { return false };
             if is_kept(case, at, expected) {
                 return matches(reply, resp, names, got);
             }
             heard[at][version] = Some(got.clone());
-            matches!(got, Got::Value(_) | Got::Fault(Fault::Closed))
+            matches!(got, ReadResult::Value(_) | ReadResult::Fault(Fault::Closed))
         };
         let mut first = None;
         Player::new(resp, target, &mut judge).play(case, &mut first);
@@ -117,21 +117,21 @@ fn is_kept(case: &Case, at: usize, expected: &Expected) -> bool {
 }
 
 /// The lines for these replies, or `None` if there were none.
-fn written(client: &str, heard: &[Option<Got>; 2]) -> Option<Vec<String>> {
-    let lines = |mark: &str, got: &Got| match got {
-        Got::Value(value) => Some(
+fn written(client: &str, heard: &[Option<ReadResult>; 2]) -> Option<Vec<String>> {
+    let lines = |mark: &str, got: &ReadResult| match got {
+        ReadResult::Value(value) => Some(
             render::lines(value).iter().map(|line| format!("{client}<{mark} {line}")).collect(),
         ),
-        Got::Fault(Fault::Closed) => Some(vec![format!("{client}<<{mark}")]),
+        ReadResult::Fault(Fault::Closed) => Some(vec![format!("{client}<<{mark}")]),
         _ => None,
     };
     match heard {
-        [Some(Got::Value(two)), Some(Got::Value(three))] => {
+        [Some(ReadResult::Value(two)), Some(ReadResult::Value(three))] => {
             if let Some(value) = render::unified(two, three) {
-                return lines("", &Got::Value(value));
+                return lines("", &ReadResult::Value(value));
             }
-            let mut both: Vec<String> = lines("2", &Got::Value(two.clone()))?;
-            both.extend(lines("3", &Got::Value(three.clone()))?);
+            let mut both: Vec<String> = lines("2", &ReadResult::Value(two.clone()))?;
+            both.extend(lines("3", &ReadResult::Value(three.clone()))?);
             Some(both)
         }
         [Some(two), Some(three)] if two == three => lines("", two),

@@ -7,7 +7,7 @@
 //!    the HELLO and RESET that the case itself sends.
 
 use crate::client::Fault;
-use crate::parse::{Act, Case, Expected, Reply, Send, Step, Transcript, Whose};
+use crate::parse::{Act, Case, Expected, Reply, Send, Step, TargetServer, Transcript};
 use crate::pattern::{Pattern, Resp};
 use crate::quoting;
 use crate::render;
@@ -47,7 +47,7 @@ pub struct Mismatch {
 
 /// The result of reading where a reply was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Got {
+pub enum ReadResult {
     /// A reply.
     Value(Value),
     /// Exactly these bytes.
@@ -56,16 +56,16 @@ pub enum Got {
     Fault(Fault),
 }
 
-impl Got {
+impl ReadResult {
     /// The text that a transcript would have for it.
     pub fn text(&self) -> String {
         match self {
-            Got::Value(value) => render::lines(value).join("\n"),
-            Got::Bytes(bytes) => quoting::quote(bytes),
-            Got::Fault(Fault::Closed) => "(connection closed)".into(),
-            Got::Fault(Fault::Silent) => "(no reply)".into(),
-            Got::Fault(Fault::Malformed(why)) => format!("(malformed reply: {why})"),
-            Got::Fault(Fault::Unreachable(why)) => format!("(unreachable: {why})"),
+            ReadResult::Value(value) => render::lines(value).join("\n"),
+            ReadResult::Bytes(bytes) => quoting::quote(bytes),
+            ReadResult::Fault(Fault::Closed) => "(connection closed)".into(),
+            ReadResult::Fault(Fault::Silent) => "(no reply)".into(),
+            ReadResult::Fault(Fault::Malformed(why)) => format!("(malformed reply: {why})"),
+            ReadResult::Fault(Fault::Unreachable(why)) => format!("(unreachable: {why})"),
         }
     }
 }
@@ -74,7 +74,7 @@ impl Got {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Whether the target is this repository's server or the reference.
-    pub whose: Whose,
+    pub whose: TargetServer,
     /// Abilities it lacks: cases that need one are skipped.
     pub lacks: Vec<String>,
     /// Whether `#! server:` can be had.
@@ -91,7 +91,7 @@ pub fn case(case: &Case, resp: Resp, target: &mut dyn Target, options: &Options)
         return Outcome::Failed(Mismatch { line, command, expected, got: "no `<` line".into() });
     }
     let mut first = None;
-    let mut judge = |_, expected: &Reply, resp: Resp, names: &Names, got: &Got| {
+    let mut judge = |_, expected: &Reply, resp: Resp, names: &Names, got: &ReadResult| {
         matches(expected, resp, names, got)
     };
     Player::new(resp, target, &mut judge).play(case, &mut first);
@@ -106,7 +106,7 @@ pub fn skipped(case: &Case, resp: Resp, options: &Options) -> Option<String> {
     if let Some((whose, reason)) = &case.only
         && *whose != options.whose
     {
-        let who = if *whose == Whose::Pantala { "pantala" } else { "the reference" };
+        let who = if *whose == TargetServer::Pantala { "pantala" } else { "the reference" };
         return Some(format!("only {who}: {reason}"));
     }
     if case.server.is_some() && !options.starts_servers {
@@ -132,14 +132,14 @@ pub fn command_line(args: &[Vec<u8>]) -> String {
 }
 
 /// Whether a reply is the expected one.
-pub fn matches(expected: &Reply, resp: Resp, names: &Names, got: &Got) -> bool {
+pub fn matches(expected: &Reply, resp: Resp, names: &Names, got: &ReadResult) -> bool {
     match (expected, got) {
-        (Reply::Closed, Got::Fault(Fault::Closed)) => true,
-        (Reply::Bytes(bytes), Got::Bytes(got)) => bytes == got,
-        (Reply::Pattern { pattern: Some(pattern), unordered, .. }, Got::Value(value)) => {
+        (Reply::Closed, ReadResult::Fault(Fault::Closed)) => true,
+        (Reply::Bytes(bytes), ReadResult::Bytes(got)) => bytes == got,
+        (Reply::Pattern { pattern: Some(pattern), unordered, .. }, ReadResult::Value(value)) => {
             pattern.matches(value, resp, *unordered)
         }
-        (Reply::Pattern { text, unordered, pattern: None }, Got::Value(value)) => {
+        (Reply::Pattern { text, unordered, pattern: None }, ReadResult::Value(value)) => {
             let text = names.fill(text.as_bytes());
             let pattern = Pattern::parse(&String::from_utf8_lossy(&text));
             pattern.is_ok_and(|pattern| pattern.matches(value, resp, *unordered))
@@ -200,7 +200,7 @@ impl Names {
 }
 
 /// Decides whether the reply at a step (its index in the case) is as expected, or only records it.
-pub type Judge<'a> = &'a mut dyn FnMut(usize, &Reply, Resp, &Names, &Got) -> bool;
+pub type Judge<'a> = &'a mut dyn FnMut(usize, &Reply, Resp, &Names, &ReadResult) -> bool;
 
 /// Plays one case.
 pub struct Player<'a> {
@@ -231,7 +231,7 @@ impl<'a> Player<'a> {
     /// Plays all steps; `first` becomes the first mismatch.
     pub fn play(&mut self, case: &Case, first: &mut Option<Mismatch>) {
         if let Err(fault) = self.target.begin(case, self.resp) {
-            let got = Got::Fault(fault).text();
+            let got = ReadResult::Fault(fault).text();
             let expected = "an empty server".to_string();
             *first = Some(Mismatch { line: case.line, command: "FLUSHALL".into(), expected, got });
             return;
@@ -274,7 +274,9 @@ impl<'a> Player<'a> {
         };
         match sent {
             Ok(()) => Ok(None),
-            Err(fault) => Err(self.mismatch(step, "a connection".into(), &Got::Fault(fault))),
+            Err(fault) => {
+                Err(self.mismatch(step, "a connection".into(), &ReadResult::Fault(fault)))
+            }
         }
     }
 
@@ -296,7 +298,7 @@ impl<'a> Player<'a> {
                 return Ok(None);
             }
             let last = &self.speaker(&step.client).last;
-            if last.wait_until && matches!(got, Got::Value(_)) && Instant::now() < end {
+            if last.wait_until && matches!(got, ReadResult::Value(_)) && Instant::now() < end {
                 std::thread::sleep(UNTIL_POLL);
                 let args = last.args.clone();
                 if self.target.send(&step.client, &args).is_ok() {
@@ -304,23 +306,29 @@ impl<'a> Player<'a> {
                 }
             }
             let mismatch = self.mismatch(step, reply_text(reply), &got);
-            return if matches!(got, Got::Fault(_)) { Err(mismatch) } else { Ok(Some(mismatch)) };
+            return if matches!(got, ReadResult::Fault(_)) {
+                Err(mismatch)
+            } else {
+                Ok(Some(mismatch))
+            };
         }
     }
 
-    fn receive(&mut self, client: &str, reply: &Reply) -> Got {
+    fn receive(&mut self, client: &str, reply: &Reply) -> ReadResult {
         let got = match reply {
-            Reply::Bytes(bytes) => self.target.receive_bytes(client, bytes.len()).map(Got::Bytes),
-            _ => self.target.receive(client).map(Got::Value),
+            Reply::Bytes(bytes) => {
+                self.target.receive_bytes(client, bytes.len()).map(ReadResult::Bytes)
+            }
+            _ => self.target.receive(client).map(ReadResult::Value),
         };
-        got.unwrap_or_else(Got::Fault)
+        got.unwrap_or_else(ReadResult::Fault)
     }
 
     /// Records the state that a reply changes; returns the protocol version by which to judge the
     /// reply.
-    fn learn(&mut self, client: &str, got: &Got) -> Resp {
+    fn learn(&mut self, client: &str, got: &ReadResult) -> Resp {
         let speaker = self.speaker(client);
-        let Got::Value(value) = got else { return speaker.resp };
+        let ReadResult::Value(value) = got else { return speaker.resp };
         let name = speaker.last.args.first().map(|name| name.to_ascii_lowercase());
         let version = speaker.last.args.get(1).map(Vec::as_slice);
         match (name.as_deref(), version, value) {
@@ -346,13 +354,13 @@ impl<'a> Player<'a> {
                     continue;
                 };
                 let expected = "nothing more".to_string();
-                *first = Some(self.mismatch(step, expected, &Got::Value(value)));
+                *first = Some(self.mismatch(step, expected, &ReadResult::Value(value)));
                 return;
             }
         }
     }
 
-    fn mismatch(&mut self, step: &Step, expected: String, got: &Got) -> Mismatch {
+    fn mismatch(&mut self, step: &Step, expected: String, got: &ReadResult) -> Mismatch {
         let command = command_line(&self.speaker(&step.client).last.args);
         Mismatch { line: step.lines.start + 1, command, expected, got: got.text() }
     }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use pantala_compat::client::Fault;
-use pantala_compat::parse::{self, Case, Transcript, Whose};
+use pantala_compat::parse::{self, Case, TargetServer, Transcript};
 use pantala_compat::pattern::Resp;
 use pantala_compat::record;
 use pantala_compat::run::{self, Options, Outcome};
@@ -78,7 +78,7 @@ fn cases(text: &str) -> Vec<Case> {
 }
 
 fn play(text: &str, resp: Resp) -> Outcome {
-    let whose = Whose::Pantala;
+    let whose = TargetServer::Pantala;
     let options = Options { whose, lacks: vec!["lists".into()], starts_servers: false };
     run::case(&cases(text)[0], resp, &mut Toy::default(), &options)
 }

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::sync::{Arc, LazyLock};
 
 use pantala_acl::{
-    Access, Catalogue, Categories, Category, ChannelKind, Database, DefaultChannels, Entry,
-    Request, Users,
+    Access, AccessRequest, Catalogue, CatalogueEntry, Categories, Category, ChannelKind, Database,
+    DefaultChannels, Users,
 };
 use pantala_base::Rng;
 
@@ -63,7 +63,7 @@ const WORDS: &[&str] = &[
 static CATALOGUE: LazyLock<Arc<Catalogue>> = LazyLock::new(|| {
     let names =
         ["auth", "cluster", "cluster|slots", "config", "config|get", "config|set", "get", "select"];
-    let entry = |name: &str| Entry {
+    let entry = |name: &str| CatalogueEntry {
         name: name.to_owned(),
         categories: Categories::NONE.with(Category::Read),
         is_open: name == "auth",
@@ -87,7 +87,7 @@ fn random_word(rng: &mut Rng) -> Vec<u8> {
 fn ask_everything(users: &Users) {
     for user in users.iter() {
         for (command, _) in users.catalogue().iter() {
-            let request = Request {
+            let request = AccessRequest {
                 command,
                 args: &[b"x", b"a"],
                 keys: &[(1, Access::READ)],

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use pantala_base::Rng;
 use pantala_persistence::aof::manifest::Closed;
-use pantala_persistence::aof::reader::{Found, ReadError, StepReader};
+use pantala_persistence::aof::reader::{ReadError, StepRead, StepReader};
 use pantala_persistence::aof::{Manifest, Part};
 
 const DAMAGES: u64 = 20;
@@ -114,11 +114,11 @@ fn read(file: &[u8], rng: &mut Rng) -> (Vec<u64>, Outcome) {
     let mut ends = Vec::new();
     loop {
         match reader.next() {
-            Ok(Found::Step) => ends.push(reader.offset()),
-            Ok(Found::Annotation) => {}
-            Ok(Found::End) => return (ends, Outcome::Whole),
+            Ok(StepRead::Step) => ends.push(reader.offset()),
+            Ok(StepRead::Annotation) => {}
+            Ok(StepRead::End) => return (ends, Outcome::Whole),
             // Annotations are between steps: a cut after one is as good.
-            Ok(Found::Torn(torn)) => {
+            Ok(StepRead::Torn(torn)) => {
                 let last = ends.last().copied().unwrap_or(0);
                 assert!(torn.offset >= last && torn.offset <= file.len() as u64);
                 return (ends, Outcome::Torn(last));

@@ -6,8 +6,8 @@
 
 use pantala_base::Rng;
 use pantala_values::hyperloglog::{
-    Draft, Encoding, Mark, Registers, add, count, describe_sparse, empty, encoding, to_dense,
-    would_change,
+    Draft, RegisterMark, Registers, SketchEncoding, add, count, describe_sparse, empty, encoding,
+    to_dense, would_change,
 };
 
 /// Runs the case of `seed`; panics where an invariant is broken.
@@ -22,11 +22,11 @@ pub fn case(seed: u64) {
     let merged = Registers::new().merge(&sketch);
     assert_eq!(count(&sketch).is_ok(), merged.is_ok());
     assert_eq!(to_dense(&sketch).is_ok(), merged.is_ok());
-    if kind == Encoding::Sparse {
+    if kind == SketchEncoding::Sparse {
         describe_sparse(&sketch);
     }
     for _ in 0..20 {
-        let mark = Mark::of(&rng.next_u64().to_le_bytes()[..rng.below(9) as usize]);
+        let mark = RegisterMark::of(&rng.next_u64().to_le_bytes()[..rng.below(9) as usize]);
         let expected = would_change(&sketch, mark);
         let found = add(&mut sketch, mark, sparse_max);
         assert!(encoding(&sketch).is_some());
@@ -45,7 +45,7 @@ pub fn case(seed: u64) {
 fn start(rng: &mut Rng, sparse_max: usize) -> Draft {
     let mut sketch = empty();
     for _ in 0..rng.below(200) {
-        let added = add(&mut sketch, Mark::of(&rng.next_u64().to_le_bytes()), sparse_max);
+        let added = add(&mut sketch, RegisterMark::of(&rng.next_u64().to_le_bytes()), sparse_max);
         assert!(added.is_ok());
     }
     sketch

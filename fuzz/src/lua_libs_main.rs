@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use pantala_base::Rng;
 use pantala_protocol::Version;
-use pantala_scripting::{Abort, Host, Level, Script, Vm, VmLimits};
+use pantala_scripting::{Abort, LogLevel, Script, ScriptHost, Vm, VmLimits};
 
 /// ARGV: JSON, MessagePack, a format, bytes, three numbers.
 const BODY: &str = r#"
@@ -67,7 +67,7 @@ return table.concat(wrong, ', ')
 
 struct Nobody;
 
-impl Host for Nobody {
+impl ScriptHost for Nobody {
     fn call(&mut self, _: &[&[u8]], _: Version, _: &mut Vec<u8>) -> Result<(), Abort> {
         Err(Abort)
     }
@@ -76,7 +76,7 @@ impl Host for Nobody {
         Ok(false)
     }
 
-    fn log(&mut self, _: Level, _: &[u8]) {}
+    fn log(&mut self, _: LogLevel, _: &[u8]) {}
 
     fn tell(&mut self, _: bool, _: bool) {}
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use pantala_base::Rng;
 use pantala_protocol::{Version, value};
-use pantala_scripting::{Abort, Host, Level, Script, Vm, VmLimits};
+use pantala_scripting::{Abort, LogLevel, Script, ScriptHost, Vm, VmLimits};
 
 const PIECES: [&str; 72] = [
     "local t={} ",
@@ -104,7 +104,7 @@ struct Anybody<'r> {
     ticks: u64,
 }
 
-impl Host for Anybody<'_> {
+impl ScriptHost for Anybody<'_> {
     fn call(&mut self, args: &[&[u8]], _: Version, reply: &mut Vec<u8>) -> Result<(), Abort> {
         const REPLIES: [&str; 14] = [
             "+OK\r\n",
@@ -133,7 +133,7 @@ impl Host for Anybody<'_> {
         Ok(true)
     }
 
-    fn log(&mut self, _: Level, _: &[u8]) {}
+    fn log(&mut self, _: LogLevel, _: &[u8]) {}
 
     fn tell(&mut self, _: bool, _: bool) {}
 

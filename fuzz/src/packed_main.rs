@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use pantala_base::Rng;
 use pantala_values::List;
-use pantala_values::list::{End, Fill, Way};
+use pantala_values::list::{End, Fill, ListEnd};
 use pantala_values::packed::{Element, Packed};
 
 fn main() -> std::process::ExitCode {
@@ -59,12 +59,12 @@ fn chunks(rng: &mut Rng) {
             list.replace(index, Element::of(&one));
             model[index] = one;
         } else {
-            list.insert(index, Way::Backward, Element::of(&one));
+            list.insert(index, ListEnd::Backward, Element::of(&one));
             model.insert(index, one);
         }
     }
     let mut seen = Vec::with_capacity(model.len());
-    list.visit(0, Way::Forward, |element| {
+    list.visit(0, ListEnd::Forward, |element| {
         seen.push(element.to_vec());
         ControlFlow::Continue(())
     });

@@ -9,8 +9,8 @@
 
 use pantala_base::Rng;
 use pantala_protocol::{
-    Arena, Limits, MANY_ARGS, ProtocolError, Reply, RequestParser, Step, Version, value,
-    whole_request,
+    Arena, MANY_ARGS, ParseStep, ProtocolError, Reply, RequestLimits, RequestParser, Version,
+    value, whole_request,
 };
 
 type Command = Vec<Vec<u8>>;
@@ -24,7 +24,7 @@ pub fn case(seed: u64) {
 }
 
 fn requests(rng: &mut Rng) {
-    let limits = Limits {
+    let limits = RequestLimits {
         max_bulk_bytes: if rng.below(4) == 0 { rng.below(2000) as usize } else { 512 << 20 },
         max_args: if rng.below(4) == 0 { rng.below(20) as usize } else { i32::MAX as usize },
         max_inline_bytes: if rng.below(2) == 0 { rng.below(64) as usize } else { 64 << 10 },
@@ -35,7 +35,7 @@ fn requests(rng: &mut Rng) {
     for command in &commands {
         encode(rng, command, &mut stream);
     }
-    if limits == Limits::default() {
+    if limits == RequestLimits::default() {
         assert_eq!(feed(&stream, &limits, rng, false), (commands, None));
     }
     for _ in 0..rng.below(6) {
@@ -43,9 +43,9 @@ fn requests(rng: &mut Rng) {
     }
     let mut parser = RequestParser::default();
     let step = parser.parse(&stream, &limits, &Arena::new(), &mut Vec::new());
-    assert!(!matches!(step, Step::Command { consumed }
-        | Step::Empty { consumed }
-        | Step::Long { consumed, .. }
+    assert!(!matches!(step, ParseStep::Command { consumed }
+        | ParseStep::Empty { consumed }
+        | ParseStep::Long { consumed, .. }
         if consumed == 0 || consumed > stream.len()));
     let whole = feed(&stream, &limits, rng, true);
     for _ in 0..3 {
@@ -59,7 +59,7 @@ fn requests(rng: &mut Rng) {
 /// it.
 fn feed(
     stream: &[u8],
-    limits: &Limits,
+    limits: &RequestLimits,
     rng: &mut Rng,
     at_once: bool,
 ) -> (Vec<Command>, Option<ProtocolError>) {
@@ -70,22 +70,22 @@ fn feed(
         let arena = Arena::new();
         let mut args = Vec::new();
         match parser.parse(&stream[start..end], limits, &arena, &mut args) {
-            Step::Command { consumed } => {
+            ParseStep::Command { consumed } => {
                 commands.push(args.iter().map(|arg| arg.to_vec()).collect());
                 start += consumed;
             }
-            Step::Long { consumed, arg_count } => {
+            ParseStep::Long { consumed, arg_count } => {
                 let whole = whole_request(&stream[start..start + consumed]);
                 assert!(arg_count > MANY_ARGS && whole.len() == arg_count);
                 assert!(whole.starts_with(&args) && !args.is_empty());
                 commands.push(whole.iter().map(|arg| arg.to_vec()).collect());
                 start += consumed;
             }
-            Step::Busy => assert!(args.is_empty()),
-            Step::Empty { consumed } => start += consumed,
-            Step::Error(error) => return (commands, Some(error)),
-            Step::Incomplete { .. } if end == stream.len() => return (commands, None),
-            Step::Incomplete { wanted } => {
+            ParseStep::Busy => assert!(args.is_empty()),
+            ParseStep::Empty { consumed } => start += consumed,
+            ParseStep::Error(error) => return (commands, Some(error)),
+            ParseStep::Incomplete { .. } if end == stream.len() => return (commands, None),
+            ParseStep::Incomplete { wanted } => {
                 assert!(args.is_empty());
                 // Fewer than `wanted` bytes more cannot complete anything: sometimes try that.
                 let want = if rng.below(2) == 0 { wanted.min(4096) } else { 0 };

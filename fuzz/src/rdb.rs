@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use common::{NOW, contents, limits};
 use pantala_base::Rng;
-use pantala_rdb::{Input, Kind, Strings, Value};
+use pantala_rdb::{Input, RdbKind, RdbValue, Strings};
 use pantala_values::Object;
 
 const DAMAGES: u64 = 60;
@@ -59,19 +59,19 @@ fn case(seed: u64) -> u64 {
             bytes.clone_from(&whole);
         }
         damage(&mut rng, &mut bytes);
-        let kind = if rng.below(4) == 0 { Kind(rng.below(32) as u8) } else { kind };
+        let kind = if rng.below(4) == 0 { RdbKind(rng.below(32) as u8) } else { kind };
         taken += u64::from(read(kind, &bytes));
     }
-    taken += u64::from(read(Kind::STRING, &compressed(&mut rng)));
+    taken += u64::from(read(RdbKind::STRING, &compressed(&mut rng)));
     taken
 }
 
 /// Whether the bytes are a value; visits its content.
-fn read(kind: Kind, bytes: &[u8]) -> bool {
+fn read(kind: RdbKind, bytes: &[u8]) -> bool {
     let Ok(value) = pantala_rdb::read(kind, &mut Input::new(bytes), &limits()) else {
         return false;
     };
-    if let Value::Object(Object::SortedSet(set)) = &value {
+    if let RdbValue::Object(Object::SortedSet(set)) = &value {
         set.check();
     }
     let mut again = Vec::new();

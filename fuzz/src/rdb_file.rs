@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use common::{FileContents, limits, read_file};
 use pantala_base::Rng;
-use pantala_rdb::file::{Damage, Inspection, ReadOptions};
+use pantala_rdb::file::{Inspection, RdbDamage, ReadOptions};
 use pantala_rdb::payload::Versions;
 
 const DAMAGES: u64 = 20;
@@ -48,7 +48,7 @@ fn case(seed: u64) {
 }
 
 /// The result, which is the same for all windows.
-fn check(bytes: &[u8], rng: &mut Rng) -> Result<FileContents, Damage> {
+fn check(bytes: &[u8], rng: &mut Rng) -> Result<FileContents, RdbDamage> {
     let found = read_file(bytes, u64::MAX, rng);
     let most = 1 << rng.below(16);
     let in_windows = read_file(bytes, most, rng);

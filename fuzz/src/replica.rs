@@ -16,8 +16,8 @@ use std::sync::OnceLock;
 use pantala_base::Rng;
 use pantala_replication::link::frames::{MOST_FRAME_BYTES, alive};
 use pantala_replication::link::{
-    Answer, Begun, Cutter, Frame, FrameReader, FrameWriter, Greeting, Handshake, MOST_CONNECTIONS,
-    MOST_LINE_BYTES, Next, Transfer, Wanted, line,
+    Cutter, Frame, FrameReader, FrameWriter, Greeting, Handshake, HandshakeAnswer, HandshakeStep,
+    MOST_CONNECTIONS, MOST_LINE_BYTES, ResumeRequest, Transfer, TransferStart, line,
 };
 use pantala_replication::{ReplicationId, link};
 
@@ -166,7 +166,7 @@ fn pieces<'b>(mut rest: &'b [u8], rng: &mut Rng) -> Vec<&'b [u8]> {
 struct Heard {
     /// Connections that it was invited to open.
     invited: Vec<usize>,
-    answer: Option<Answer>,
+    answer: Option<HandshakeAnswer>,
     /// How many parts were announced, and what came over the link.
     parts: Vec<usize>,
     snapshot: Vec<u8>,
@@ -183,7 +183,7 @@ fn conversation(rng: &mut Rng) -> (Vec<u8>, Heard) {
     (0..rng.below(3)).for_each(|_| said.extend_from_slice(b"\n"));
     if rng.below(3) == 0 {
         said.extend_from_slice(b"+CONTINUE\r\n");
-        heard.answer = Some(Answer::Continue(None));
+        heard.answer = Some(HandshakeAnswer::Continue(None));
     } else {
         if rng.below(2) == 0 {
             let count = 1 + rng.below(MOST_CONNECTIONS as u64) as usize;
@@ -191,7 +191,7 @@ fn conversation(rng: &mut Rng) -> (Vec<u8>, Heard) {
             heard.invited.push(count);
         }
         said.extend_from_slice(format!("+FULLRESYNC {ID} 42\r\n\n").as_bytes());
-        heard.answer = Some(Answer::FullCopy(id(), 42));
+        heard.answer = Some(HandshakeAnswer::FullCopy(id(), 42));
         if let [count] = heard.invited[..] {
             said.extend_from_slice(format!("$PARTS:{count}\r\n\n\n").as_bytes());
             heard.parts.push(count);
@@ -249,7 +249,7 @@ fn step(rng: &mut Rng, said: &mut Vec<u8>) -> (Vec<Vec<Vec<u8>>>, bool) {
 /// A replica that receives everything in pieces: the parts of `link` in the server's order.
 fn talk(bytes: &[u8], rng: &mut Rng) -> Heard {
     let greeting = Greeting { connections: MOST_CONNECTIONS, ..Greeting::default() };
-    let wanted = Some(Wanted { id: id(), position: 41 });
+    let wanted = Some(ResumeRequest { id: id(), position: 41 });
     let mut replica = Replica {
         heard: Heard::default(),
         handshake: Handshake::new(greeting, wanted, false),
@@ -287,28 +287,34 @@ impl Replica {
             self.input.drain(..used);
             self.hear(next)?;
         }
-        if matches!(self.heard.answer, Some(Answer::FullCopy(..))) && !self.copy()? {
+        if matches!(self.heard.answer, Some(HandshakeAnswer::FullCopy(..))) && !self.copy()? {
             return Ok(());
         }
         self.follow()
     }
 
-    fn hear(&mut self, next: Next) -> Result<(), String> {
+    fn hear(&mut self, next: HandshakeStep) -> Result<(), String> {
         match next {
-            Next::Send(bytes) => assert!(bytes.starts_with(b"*") && bytes.len() < 1_000),
-            Next::Read => {}
-            Next::Invited(to) => {
+            HandshakeStep::Send(bytes) => assert!(bytes.starts_with(b"*") && bytes.len() < 1_000),
+            HandshakeStep::Read => {}
+            HandshakeStep::Invited(to) => {
                 assert!(to.token.bytes().all(|byte| byte.is_ascii_hexdigit()), "{}", to.token);
                 assert!((1..=MOST_CONNECTIONS).contains(&to.connections));
                 self.heard.invited.push(to.connections);
             }
-            Next::Over(Answer::FullCopy(id, position)) => {
+            HandshakeStep::Over(HandshakeAnswer::FullCopy(id, position)) => {
                 assert!(i64::try_from(position).is_ok(), "a position that is none");
-                self.heard.answer = Some(Answer::FullCopy(id, position));
+                self.heard.answer = Some(HandshakeAnswer::FullCopy(id, position));
             }
-            Next::Over(answer @ Answer::Continue(_)) => self.heard.answer = Some(answer),
-            Next::Over(Answer::IsPrimary) => return Err("it is a primary itself".into()),
-            Next::Over(Answer::Later(why) | Answer::Refused(why)) => return Err(why),
+            HandshakeStep::Over(answer @ HandshakeAnswer::Continue(_)) => {
+                self.heard.answer = Some(answer)
+            }
+            HandshakeStep::Over(HandshakeAnswer::IsPrimary) => {
+                return Err("it is a primary itself".into());
+            }
+            HandshakeStep::Over(HandshakeAnswer::Later(why) | HandshakeAnswer::Refused(why)) => {
+                return Err(why);
+            }
         }
         Ok(())
     }
@@ -316,23 +322,24 @@ impl Replica {
     /// Receives the snapshot; returns whether it is complete.
     fn copy(&mut self) -> Result<bool, String> {
         while self.transfer.is_none() {
-            let found = Begun::read(&self.input).map_err(|link::TooLong| "a line does not end")?;
+            let found = TransferStart::read(&self.input)
+                .map_err(|link::LineTooLong| "a line does not end")?;
             let Some((begun, used)) = found else { return Ok(false) };
             self.input.drain(..used);
             match begun {
-                Begun::Waits => {}
-                Begun::Parts(count) if self.heard.parts.is_empty() => {
+                TransferStart::Waits => {}
+                TransferStart::Parts(count) if self.heard.parts.is_empty() => {
                     assert!((1..=MOST_CONNECTIONS).contains(&count));
                     self.heard.parts.push(count);
                 }
-                Begun::Parts(_) => return Err("parts, again".into()),
-                Begun::Begins(frame) => {
+                TransferStart::Parts(_) => return Err("parts, again".into()),
+                TransferStart::Begins(frame) => {
                     if let Frame::Length(bytes) = frame {
                         assert!(i64::try_from(bytes).is_ok(), "no file is so long");
                     }
                     self.transfer = Some(Transfer::new(frame));
                 }
-                Begun::Refused(why) => return Err(why),
+                TransferStart::Refused(why) => return Err(why),
             }
         }
         let transfer = self.transfer.as_mut().expect("it has begun");

@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode};
 use std::sync::{Arc, OnceLock};
 
 use pantala_base::Rng;
-use pantala_tls::{Acceptor, ClientCertificates, Options, TlsSession};
+use pantala_tls::{Acceptor, ClientCertificates, TlsOptions, TlsSession};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::version::{TLS12, TLS13};
@@ -54,7 +54,7 @@ fn made_in(directory: &Path) -> Ends {
     let path = |name: &str| directory.join(name).display().to_string();
     let (crt, key) = (path("crt"), path("key"));
     let acceptor = |client_certificates| {
-        let options = Options {
+        let options = TlsOptions {
             certificate_file: &crt,
             key_file: &key,
             key_password: "",

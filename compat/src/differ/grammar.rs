@@ -19,7 +19,7 @@ const LONG_AGO_MS: i64 = 1_000_000_000_000;
 
 /// The allowed differences of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Slack {
+pub enum AllowedDifference {
     /// No difference.
     None,
     /// An integer may differ by this much.
@@ -33,7 +33,7 @@ pub enum Slack {
     /// The order of sets and maps may differ, at any depth: a script's tables have none.
     Tables,
     /// An array: the allowed differences of each of its items.
-    Each(Vec<Slack>),
+    Each(Vec<AllowedDifference>),
 }
 
 /// A command and its arguments.
@@ -42,7 +42,7 @@ pub struct Rule {
     /// Its name, in capitals.
     pub name: String,
     /// The allowed differences of its answers.
-    pub slack: Slack,
+    pub slack: AllowedDifference,
     arguments: Item,
 }
 
@@ -113,7 +113,7 @@ pub struct Sent {
     /// Name and arguments.
     pub args: Vec<Vec<u8>>,
     /// The allowed differences of its answers.
-    pub slack: Slack,
+    pub slack: AllowedDifference,
     /// For a script: the commands it calls.
     pub calls: Vec<Sent>,
 }
@@ -121,7 +121,7 @@ pub struct Sent {
 impl Sent {
     /// A command whose answer is certain.
     pub fn of(args: impl IntoIterator<Item = Vec<u8>>) -> Sent {
-        Sent { args: args.into_iter().collect(), slack: Slack::None, calls: Vec::new() }
+        Sent { args: args.into_iter().collect(), slack: AllowedDifference::None, calls: Vec::new() }
     }
 
     /// All words as they are sent: the arguments, then the commands called by a script, each
@@ -136,11 +136,11 @@ impl Sent {
     }
 
     /// The allowed differences of its answers.
-    pub fn slack(&self) -> Slack {
+    pub fn slack(&self) -> AllowedDifference {
         if self.calls.is_empty() {
             return self.slack.clone();
         }
-        Slack::Each(self.calls.iter().map(|call| call.slack.clone()).collect())
+        AllowedDifference::Each(self.calls.iter().map(|call| call.slack.clone()).collect())
     }
 }
 
@@ -152,15 +152,17 @@ pub fn parse(text: &str) -> Result<Vec<Rule>, String> {
 
 fn rule(line: &str) -> Result<Rule, String> {
     let (slack, rest) = match line.strip_prefix('~') {
-        None => (Slack::None, line),
+        None => (AllowedDifference::None, line),
         Some(rest) => {
             let (slack, rest) = rest.split_once(' ').ok_or("~ without a command")?;
             let slack = match slack {
-                "sorted" => Slack::Order,
-                "raw" => Slack::Raw,
-                "moments" => Slack::Above(LONG_AGO_MS),
-                "integers" => Slack::Above(i64::MIN),
-                number => Slack::Integer(number.parse().map_err(|_| "~ and no number")?),
+                "sorted" => AllowedDifference::Order,
+                "raw" => AllowedDifference::Raw,
+                "moments" => AllowedDifference::Above(LONG_AGO_MS),
+                "integers" => AllowedDifference::Above(i64::MIN),
+                number => {
+                    AllowedDifference::Integer(number.parse().map_err(|_| "~ and no number")?)
+                }
             };
             (slack, rest)
         }

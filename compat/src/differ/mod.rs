@@ -16,7 +16,7 @@ use crate::pattern::Resp;
 use crate::render;
 use crate::run::command_line;
 use crate::value::Value;
-use grammar::{Rule, Sent, Slack};
+use grammar::{AllowedDifference, Rule, Sent};
 use programs::{Follower, Maker};
 use random::Random;
 use std::time::{Duration, Instant};
@@ -179,33 +179,37 @@ fn again(
     Ok(found)
 }
 
-fn same(a: &Value, b: &Value, slack: &Slack) -> bool {
+fn same(a: &Value, b: &Value, slack: &AllowedDifference) -> bool {
     match (slack, a, b) {
-        (Slack::Each(each), Value::Array(a), Value::Array(b)) if each.len() == a.len() => {
+        (AllowedDifference::Each(each), Value::Array(a), Value::Array(b))
+            if each.len() == a.len() =>
+        {
             a.len() == b.len() && each.iter().zip(a).zip(b).all(|((s, a), b)| same(a, b, s))
         }
-        (Slack::Tables, Value::Array(a), Value::Array(b)) => {
+        (AllowedDifference::Tables, Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b, slack))
         }
-        (Slack::Tables, Value::Set(_) | Value::Map(_), _) => sorted(a) == sorted(b),
-        (Slack::Integer(most), Value::Int(a), Value::Int(b)) => {
+        (AllowedDifference::Tables, Value::Set(_) | Value::Map(_), _) => sorted(a) == sorted(b),
+        (AllowedDifference::Integer(most), Value::Int(a), Value::Int(b)) => {
             a.abs_diff(*b) <= most.unsigned_abs()
         }
-        (Slack::Integer(_), Value::Array(a), Value::Array(b)) => {
+        (AllowedDifference::Integer(_), Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b, slack))
         }
-        (Slack::Order, Value::Array(_) | Value::Set(_) | Value::Map(_), _) => {
+        (AllowedDifference::Order, Value::Array(_) | Value::Set(_) | Value::Map(_), _) => {
             sorted(a) == sorted(b)
         }
-        (Slack::Raw, Value::Bulk(a), Value::Bulk(b)) => {
+        (AllowedDifference::Raw, Value::Bulk(a), Value::Bulk(b)) => {
             let one = |text: &[u8]| if text == b"raw" { b"embstr".to_vec() } else { text.to_vec() };
             one(a) == one(b)
         }
-        (Slack::Above(least), Value::Int(a), Value::Int(b)) if a.min(b) >= least => true,
-        (Slack::Above(_), Value::Array(a), Value::Array(b)) => {
+        (AllowedDifference::Above(least), Value::Int(a), Value::Int(b)) if a.min(b) >= least => {
+            true
+        }
+        (AllowedDifference::Above(_), Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b, slack))
         }
-        (Slack::Above(_), Value::Map(a), Value::Map(b)) => {
+        (AllowedDifference::Above(_), Value::Map(a), Value::Map(b)) => {
             let both = a.iter().zip(b);
             a.len() == b.len()
                 && both.into_iter().all(|(a, b)| a.0 == b.0 && same(&a.1, &b.1, slack))
@@ -319,22 +323,23 @@ mod tests {
     #[test]
     fn slack_is_given_only_where_it_was_allowed() {
         let int = Value::Int;
-        assert!(same(&int(5), &int(7), &Slack::Integer(2)));
-        assert!(!same(&int(5), &int(8), &Slack::Integer(2)));
-        assert!(!same(&int(5), &int(6), &Slack::None));
+        assert!(same(&int(5), &int(7), &AllowedDifference::Integer(2)));
+        assert!(!same(&int(5), &int(8), &AllowedDifference::Integer(2)));
+        assert!(!same(&int(5), &int(6), &AllowedDifference::None));
         let list = |numbers: [i64; 2]| Value::Array(numbers.map(int).to_vec());
-        assert!(same(&list([1, 2]), &list([2, 1]), &Slack::Order));
-        assert!(!same(&list([1, 2]), &list([2, 1]), &Slack::None));
-        assert!(!same(&list([1, 2]), &list([2, 1]), &Slack::Tables));
+        assert!(same(&list([1, 2]), &list([2, 1]), &AllowedDifference::Order));
+        assert!(!same(&list([1, 2]), &list([2, 1]), &AllowedDifference::None));
+        assert!(!same(&list([1, 2]), &list([2, 1]), &AllowedDifference::Tables));
         let map = |numbers: [i64; 2]| Value::Map(numbers.map(|n| (int(n), int(n))).to_vec());
-        assert!(same(&map([1, 2]), &map([2, 1]), &Slack::Tables));
-        assert!(!same(&map([1, 2]), &map([2, 3]), &Slack::Tables));
-        let each = Slack::Each(vec![Slack::None, Slack::Integer(1)]);
+        assert!(same(&map([1, 2]), &map([2, 1]), &AllowedDifference::Tables));
+        assert!(!same(&map([1, 2]), &map([2, 3]), &AllowedDifference::Tables));
+        let each =
+            AllowedDifference::Each(vec![AllowedDifference::None, AllowedDifference::Integer(1)]);
         assert!(same(&list([1, 2]), &list([1, 3]), &each));
         assert!(!same(&list([1, 2]), &list([2, 2]), &each));
         assert!(!same(&list([1, 2]), &Value::Array(vec![int(1)]), &each));
         let bulk = |text: &str| Value::Bulk(text.into());
-        assert!(same(&bulk("raw"), &bulk("embstr"), &Slack::Raw));
-        assert!(!same(&bulk("raw"), &bulk("int"), &Slack::Raw));
+        assert!(same(&bulk("raw"), &bulk("embstr"), &AllowedDifference::Raw));
+        assert!(!same(&bulk("raw"), &bulk("int"), &AllowedDifference::Raw));
     }
 }

@@ -4,7 +4,7 @@
 //! 1. Commands in a transaction or a script come from the grammar, also corrupted ones.
 //! 2. A script declares all keys that can exist, some, or none; the servers must answer the same.
 
-use super::grammar::{Rule, Sent, Slack, key};
+use super::grammar::{AllowedDifference, Rule, Sent, key};
 use super::random::Random;
 use crate::pattern::Resp;
 
@@ -142,31 +142,31 @@ impl Maker {
             let mut command = self.command(random);
             let way: &[u8] = if random.once_in(4) { b"call" } else { b"pcall" };
             command.args.insert(0, way.to_vec());
-            if is_three && command.slack == Slack::None {
-                command.slack = Slack::Tables;
+            if is_three && command.slack == AllowedDifference::None {
+                command.slack = AllowedDifference::Tables;
             }
             calls.push(command);
         }
-        Sent { args, slack: Slack::None, calls }
+        Sent { args, slack: AllowedDifference::None, calls }
     }
 }
 
 /// Follows a session to know the allowed differences of each answer, also those of EXEC.
 #[derive(Default)]
 pub struct Follower {
-    queued: Vec<Slack>,
+    queued: Vec<AllowedDifference>,
 }
 
 impl Follower {
     /// The allowed differences of the answer to the next command.
-    pub fn slack(&mut self, sent: &Sent, answer: &crate::value::Value) -> Slack {
+    pub fn slack(&mut self, sent: &Sent, answer: &crate::value::Value) -> AllowedDifference {
         if *answer == crate::value::Value::Simple(b"QUEUED".to_vec()) {
             self.queued.push(sent.slack());
-            return Slack::None;
+            return AllowedDifference::None;
         }
         let is = |name: &str| sent.args[0].eq_ignore_ascii_case(name.as_bytes());
         if is("EXEC") {
-            return Slack::Each(std::mem::take(&mut self.queued));
+            return AllowedDifference::Each(std::mem::take(&mut self.queued));
         }
         if is("MULTI") || is("DISCARD") {
             self.queued.clear();
@@ -185,17 +185,21 @@ mod tests {
         let queued = Value::Simple(b"QUEUED".to_vec());
         let mut follower = Follower::default();
         let command = |name: &str, slack| Sent { slack, ..Sent::of([name.as_bytes().to_vec()]) };
-        assert_eq!(follower.slack(&command("TTL", Slack::Integer(2)), &queued), Slack::None);
+        assert_eq!(
+            follower.slack(&command("TTL", AllowedDifference::Integer(2)), &queued),
+            AllowedDifference::None
+        );
         // A command that was refused has no answer in EXEC's.
         let refused = Value::Error(b"ERR".to_vec());
-        follower.slack(&command("KEYS", Slack::Order), &refused);
-        follower.slack(&command("GET", Slack::None), &queued);
-        let each = Slack::Each(vec![Slack::Integer(2), Slack::None]);
-        assert_eq!(follower.slack(&command("exec", Slack::None), &Value::Nil), each);
-        follower.slack(&command("GET", Slack::None), &queued);
-        follower.slack(&command("DISCARD", Slack::None), &Value::Nil);
-        let none = Slack::Each(Vec::new());
-        assert_eq!(follower.slack(&command("EXEC", Slack::None), &Value::Nil), none);
+        follower.slack(&command("KEYS", AllowedDifference::Order), &refused);
+        follower.slack(&command("GET", AllowedDifference::None), &queued);
+        let each =
+            AllowedDifference::Each(vec![AllowedDifference::Integer(2), AllowedDifference::None]);
+        assert_eq!(follower.slack(&command("exec", AllowedDifference::None), &Value::Nil), each);
+        follower.slack(&command("GET", AllowedDifference::None), &queued);
+        follower.slack(&command("DISCARD", AllowedDifference::None), &Value::Nil);
+        let none = AllowedDifference::Each(Vec::new());
+        assert_eq!(follower.slack(&command("EXEC", AllowedDifference::None), &Value::Nil), none);
     }
 
     #[test]

@@ -21,7 +21,7 @@ mod data;
 mod log;
 
 use crate::client::{Connection, Server, encode};
-use crate::parse::{Act, Case, Send, Transcript, Whose};
+use crate::parse::{Act, Case, Send, TargetServer, Transcript};
 use crate::pattern::Resp;
 use crate::run::{self, Options, Outcome, command_line};
 use crate::target::{Target as _, Tcp};
@@ -212,12 +212,12 @@ fn look_at(
     let [there, here] = sides;
 
     let as_whom = |whose| Options { whose, starts_servers: false, ..plan.options.clone() };
-    let is_ours = case.only.as_ref().is_some_and(|(whose, _)| *whose == Whose::Pantala);
+    let is_ours = case.only.as_ref().is_some_and(|(whose, _)| *whose == TargetServer::Pantala);
     let expected = match is_ours {
         true => None,
-        false => there.play(case, &as_whom(Whose::Reference))?,
+        false => there.play(case, &as_whom(TargetServer::Reference))?,
     };
-    let Some(records) = here.play(case, &as_whom(Whose::Pantala))? else { return Ok(None) };
+    let Some(records) = here.play(case, &as_whom(TargetServer::Pantala))? else { return Ok(None) };
     compared.records += records.len();
     let mut faults = Vec::new();
     let mut otherwise = OTHERWISE.iter();
@@ -265,7 +265,8 @@ fn can_be_compared(case: &Case) -> bool {
         Act::Send(Send { args, wait_until, .. }) => *wait_until || args.iter().any(is_left_out),
         _ => false,
     };
-    let is_of_reference = case.only.as_ref().is_some_and(|(whose, _)| *whose == Whose::Reference);
+    let is_of_reference =
+        case.only.as_ref().is_some_and(|(whose, _)| *whose == TargetServer::Reference);
     !is_of_reference
         && case.server.is_none()
         && !case.steps.iter().any(|step| repeats_or_is_left_out(&step.act))

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pantala_acl::{
-    Access, Catalogue, Categories, Category, Database, DefaultChannels, Entry, Request, Users,
+    Access, AccessRequest, Catalogue, CatalogueEntry, Categories, Category, Database,
+    DefaultChannels, Users,
 };
 
 const USERS: [(&str, &[&str]); 4] = [
@@ -22,7 +23,7 @@ const USERS: [(&str, &[&str]); 4] = [
 
 fn main() {
     let count = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(5_000_000);
-    let entry = |number: u16| Entry {
+    let entry = |number: u16| CatalogueEntry {
         name: ["get".into(), "set".into(), format!("other{number}")][usize::from(number.min(2))]
             .clone(),
         categories: Categories::NONE.with(Category::Fast),
@@ -36,7 +37,7 @@ fn main() {
         let command = users.catalogue().find(b"get").expect("the first");
         let start = Instant::now();
         for _ in 0..count {
-            let request = Request {
+            let request = AccessRequest {
                 command,
                 args: black_box(&[b"GET", b"shop:user:1234567"]),
                 keys: &[(1, Access::READ)],

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::log::Log;
+use crate::log::AclLog;
 use crate::users::Users;
 
 /// The current users; readers keep their `Arc` and check the version.
@@ -11,12 +11,12 @@ pub struct Acl {
     version: AtomicU64,
     users: RwLock<Arc<Users>>,
     /// The log of denied accesses.
-    pub log: Log,
+    pub log: AclLog,
 }
 
 /// The users at one moment, with their version.
 #[derive(Clone, Debug)]
-pub struct InForce {
+pub struct VersionedUsers {
     /// The users.
     pub users: Arc<Users>,
     /// Their version, or an older one: then they are fetched again needlessly.
@@ -27,7 +27,7 @@ impl Acl {
     /// Starts with these users.
     pub fn new(users: Users) -> Acl {
         let users = RwLock::new(Arc::new(users));
-        Acl { version: AtomicU64::new(1), users, log: Log::default() }
+        Acl { version: AtomicU64::new(1), users, log: AclLog::default() }
     }
 
     /// A number that changes with every change of users.
@@ -42,9 +42,9 @@ impl Acl {
     }
 
     /// The users in force, with the version that tells whether they have been replaced since.
-    pub fn in_force(&self) -> InForce {
+    pub fn in_force(&self) -> VersionedUsers {
         let version = self.version();
-        InForce { users: self.users(), version }
+        VersionedUsers { users: self.users(), version }
     }
 
     /// Replaces the users in force by the result of `change`. Nothing changes on an error.

@@ -15,15 +15,15 @@ type Part = BTreeMap<Box<[u8]>, Arc<User>>;
 
 /// An immutable map from names to users, in parts that the next version can share.
 #[derive(Clone, Debug)]
-pub(crate) struct ByName {
+pub(crate) struct NameMap {
     parts: Box<[Arc<Part>]>,
     count: usize,
 }
 
-impl Default for ByName {
+impl Default for NameMap {
     fn default() -> Self {
         let nobody = Arc::new(Part::new());
-        ByName { parts: vec![nobody; PARTS].into(), count: 0 }
+        NameMap { parts: vec![nobody; PARTS].into(), count: 0 }
     }
 }
 
@@ -33,7 +33,7 @@ fn part_of(name: &[u8]) -> usize {
         % PARTS
 }
 
-impl ByName {
+impl NameMap {
     /// How many users there are.
     pub fn len(&self) -> usize {
         self.count
@@ -78,7 +78,7 @@ mod tests {
         let catalogue = Catalogue::new(Vec::new());
         let user =
             |name: &str| Arc::new(User::new(name.as_bytes(), &catalogue, DefaultChannels::None));
-        let mut users = ByName::default();
+        let mut users = NameMap::default();
         for number in (0..1000).chain(500..1500) {
             users.insert(user(&format!("user:{number:04}")));
         }

@@ -33,13 +33,13 @@ mod rules;
 mod user;
 mod users;
 
-pub use acl::{Acl, InForce};
+pub use acl::{Acl, VersionedUsers};
 pub use error::{RuleError, SetUserError};
-pub use log::{Context, Log, LogEntry, Reason, Refusal, TEXT_BYTES};
-pub use rules::catalogue::{Catalogue, CommandId, Entry};
+pub use log::{AclLog, AclRefusal, Context, LogEntry, Reason, TEXT_BYTES};
+pub use rules::catalogue::{Catalogue, CatalogueEntry, CommandId};
 pub use rules::category::{Categories, Category};
 pub use rules::patterns::DefaultChannels;
-pub use rules::request::{Access, ChannelKind, Database, Denied, Request};
+pub use rules::request::{Access, AccessRequest, ChannelKind, Database, Denial};
 pub use rules::selector::Selector;
 pub use user::{User, UserId};
 pub use users::{DEFAULT_NAME, Users};

@@ -76,7 +76,7 @@ impl Context {
 
 /// One denied access.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct AclRefusal {
     /// The kind of object.
     pub reason: Reason,
     /// The context.
@@ -89,16 +89,16 @@ pub struct Refusal {
     pub client: Vec<u8>,
 }
 
-impl Refusal {
+impl AclRefusal {
     /// A refusal for this object and user; names that are too long are shortened.
     pub fn new(
         reason: Reason,
         context: Context,
         (object, user): (&[u8], &[u8]),
         client: String,
-    ) -> Refusal {
+    ) -> AclRefusal {
         let (object, user) = (shortened(object), shortened(user));
-        Refusal { reason, context, object, user, client: client.into_bytes() }
+        AclRefusal { reason, context, object, user, client: client.into_bytes() }
     }
 }
 
@@ -117,7 +117,7 @@ fn shortened(text: &[u8]) -> Vec<u8> {
 #[derive(Clone, Debug)]
 pub struct LogEntry {
     /// The last refusal.
-    pub refusal: Refusal,
+    pub refusal: AclRefusal,
     /// How many there were.
     pub count: u64,
     /// The number of the entry; never reused.
@@ -129,7 +129,7 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
-    fn takes_up(&self, refusal: &Refusal, now_ms: i64) -> bool {
+    fn takes_up(&self, refusal: &AclRefusal, now_ms: i64) -> bool {
         let mine = &self.refusal;
         mine.reason == refusal.reason
             && mine.context == refusal.context
@@ -147,19 +147,19 @@ struct Entries {
 
 /// The entries of ACL LOG and the counts of denied accesses, shared by all threads.
 #[derive(Default)]
-pub struct Log {
+pub struct AclLog {
     counts: [AtomicU64; Reason::ALL.len()],
     entries: Mutex<Entries>,
 }
 
-impl Log {
+impl AclLog {
     fn entries(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a refusal and logs it, with a limit of `most` entries.
     #[cold]
-    pub fn add(&self, refusal: Refusal, now_ms: i64, most: usize) {
+    pub fn add(&self, refusal: AclRefusal, now_ms: i64, most: usize) {
         self.counts[usize::from(refusal.reason as u8)].fetch_add(1, Ordering::Relaxed);
         let mut entries = self.entries();
         let mut recent = entries.newest_first.iter().take(SCANNED);
@@ -201,8 +201,8 @@ impl Log {
 mod tests {
     use super::*;
 
-    fn refusal(object: &str) -> Refusal {
-        Refusal {
+    fn refusal(object: &str) -> AclRefusal {
+        AclRefusal {
             reason: Reason::Key,
             context: Context::TopLevel,
             object: object.into(),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     /// Objects, counts and numbers, newest first.
-    fn shown(log: &Log) -> Vec<(String, u64, u64)> {
+    fn shown(log: &AclLog) -> Vec<(String, u64, u64)> {
         let entry = |entry: &LogEntry| {
             let object = String::from_utf8_lossy(&entry.refusal.object).into_owned();
             (object, entry.count, entry.id)
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn what_is_alike_is_one_entry() {
-        let log = Log::default();
+        let log = AclLog::default();
         log.add(refusal("a"), 1_000, 128);
         log.add(refusal("b"), 2_000, 128);
         log.add(refusal("a"), 1_000 + GROUPED_MS, 128);
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn it_keeps_the_newest() {
-        let log = Log::default();
+        let log = AclLog::default();
         for object in 0..20 {
             log.add(refusal(&object.to_string()), 0, 12);
         }
@@ -254,7 +254,7 @@ mod tests {
         let long = vec![b'x'; TEXT_BYTES + 7];
         let told = |text: &[u8]| {
             let refusal =
-                Refusal::new(Reason::Key, Context::Multi, (text, text), "id=1".to_owned());
+                AclRefusal::new(Reason::Key, Context::Multi, (text, text), "id=1".to_owned());
             assert_eq!(refusal.object, refusal.user);
             refusal.object
         };
@@ -265,9 +265,9 @@ mod tests {
 
     #[test]
     fn every_reason_has_a_count_and_a_name() {
-        let log = Log::default();
+        let log = AclLog::default();
         for (reason, name, _) in Reason::ALL {
-            log.add(Refusal { reason, ..refusal("x") }, 0, 9);
+            log.add(AclRefusal { reason, ..refusal("x") }, 0, 9);
             assert_eq!(log.count(reason), 1);
             assert_eq!(reason.name(), name);
         }

@@ -6,7 +6,7 @@ use crate::error::RuleError;
 use crate::password::Password;
 use crate::rules::catalogue::{Catalogue, CommandId};
 use crate::rules::patterns::{ChannelRules, DefaultChannels};
-use crate::rules::request::{Access, ChannelKind, Denied, Request};
+use crate::rules::request::{Access, AccessRequest, ChannelKind, Denial};
 use crate::rules::selector::Selector;
 
 /// Distinguishes users with the same name: SETUSER and LOAD keep it; a user that is deleted and
@@ -116,8 +116,8 @@ impl User {
     /// Whether a selector allows all of the request. If none does, fails with the refusal of the
     /// selector that came furthest.
     #[inline]
-    pub fn check(&self, request: &Request<'_>) -> Result<(), Denied> {
-        let mut worst = Denied::Database(0);
+    pub fn check(&self, request: &AccessRequest<'_>) -> Result<(), Denial> {
+        let mut worst = Denial::Database(0);
         for selector in &self.selectors {
             match selector.check(request) {
                 Ok(()) => return Ok(()),
@@ -130,7 +130,7 @@ impl User {
 
     /// Whether a selector allows all of the request, and this access to every key: required for
     /// SORT's BY and GET.
-    pub fn check_with_every_key(&self, request: &Request<'_>, access: Access) -> bool {
+    pub fn check_with_every_key(&self, request: &AccessRequest<'_>, access: Access) -> bool {
         self.selectors.iter().any(|one| one.check(request).is_ok() && one.may_use_every_key(access))
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::by_name::ByName;
+use crate::by_name::NameMap;
 use crate::error::SetUserError;
 use crate::password::Password;
 use crate::rules::catalogue::Catalogue;
@@ -17,7 +17,7 @@ pub const DEFAULT_NAME: &[u8] = b"default";
 #[derive(Clone, Debug)]
 pub struct Users {
     catalogue: Arc<Catalogue>,
-    by_name: ByName,
+    by_name: NameMap,
     default: Arc<User>,
 }
 
@@ -30,7 +30,7 @@ impl Users {
             debug_assert_eq!(done, Ok(()));
         }
         let default = Arc::new(default.settled());
-        let mut by_name = ByName::default();
+        let mut by_name = NameMap::default();
         by_name.insert(Arc::clone(&default));
         Users { catalogue, by_name, default }
     }

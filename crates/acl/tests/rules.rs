@@ -4,7 +4,7 @@
 mod common;
 
 use common::{rule, users};
-use pantala_acl::{Access, ChannelKind, Database, DefaultChannels, Request, User, Users};
+use pantala_acl::{Access, AccessRequest, ChannelKind, Database, DefaultChannels, User, Users};
 use pantala_base::Rng;
 
 /// A user made by a few random rules; invalid rules are skipped.
@@ -71,7 +71,7 @@ fn rules_one_by_one_and_together_are_the_same() {
 /// Whether the user may run a command on a key in a database.
 fn asks(user: &User, users: &Users, command: &str, key: &[u8], access: Access, db: u32) -> bool {
     let command = users.catalogue().find(command.as_bytes()).expect("it is in the catalogue");
-    user.check(&Request {
+    user.check(&AccessRequest {
         command,
         args: &[b"x", key],
         keys: &[(1, access)],

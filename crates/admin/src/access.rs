@@ -71,35 +71,35 @@ const NEVER: &[&str] =
 
 /// An authenticated caller.
 #[derive(Clone, Debug)]
-pub(crate) struct Asker {
+pub(crate) struct Requester {
     /// The user.
     pub login: Login,
     /// Whether it may do more than read.
     pub may_write: bool,
 }
 
-impl Asker {
+impl Requester {
     /// The caller, by cookie or by its connection.
-    pub fn of(admin: &Admin, peer: &Peer, headers: &HeaderMap) -> Option<Asker> {
+    pub fn of(admin: &Admin, peer: &Peer, headers: &HeaderMap) -> Option<Requester> {
         let now = admin.host.engine().acl.in_force();
         let known = cookie(headers).and_then(|cookie| admin.sessions.find(cookie, &now));
         if let Some(login) = known {
-            return Some(Asker { login, may_write: true });
+            return Some(Requester { login, may_write: true });
         }
         let default = now.users.default_user();
         if !peer.needs_no_login && !default.is_open() {
             return None;
         }
         let login = Login::of_user(Arc::clone(default), now.version);
-        Some(Asker { login, may_write: peer.needs_no_login })
+        Some(Requester { login, may_write: peer.needs_no_login })
     }
 
-    /// As [`Asker::of`], with an error for a caller that is not authenticated.
+    /// As [`Requester::of`], with an error for a caller that is not authenticated.
     ///
     /// # Errors
     /// The caller is not authenticated.
-    pub fn needed(admin: &Admin, peer: &Peer, headers: &HeaderMap) -> Result<Asker, Refusal> {
-        Asker::of(admin, peer, headers).ok_or_else(|| Refusal::unknown("log in first"))
+    pub fn needed(admin: &Admin, peer: &Peer, headers: &HeaderMap) -> Result<Requester, Refusal> {
+        Requester::of(admin, peer, headers).ok_or_else(|| Refusal::unknown("log in first"))
     }
 
     /// The user's name.
@@ -116,7 +116,7 @@ impl Asker {
         self.login.user().is_none_or(|user| user.may_run(permission, None))
     }
 
-    /// As [`Asker::may_run`], with an error that names the command.
+    /// As [`Requester::may_run`], with an error that names the command.
     ///
     /// # Errors
     /// The user may not run the command.

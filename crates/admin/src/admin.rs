@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use crate::host::Host;
+use crate::host::AdminHost;
 use crate::sessions::Sessions;
 
 /// The state shared by all connections of a server.
 pub struct Admin {
     /// The server.
-    pub(crate) host: Arc<dyn Host>,
+    pub(crate) host: Arc<dyn AdminHost>,
     /// The sessions of browsers.
     pub(crate) sessions: Sessions,
 }
 
 impl Admin {
     /// The state for this server.
-    pub fn new(host: Arc<dyn Host>) -> Arc<Admin> {
+    pub fn new(host: Arc<dyn AdminHost>) -> Arc<Admin> {
         Arc::new(Admin { host, sessions: Sessions::default() })
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! | attack | what is refused |
 //! |---|---|
-//! | the page's own name resolves to this address (DNS rebinding) | an unknown name in `Host` |
+//! | the page's own name resolves to this address (DNS rebinding) | a name `AdminHost` has not |
 //! | a form or script sends POST | an `Origin` other than this host; no `X-Pantala: 1`; no JSON |
 //! | a WebSocket, which needs no permission from us | an `Origin` other than this host |
 //! | a frame around the console | `frame-ancestors 'none'` |

@@ -6,7 +6,7 @@ use pantala_commands::Login;
 use pantala_engine::Engine;
 
 /// A server. No method blocks.
-pub trait Host: Send + Sync + 'static {
+pub trait AdminHost: Send + Sync + 'static {
     /// The engine, with its settings, users and counts.
     fn engine(&self) -> &Engine;
 
@@ -15,10 +15,10 @@ pub trait Host: Send + Sync + 'static {
     ///
     /// # Errors
     /// A text for the user: too many clients, or too few descriptors.
-    fn connect(&self, client: NewClient) -> Result<NearEnd, String>;
+    fn connect(&self, client: NewClient) -> Result<LocalEnd, String>;
 
     /// Facts that are fixed for a run.
-    fn facts(&self) -> Facts;
+    fn facts(&self) -> AdminFacts;
 
     /// Whether it serves clients.
     ///
@@ -45,7 +45,7 @@ pub struct NewClient {
 }
 
 /// The near end of a client's connection.
-pub struct NearEnd {
+pub struct LocalEnd {
     /// The non-blocking socket.
     pub stream: UnixStream,
     /// Its seat among the descriptors of connections; to be dropped after the socket.
@@ -54,7 +54,7 @@ pub struct NearEnd {
 
 /// Facts that are fixed for a run.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct AdminFacts {
     /// The version.
     pub version: &'static str,
     /// The port for clients.

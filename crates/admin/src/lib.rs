@@ -23,8 +23,8 @@
 //! 4. Every buffer, queue and wait has a limit, named beside it.
 //!
 //! Not here: accepting, TLS, telling HTTP from RESP, the sources of the figures
-//! (`pantala_server::http`, which is the [`Host`]). Tests: at the foot of each file; the server's
-//! `tests/http`; the bad days `http`.
+//! (`pantala_server::http`, which is the [`AdminHost`]). Tests: at the foot of each file; the
+//! server's `tests/http`; the bad days `http`.
 
 #![forbid(unsafe_code)]
 
@@ -47,7 +47,8 @@ mod stream;
 
 pub use admin::{Admin, Peer};
 pub use host::{
-    Facts, Figures, Host, LaneFigures, MemoryFigures, NearEnd, NewClient, NotReady, WorkerFigures,
+    AdminFacts, AdminHost, Figures, LaneFigures, LocalEnd, MemoryFigures, NewClient, NotReady,
+    WorkerFigures,
 };
 pub use otlp::export;
 pub use serve::Incoming;

@@ -22,9 +22,9 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 
 use crate::admin::Peer;
-use crate::host::{Host, NearEnd, NewClient};
+use crate::host::{AdminHost, LocalEnd, NewClient};
 use crate::reply::to_json;
-use crate::scan::{Broken, Scan, Scanned};
+use crate::scan::{MalformedReply, Scan, ScannedReply};
 
 /// How much is read at a time.
 const READ_BYTES: usize = 64 << 10;
@@ -61,7 +61,7 @@ impl Request {
 
 /// A received message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum LinkEvent {
     /// The reply to a request, by its id; both are JSON.
     Reply(String, String),
     /// An unsolicited message: JSON.
@@ -69,7 +69,7 @@ pub(crate) enum Heard {
 }
 
 /// The purpose of an awaited reply.
-enum Awaited {
+enum ReplyPurpose {
     /// None: the reply is dropped.
     Nothing,
     /// The answer to a request.
@@ -118,7 +118,7 @@ pub(crate) struct Link {
     names: Names,
     scan: Scan,
     out: Vec<u8>,
-    awaited: VecDeque<Awaited>,
+    awaited: VecDeque<ReplyPurpose>,
     /// Requests that wait for a reply that decides how they run (SELECT, MULTI, EXEC, DISCARD).
     held: VecDeque<Request>,
     /// The size of their arguments.
@@ -127,7 +127,7 @@ pub(crate) struct Link {
     transaction: Option<Transaction>,
     /// The selected database; `None`: unknown, as EXEC has run a SELECT.
     db: Option<u32>,
-    heard: VecDeque<Heard>,
+    heard: VecDeque<LinkEvent>,
 }
 
 impl Link {
@@ -137,7 +137,7 @@ impl Link {
     /// # Errors
     /// A text for the user.
     pub fn open(
-        host: &dyn Host,
+        host: &dyn AdminHost,
         peer: &Peer,
         login: Option<Login>,
         credentials: Option<(&str, &str)>,
@@ -148,7 +148,7 @@ impl Link {
             return Err("ERR nobody can log in: AUTH has no name here".into());
         }
         let (address, local) = (peer.address.clone(), peer.local.clone());
-        let NearEnd { stream, place } = host.connect(NewClient { login, address, local })?;
+        let LocalEnd { stream, place } = host.connect(NewClient { login, address, local })?;
         let stream = UnixStream::from_std(stream).map_err(|error| error.to_string())?;
         let mut link = Link {
             stream,
@@ -166,7 +166,7 @@ impl Link {
         };
         if let (Some((user, password)), Some(auth)) = (credentials, auth) {
             let words = [auth.as_bytes(), user.as_bytes(), password.as_bytes()];
-            link.send(&words, Awaited::Answer(String::new()));
+            link.send(&words, ReplyPurpose::Answer(String::new()));
         }
         Ok(link)
     }
@@ -190,14 +190,14 @@ impl Link {
 
     /// Sends a command whose replies are read with [`Link::next_reply`]: MONITOR.
     pub fn send_blindly(&mut self, words: &[&[u8]]) {
-        self.send(words, Awaited::Nothing);
+        self.send(words, ReplyPurpose::Nothing);
     }
 
     /// The next message. Cancel-safe. `None`: the server has closed the connection.
     ///
     /// # Errors
     /// The received bytes are not RESP.
-    pub async fn next(&mut self) -> Result<Option<Heard>, Broken> {
+    pub async fn next(&mut self) -> Result<Option<LinkEvent>, MalformedReply> {
         loop {
             if let Some(heard) = self.heard.pop_front() {
                 return Ok(Some(heard));
@@ -213,7 +213,7 @@ impl Link {
     ///
     /// # Errors
     /// The received bytes are not RESP.
-    pub async fn next_reply(&mut self) -> Result<Option<Scanned>, Broken> {
+    pub async fn next_reply(&mut self) -> Result<Option<ScannedReply>, MalformedReply> {
         loop {
             if let Some(reply) = self.scan.next()? {
                 return Ok(Some(reply));
@@ -252,7 +252,7 @@ impl Link {
         Ok(true)
     }
 
-    fn send(&mut self, words: &[&[u8]], awaited: Awaited) {
+    fn send(&mut self, words: &[&[u8]], awaited: ReplyPurpose) {
         push_command(words, &mut self.out);
         self.awaited.push_back(awaited);
     }
@@ -268,7 +268,8 @@ impl Link {
                     (None, Some(name)) => {
                         let (name, number) = (name.clone(), db.to_string());
                         self.is_settling = true;
-                        return self.send(&[&name, number.as_bytes()], Awaited::Select(db, None));
+                        return self
+                            .send(&[&name, number.as_bytes()], ReplyPurpose::Select(db, None));
                     }
                 };
                 self.refuse_held(why);
@@ -287,15 +288,15 @@ impl Link {
 
     /// Answers a request without asking the server.
     fn answer(&mut self, id: String, json: String) {
-        self.awaited.push_back(Awaited::Known(id, json));
+        self.awaited.push_back(ReplyPurpose::Known(id, json));
         self.tell_known();
     }
 
     fn tell_known(&mut self) {
-        while matches!(self.awaited.front(), Some(Awaited::Known(..)))
-            && let Some(Awaited::Known(id, json)) = self.awaited.pop_front()
+        while matches!(self.awaited.front(), Some(ReplyPurpose::Known(..)))
+            && let Some(ReplyPurpose::Known(id, json)) = self.awaited.pop_front()
         {
-            self.heard.push_back(Heard::Reply(id, json));
+            self.heard.push_back(LinkEvent::Reply(id, json));
         }
     }
 
@@ -312,7 +313,7 @@ impl Link {
             && !matches!(name.as_str(), "multi" | "exec" | "discard")
         {
             transaction.selects |= name == "select";
-            return self.send(&words, Awaited::Answer(id));
+            return self.send(&words, ReplyPurpose::Answer(id));
         }
         if SUBSCRIBING.contains(&name.as_str()) {
             let Some(answered) = self.names.answered.clone() else {
@@ -320,58 +321,60 @@ impl Link {
             };
             push_command(&words, &mut self.out);
             let answered: Vec<&[u8]> = answered.iter().map(Vec::as_slice).collect();
-            return self.send(&answered, Awaited::Subscribed(id));
+            return self.send(&answered, ReplyPurpose::Subscribed(id));
         }
         let number = args.get(1).and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
         let awaited = match (name.as_str(), number) {
-            ("select", Some(db)) => Awaited::Select(db, Some(id)),
-            ("multi", _) => Awaited::Multi(id),
-            ("exec" | "discard", _) => Awaited::Ended(id, name == "exec"),
-            _ => return self.send(&words, Awaited::Answer(id)),
+            ("select", Some(db)) => ReplyPurpose::Select(db, Some(id)),
+            ("multi", _) => ReplyPurpose::Multi(id),
+            ("exec" | "discard", _) => ReplyPurpose::Ended(id, name == "exec"),
+            _ => return self.send(&words, ReplyPurpose::Answer(id)),
         };
         self.is_settling = true;
         self.send(&words, awaited);
     }
 
     /// Handles a whole reply.
-    fn take(&mut self, reply: &Scanned) -> Result<(), Broken> {
+    fn take(&mut self, reply: &ScannedReply) -> Result<(), MalformedReply> {
         let mut json = String::new();
         let (is_push, is_error) = match reply {
-            Scanned::Reply(bytes) => (to_json(bytes, &mut json)?, bytes.first() == Some(&b'-')),
-            Scanned::TooLarge(bytes) => {
+            ScannedReply::Reply(bytes) => {
+                (to_json(bytes, &mut json)?, bytes.first() == Some(&b'-'))
+            }
+            ScannedReply::TooLarge(bytes) => {
                 json = format!("{{\"tooLarge\":{bytes}}}");
                 (false, false)
             }
         };
         if is_push {
-            self.heard.push_back(Heard::Push(json));
+            self.heard.push_back(LinkEvent::Push(json));
             return Ok(());
         }
         let is_ok = json == OK;
         match self.awaited.pop_front() {
-            None | Some(Awaited::Nothing | Awaited::Known(..)) => {}
-            Some(Awaited::Answer(id)) => self.heard.push_back(Heard::Reply(id, json)),
-            Some(Awaited::Select(db, asked)) => self.selected(db, asked, (json, is_error)),
-            Some(Awaited::Multi(id)) => {
+            None | Some(ReplyPurpose::Nothing | ReplyPurpose::Known(..)) => {}
+            Some(ReplyPurpose::Answer(id)) => self.heard.push_back(LinkEvent::Reply(id, json)),
+            Some(ReplyPurpose::Select(db, asked)) => self.selected(db, asked, (json, is_error)),
+            Some(ReplyPurpose::Multi(id)) => {
                 if is_ok {
                     self.transaction = Some(Transaction::default());
                 }
                 self.settled(Some((id, json)));
             }
-            Some(Awaited::Ended(id, has_run)) => {
+            Some(ReplyPurpose::Ended(id, has_run)) => {
                 let ended = self.transaction.take();
                 if has_run && ended.is_some_and(|ended| ended.selects) {
                     self.db = None;
                 }
                 self.settled(Some((id, json)));
             }
-            Some(Awaited::Subscribed(id)) => {
+            Some(ReplyPurpose::Subscribed(id)) => {
                 if is_error || json == QUEUED {
-                    self.awaited.push_front(Awaited::Nothing);
+                    self.awaited.push_front(ReplyPurpose::Nothing);
                 } else {
                     json = OK.to_owned();
                 }
-                self.heard.push_back(Heard::Reply(id, json));
+                self.heard.push_back(LinkEvent::Reply(id, json));
             }
         }
         self.tell_known();
@@ -398,7 +401,7 @@ impl Link {
     /// Continues after the reply that held requests waited for.
     fn settled(&mut self, answer: Option<(String, String)>) {
         self.is_settling = false;
-        self.heard.extend(answer.map(|(id, json)| Heard::Reply(id, json)));
+        self.heard.extend(answer.map(|(id, json)| LinkEvent::Reply(id, json)));
         self.send_held();
     }
 }

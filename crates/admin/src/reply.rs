@@ -5,7 +5,7 @@ use std::fmt::Write;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::scan::Broken;
+use crate::scan::MalformedReply;
 
 /// The largest integer that a browser's numbers hold exactly.
 const EXACT_MOST: i64 = 1 << 53;
@@ -16,7 +16,7 @@ const MOST_DEPTH: usize = 512;
 ///
 /// # Errors
 /// It is not a reply.
-pub(crate) fn to_json(reply: &[u8], out: &mut String) -> Result<bool, Broken> {
+pub(crate) fn to_json(reply: &[u8], out: &mut String) -> Result<bool, MalformedReply> {
     let mut writer = Writer { rest: reply, out };
     writer.element(0)?;
     Ok(reply.first() == Some(&b'>'))
@@ -63,9 +63,9 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn element(&mut self, depth: usize) -> Result<(), Broken> {
+    fn element(&mut self, depth: usize) -> Result<(), MalformedReply> {
         if depth > MOST_DEPTH {
-            return Err(Broken);
+            return Err(MalformedReply);
         }
         let (kind, line) = self.line()?;
         match kind {
@@ -89,23 +89,24 @@ impl<'a> Writer<'a> {
             b'*' | b'>' => self.list(("[", "]"), number(line)?, depth)?,
             b'~' => self.list(("{\"set\":[", "]}"), number(line)?, depth)?,
             b'%' => self.pairs(number(line)?, depth)?,
-            _ => return Err(Broken),
+            _ => return Err(MalformedReply),
         }
         Ok(())
     }
 
     /// The type byte of the next element and the rest of its line.
-    fn line(&mut self) -> Result<(u8, &'a [u8]), Broken> {
-        let end = self.rest.iter().position(|byte| *byte == b'\n').ok_or(Broken)?;
+    fn line(&mut self) -> Result<(u8, &'a [u8]), MalformedReply> {
+        let end = self.rest.iter().position(|byte| *byte == b'\n').ok_or(MalformedReply)?;
         let line = &self.rest[..end];
         self.rest = &self.rest[end + 1..];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        line.split_first().map(|(kind, rest)| (*kind, rest)).ok_or(Broken)
+        line.split_first().map(|(kind, rest)| (*kind, rest)).ok_or(MalformedReply)
     }
 
-    fn string(&mut self, length: &[u8]) -> Result<&'a [u8], Broken> {
-        let length = usize::try_from(number(length)?).map_err(|_| Broken)?;
-        let end = length.checked_add(2).filter(|end| *end <= self.rest.len()).ok_or(Broken)?;
+    fn string(&mut self, length: &[u8]) -> Result<&'a [u8], MalformedReply> {
+        let length = usize::try_from(number(length)?).map_err(|_| MalformedReply)?;
+        let end =
+            length.checked_add(2).filter(|end| *end <= self.rest.len()).ok_or(MalformedReply)?;
         let text = &self.rest[..length];
         self.rest = &self.rest[end..];
         Ok(text)
@@ -120,7 +121,7 @@ impl<'a> Writer<'a> {
         self.out.push('}');
     }
 
-    fn integer(&mut self, line: &[u8]) -> Result<(), Broken> {
+    fn integer(&mut self, line: &[u8]) -> Result<(), MalformedReply> {
         let value = number(line)?;
         if (-EXACT_MOST..=EXACT_MOST).contains(&value) {
             // Writing to a string cannot fail.
@@ -131,9 +132,9 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn double(&mut self, line: &[u8]) -> Result<(), Broken> {
-        let text = std::str::from_utf8(line).map_err(|_| Broken)?;
-        let value: f64 = text.parse().map_err(|_| Broken)?;
+    fn double(&mut self, line: &[u8]) -> Result<(), MalformedReply> {
+        let text = std::str::from_utf8(line).map_err(|_| MalformedReply)?;
+        let value: f64 = text.parse().map_err(|_| MalformedReply)?;
         if value.is_finite() {
             let _ = write!(self.out, "{value}");
         } else {
@@ -142,9 +143,9 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn verbatim(&mut self, line: &[u8]) -> Result<(), Broken> {
+    fn verbatim(&mut self, line: &[u8]) -> Result<(), MalformedReply> {
         let text = self.string(line)?;
-        let (format, text) = text.split_at_checked(4).ok_or(Broken)?;
+        let (format, text) = text.split_at_checked(4).ok_or(MalformedReply)?;
         self.out.push_str("{\"text\":");
         push_text(&String::from_utf8_lossy(text), self.out);
         self.out.push_str(",\"format\":");
@@ -158,7 +159,7 @@ impl<'a> Writer<'a> {
         (open, close): (&str, &str),
         count: i64,
         depth: usize,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), MalformedReply> {
         self.out.push_str(open);
         for position in 0..count {
             if position > 0 {
@@ -170,7 +171,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn pairs(&mut self, count: i64, depth: usize) -> Result<(), Broken> {
+    fn pairs(&mut self, count: i64, depth: usize) -> Result<(), MalformedReply> {
         self.out.push_str("{\"map\":[");
         for position in 0..count {
             self.out.push_str(if position > 0 { ",[" } else { "[" });
@@ -184,8 +185,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn number(line: &[u8]) -> Result<i64, Broken> {
-    std::str::from_utf8(line).ok().and_then(|text| text.parse().ok()).ok_or(Broken)
+fn number(line: &[u8]) -> Result<i64, MalformedReply> {
+    std::str::from_utf8(line).ok().and_then(|text| text.parse().ok()).ok_or(MalformedReply)
 }
 
 #[cfg(test)]
@@ -241,7 +242,11 @@ mod tests {
     fn what_is_no_reply_is_an_error() {
         let deep = "*1\r\n".repeat(MOST_DEPTH + 2);
         for reply in ["", "+OK", "$5\r\nab\r\n", "=2\r\nab\r\n", ":x\r\n", "?\r\n", &deep] {
-            assert_eq!(to_json(reply.as_bytes(), &mut String::new()), Err(Broken), "{reply:.20}");
+            assert_eq!(
+                to_json(reply.as_bytes(), &mut String::new()),
+                Err(MalformedReply),
+                "{reply:.20}"
+            );
         }
     }
 

@@ -11,7 +11,7 @@ const LINE_BYTES: usize = REPLY_BYTES;
 
 /// A whole reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Scanned {
+pub(crate) enum ScannedReply {
     /// Its bytes.
     Reply(Vec<u8>),
     /// A reply longer than [`REPLY_BYTES`], and its length.
@@ -20,7 +20,7 @@ pub(crate) enum Scanned {
 
 /// The bytes are not RESP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Broken;
+pub(crate) struct MalformedReply;
 
 /// The scanner: received bytes and the state of the reply that is being received.
 #[derive(Default)]
@@ -56,7 +56,7 @@ impl Scan {
     ///
     /// # Errors
     /// The received bytes are not RESP.
-    pub fn next(&mut self) -> Result<Option<Scanned>, Broken> {
+    pub fn next(&mut self) -> Result<Option<ScannedReply>, MalformedReply> {
         if !self.is_within {
             self.awaited = 1;
         }
@@ -82,11 +82,11 @@ impl Scan {
     }
 
     /// Handles the first line of an element; returns whether it is complete.
-    fn take_line(&mut self) -> Result<bool, Broken> {
+    fn take_line(&mut self) -> Result<bool, MalformedReply> {
         let from = self.at + self.searched;
         let Some(end) = self.bytes[from..].iter().position(|byte| *byte == b'\n') else {
             self.searched = self.bytes.len() - self.at;
-            return if self.searched > LINE_BYTES { Err(Broken) } else { Ok(false) };
+            return if self.searched > LINE_BYTES { Err(MalformedReply) } else { Ok(false) };
         };
         let end = end + std::mem::take(&mut self.searched);
         let line = &self.bytes[self.at..self.at + end];
@@ -97,7 +97,7 @@ impl Scan {
         Ok(true)
     }
 
-    fn hand_out(&mut self) -> Scanned {
+    fn hand_out(&mut self) -> ScannedReply {
         let is_last = self.at == self.bytes.len();
         let reply = match self.begin == 0 && is_last {
             true => std::mem::take(&mut self.bytes),
@@ -108,7 +108,11 @@ impl Scan {
         }
         self.begin = self.at;
         let length = std::mem::take(&mut self.dropped) + reply.len() as u64;
-        if length > REPLY_BYTES as u64 { Scanned::TooLarge(length) } else { Scanned::Reply(reply) }
+        if length > REPLY_BYTES as u64 {
+            ScannedReply::TooLarge(length)
+        } else {
+            ScannedReply::Reply(reply)
+        }
     }
 
     fn drop_what_is_too_long(&mut self) {
@@ -121,22 +125,22 @@ impl Scan {
 }
 
 /// How many elements this element holds, and how many bytes follow its first line.
-fn lengths(line: &[u8]) -> Result<(u64, u64), Broken> {
-    let (kind, number) = line.split_first().ok_or(Broken)?;
-    let count = || -> Result<u64, Broken> {
-        let number = std::str::from_utf8(number).map_err(|_| Broken)?;
-        match number.parse::<i64>().map_err(|_| Broken)? {
+fn lengths(line: &[u8]) -> Result<(u64, u64), MalformedReply> {
+    let (kind, number) = line.split_first().ok_or(MalformedReply)?;
+    let count = || -> Result<u64, MalformedReply> {
+        let number = std::str::from_utf8(number).map_err(|_| MalformedReply)?;
+        match number.parse::<i64>().map_err(|_| MalformedReply)? {
             -1 => Ok(0),
-            count => u64::try_from(count).map_err(|_| Broken),
+            count => u64::try_from(count).map_err(|_| MalformedReply),
         }
     };
     match kind {
         b'+' | b'-' | b':' | b',' | b'#' | b'_' | b'(' => Ok((0, 0)),
         b'$' | b'=' | b'!' if number == b"-1" => Ok((0, 0)),
-        b'$' | b'=' | b'!' => Ok((0, count()?.checked_add(2).ok_or(Broken)?)),
+        b'$' | b'=' | b'!' => Ok((0, count()?.checked_add(2).ok_or(MalformedReply)?)),
         b'*' | b'~' | b'>' => Ok((count()?, 0)),
-        b'%' => Ok((count()?.checked_mul(2).ok_or(Broken)?, 0)),
-        _ => Err(Broken),
+        b'%' => Ok((count()?.checked_mul(2).ok_or(MalformedReply)?, 0)),
+        _ => Err(MalformedReply),
     }
 }
 
@@ -148,7 +152,7 @@ mod tests {
         b"+OK\r\n$5\r\nab\r\nc\r\n*2\r\n:1\r\n%1\r\n+k\r\n$-1\r\n_\r\n>2\r\n$1\r\nx\r\n\
                             *0\r\n*-1\r\n,1.5\r\n#t\r\n(12\r\n=7\r\ntxt:abc\r\n~1\r\n!3\r\nERR\r\n";
 
-    fn replies(pieces: impl Iterator<Item = Vec<u8>>) -> Vec<Scanned> {
+    fn replies(pieces: impl Iterator<Item = Vec<u8>>) -> Vec<ScannedReply> {
         let (mut scan, mut replies) = (Scan::default(), Vec::new());
         for piece in pieces {
             scan.take(&piece);
@@ -164,8 +168,8 @@ mod tests {
     fn replies_are_whole_in_whatever_pieces_they_come() {
         let expected = replies(std::iter::once(STREAM.to_vec()));
         assert_eq!(expected.len(), 11);
-        assert_eq!(expected[0], Scanned::Reply(b"+OK\r\n".to_vec()));
-        assert_eq!(expected[1], Scanned::Reply(b"$5\r\nab\r\nc\r\n".to_vec()));
+        assert_eq!(expected[0], ScannedReply::Reply(b"+OK\r\n".to_vec()));
+        assert_eq!(expected[1], ScannedReply::Reply(b"$5\r\nab\r\nc\r\n".to_vec()));
         for size in 1..STREAM.len() {
             assert_eq!(replies(STREAM.chunks(size).map(<[u8]>::to_vec)), expected, "{size}");
         }
@@ -185,8 +189,8 @@ mod tests {
         scan.take(b"\r\n:1\r\n+next\r\n");
         let header = 4 + format!("${length}\r\n").len();
         let all = (header + length + 2 + 4) as u64;
-        assert_eq!(scan.next(), Ok(Some(Scanned::TooLarge(all))));
-        assert_eq!(scan.next(), Ok(Some(Scanned::Reply(b"+next\r\n".to_vec()))));
+        assert_eq!(scan.next(), Ok(Some(ScannedReply::TooLarge(all))));
+        assert_eq!(scan.next(), Ok(Some(ScannedReply::Reply(b"+next\r\n".to_vec()))));
         assert_eq!(scan.next(), Ok(None));
     }
 
@@ -195,10 +199,10 @@ mod tests {
         for bytes in ["x\r\n", "$x\r\n", "*-2\r\n", "\r\n", "%99999999999999999999\r\n", "|1\r\n"] {
             let mut scan = Scan::default();
             scan.take(bytes.as_bytes());
-            assert_eq!(scan.next(), Err(Broken), "{bytes:?}");
+            assert_eq!(scan.next(), Err(MalformedReply), "{bytes:?}");
         }
         let mut scan = Scan::default();
         scan.take(&vec![b'+'; LINE_BYTES + 2]);
-        assert_eq!(scan.next(), Err(Broken));
+        assert_eq!(scan.next(), Err(MalformedReply));
     }
 }

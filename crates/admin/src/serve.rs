@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tower_service::Service;
 
 use crate::admin::{Admin, Peer};
-use crate::stream::{ByteStream, Patient};
+use crate::stream::{ByteStream, TimedStream};
 use crate::{api, assets, guard, health, metrics};
 
 /// The time limit for the head of a request, including the next one of a kept-alive connection: how
@@ -49,7 +49,7 @@ impl Admin {
             request.extensions_mut().insert(of_requests.clone());
             router.clone().call(request)
         });
-        let io = TokioIo::new(Patient::new(stream, received, seat));
+        let io = TokioIo::new(TimedStream::new(stream, received, seat));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_MOST)

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use pantala_acl::{InForce, User};
+use pantala_acl::{User, VersionedUsers};
 use pantala_commands::Login;
 use sha2::{Digest, Sha256};
 
@@ -53,7 +53,7 @@ impl Sessions {
     }
 
     /// The user of this cookie, according to the users in force.
-    pub fn find(&self, cookie: &str, now: &InForce) -> Option<Login> {
+    pub fn find(&self, cookie: &str, now: &VersionedUsers) -> Option<Login> {
         let key = digest(cookie);
         let mut sessions = self.lock();
         let session = sessions.get_mut(&key)?;

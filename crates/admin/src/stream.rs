@@ -19,7 +19,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 
 /// A byte stream that first yields bytes read earlier, and fails when the peer takes nothing for
 /// too long.
-pub(crate) struct Patient {
+pub(crate) struct TimedStream {
     inner: Box<dyn ByteStream>,
     /// Bytes read earlier; those up to `taken` have been handed out.
     before: Vec<u8>,
@@ -32,11 +32,11 @@ pub(crate) struct Patient {
     _seat: Box<dyn Send>,
 }
 
-impl Patient {
+impl TimedStream {
     /// The stream with these first bytes; `seat` is dropped with it.
-    pub fn new(inner: Box<dyn ByteStream>, before: Vec<u8>, seat: Box<dyn Send>) -> Patient {
+    pub fn new(inner: Box<dyn ByteStream>, before: Vec<u8>, seat: Box<dyn Send>) -> TimedStream {
         let patience = STALLED_MOST;
-        Patient { inner, before, taken: 0, patience, deadline: None, _seat: seat }
+        TimedStream { inner, before, taken: 0, patience, deadline: None, _seat: seat }
     }
 
     /// The result of an attempt to send, or an error if nothing was accepted for too long.
@@ -59,7 +59,7 @@ impl Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for TimedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -80,7 +80,7 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for TimedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -110,7 +110,7 @@ mod tests {
     #[tokio::test]
     async fn what_was_read_before_comes_first() {
         let (mut far, near) = tokio::io::duplex(64);
-        let mut stream = Patient::new(Box::new(near), b"GET / HT".to_vec(), Box::new(()));
+        let mut stream = TimedStream::new(Box::new(near), b"GET / HT".to_vec(), Box::new(()));
         far.write_all(b"TP/1.1").await.expect("room");
         drop(far);
         let mut text = String::new();
@@ -121,7 +121,7 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_takes_nothing_is_given_up() {
         let (_far, near) = tokio::io::duplex(4);
-        let mut stream = Patient::new(Box::new(near), Vec::new(), Box::new(()));
+        let mut stream = TimedStream::new(Box::new(near), Vec::new(), Box::new(()));
         stream.patience = Duration::from_millis(1);
         let sent = stream.write_all(b"more than fits").await;
         assert_eq!(sent.map_err(|error| error.kind()), Err(ErrorKind::TimedOut));

@@ -6,7 +6,7 @@
 //!
 //! Tests: foot of the file, with the published check values and a bit-at-a-time twin.
 
-use crate::simd::folding::{self, Keys};
+use crate::simd::folding::{self, FoldKeys};
 
 /// Slots of a cluster.
 pub const SLOT_COUNT: u16 = 16_384;
@@ -111,8 +111,8 @@ fn crc64_by_tables(mut crc: u64, bytes: &[u8]) -> u64 {
     tail.iter().fold(crc, |crc, &byte| CRC64_TABLES[0][usize::from(crc as u8 ^ byte)] ^ (crc >> 8))
 }
 
-const FOLDING_KEYS: Keys =
-    Keys { step: [power(512 + 63), power(512 - 1)], next: [power(128 + 63), power(128 - 1)] };
+const FOLDING_KEYS: FoldKeys =
+    FoldKeys { step: [power(512 + 63), power(512 - 1)], next: [power(128 + 63), power(128 - 1)] };
 
 /// x to the power of `exponent`, modulo the polynomial.
 const fn power(exponent: u64) -> u64 {

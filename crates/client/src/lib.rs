@@ -29,4 +29,4 @@ pub use address::{ADDRESS_HELP, Address};
 pub use connection::Connection;
 pub use pantala_protocol::value::Value;
 pub use text::{fields_of, pairs_of, text_of};
-pub use words::Told;
+pub use words::ToolOptions;

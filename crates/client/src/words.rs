@@ -14,7 +14,7 @@ pub type Value<'v> = &'v mut dyn FnMut() -> Result<String, String>;
 
 /// The parsed words that all tools share.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct ToolOptions {
     /// The server.
     pub address: Address,
     /// Whether the address was given; otherwise it is the default.
@@ -23,7 +23,7 @@ pub struct Told {
     pub is_help: bool,
 }
 
-impl Told {
+impl ToolOptions {
     /// Parses the words after the name of `tool`; `password` is from the environment. `own` takes a
     /// word of the tool's own and its value, or returns that it is unknown.
     ///
@@ -34,9 +34,9 @@ impl Told {
         words: &[String],
         password: Option<String>,
         own: &mut dyn FnMut(&str, Value<'_>) -> Result<bool, String>,
-    ) -> Result<Told, String> {
+    ) -> Result<ToolOptions, String> {
         let address = Address { password, ..Address::default() };
-        let mut told = Told { address, is_named: false, is_help: false };
+        let mut told = ToolOptions { address, is_named: false, is_help: false };
         let mut words = words.iter().cloned();
         while let Some(word) = words.next() {
             let value = &mut || words.next().ok_or_else(|| format!("{word}: a value is missing"));
@@ -57,10 +57,10 @@ mod tests {
     use super::*;
 
     /// The result, and the tool's own words.
-    fn read(words: &[&str]) -> Result<(Told, Vec<String>), String> {
+    fn read(words: &[&str]) -> Result<(ToolOptions, Vec<String>), String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let mut own = Vec::new();
-        let told = Told::read("tool", &words, Some("p".into()), &mut |word, value| {
+        let told = ToolOptions::read("tool", &words, Some("p".into()), &mut |word, value| {
             match word {
                 "--own" => own.push(value()?),
                 _ => return Ok(false),

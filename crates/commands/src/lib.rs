@@ -40,14 +40,15 @@ mod test_support;
 
 pub use calls::aside::{for_ours, for_some, meant};
 pub use calls::call::{
-    Acknowledged, AtTimeout, Call, Done, KeyWait, Lane, Locking, Park, Server, Stop, WaitedKeys,
+    Acknowledgements, Call, CommandResult, KeyWait, Lane, Locking, Park, Server, Stop,
+    TimeoutReply, WaitedKeys,
 };
-pub use calls::errand::{Errand, WayBack};
+pub use calls::errand::{AsyncRequest, ResumeGuard};
 pub use calls::owned_args::OwnedArgs;
-pub use clients::login::{Limits, Login};
-pub use clients::queue::{Queue, Queued, Watching};
+pub use clients::login::{Login, LoginLimits};
+pub use clients::queue::{QueuedCommand, TransactionQueue, Watching};
 pub use clients::session::{
-    Place, Protocol, ReplyMode, Session, SharedText, Subscriptions, Tracking,
+    Protocol, ReplyMode, ServicePlace, Session, SharedText, Subscriptions, Tracking,
 };
 pub use clients::{client_line, permission};
 pub use error::ClientError;
@@ -55,8 +56,8 @@ pub use rows::absent::ABSENT;
 pub use rows::command::{Category, Command, Flags, FlagsOf, Group, Handler, IsSecret, Program};
 pub use rows::help::{help, reply_help};
 pub use rows::keys::{
-    Begin, ChannelSpec, Databases, Find, KeyAccess, KeyAccesses, KeyFlags, KeySpec, key_accesses,
-    key_positions,
+    ChannelSpec, Databases, Find, KeyAccess, KeyAccesses, KeyFlags, KeySpec, KeySpecStart,
+    key_accesses, key_positions,
 };
 pub use rows::registry::{CommandRef, Registry};
 pub use rows::syntax;

@@ -169,14 +169,14 @@ impl Conditions {
 }
 
 /// The options of LMPOP, ZMPOP and their kin: from which end, and how many.
-pub struct FromFirst<E> {
+pub struct PopOptions<E> {
     /// The end, as the family calls it.
     pub end: E,
     /// COUNT; 1 by default.
     pub count: usize,
 }
 
-impl<E> FromFirst<E> {
+impl<E> PopOptions<E> {
     /// Parses the arguments from the number of keys on.
     pub fn parse(
         args: &[&[u8]],
@@ -197,7 +197,7 @@ impl<E> FromFirst<E> {
             count = Some(usize::try_from(number).unwrap_or(usize::MAX));
             rest = behind;
         }
-        Ok(FromFirst { end, count: count.unwrap_or(1) })
+        Ok(PopOptions { end, count: count.unwrap_or(1) })
     }
 }
 
@@ -213,7 +213,7 @@ pub struct ElementScan<'c> {
 
 /// The word by which a part of each element is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeaveOut {
+pub enum OmitOption {
     /// Hashes: NOVALUES.
     Values,
     /// Sorted sets: NOSCORES.
@@ -227,7 +227,7 @@ const SCAN_COUNT: usize = 10;
 
 impl<'c> ElementScan<'c> {
     /// Parses the words after the cursor.
-    pub fn parse(words: &[&'c [u8]], leave_out: LeaveOut) -> Result<Self, ClientError> {
+    pub fn parse(words: &[&'c [u8]], leave_out: OmitOption) -> Result<Self, ClientError> {
         let mut found = ElementScan { pattern: None, count: SCAN_COUNT, is_whole: true };
         let mut rest = words.iter();
         while let Some(word) = rest.next() {
@@ -239,12 +239,12 @@ impl<'c> ElementScan<'c> {
                 let count = usize::try_from(count).ok().filter(|count| *count > 0);
                 found.count = count.ok_or(error::SYNTAX)?;
             } else if is_word(word, "NOVALUES") {
-                if leave_out != LeaveOut::Values {
+                if leave_out != OmitOption::Values {
                     return Err(error::NOVALUES_NOT_HERE);
                 }
                 found.is_whole = false;
             } else if is_word(word, "NOSCORES") {
-                if leave_out != LeaveOut::Scores {
+                if leave_out != OmitOption::Scores {
                     return Err(error::NOSCORES_NOT_HERE);
                 }
                 found.is_whole = false;

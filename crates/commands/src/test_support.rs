@@ -8,8 +8,8 @@ use std::sync::{Arc, LazyLock};
 use pantala_base::UnixMs;
 use pantala_base::hash::HashSeed;
 use pantala_keyspace::{
-    Busy, Config, DbIndex, Inbox, Key, Keyspace, LockPlan, Locked, Missed, PartitionId, Scope,
-    Tally, Ticket,
+    Busy, DbIndex, Inbox, Key, Keyspace, KeyspaceConfig, LockPlan, Locked, PartitionId, Scope,
+    Tally, Ticket, VisitFailure,
 };
 use pantala_protocol::{Reply, Version};
 use pantala_settings::Settings;
@@ -71,7 +71,7 @@ pub fn fixture() -> Arc<Fixture> {
     let (databases, worker_slots, lane_slots) = (1, 1, 1);
     let seed = HashSeed::from_words(3, 4);
     Arc::new(Fixture {
-        space: Keyspace::new(Config { seed, databases, worker_slots, lane_slots }),
+        space: Keyspace::new(KeyspaceConfig { seed, databases, worker_slots, lane_slots }),
         registry: Registry::new(&families),
     })
 }
@@ -146,7 +146,7 @@ impl Fixture {
     }
 
     /// The result of a command that runs as a visitor: the partitions of its keys may be open.
-    pub fn visit(&self, words: &str) -> Result<Result<(), Stop>, Missed> {
+    pub fn visit(&self, words: &str) -> Result<Result<(), Stop>, VisitFailure> {
         let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
         let (hashes, tally) = (self.hashes(&args), Tally::default());
         let mut locked = self.space.lock_none(self.scope(&tally));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::Has;
+use crate::CommandLookup;
 
 const PAGE: &str = include_str!("../../../docs/differences.md");
 
@@ -57,7 +57,7 @@ fn cells(line: &str) -> Vec<&str> {
 impl Difference {
     /// The commands that it is about: words in capitals that are names of commands, alone or with a
     /// subcommand (`config|get`).
-    pub fn commands(&self, has: Has<'_>) -> BTreeSet<String> {
+    pub fn commands(&self, has: CommandLookup<'_>) -> BTreeSet<String> {
         let mut commands = BTreeSet::new();
         // A line of HTTP begins with GET, too.
         if self.what.contains("HTTP") {

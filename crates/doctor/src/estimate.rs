@@ -4,7 +4,7 @@
 //! collection counts as large as it is there, which is at least as large as here
 //! (bench/reports/2026-11-21-collections: 0.5 to 1.02 of the others).
 
-use crate::facts::Facts;
+use crate::facts::ServerFacts;
 
 /// The share of the index per key, at its mean utilisation: 44.2 bytes of
 /// bench/reports/2026-11-21-baseline, minus the record of 32.
@@ -30,7 +30,7 @@ pub struct Estimate {
 
 impl Estimate {
     /// An estimate from the sample; `None` if the sample is not sufficient.
-    pub fn of(facts: &Facts) -> Option<Estimate> {
+    pub fn of(facts: &ServerFacts) -> Option<Estimate> {
         let (mut sampled, mut bytes, mut is_bound) = (0_usize, 0_u128, false);
         for key in facts.keys.as_ref().ok()? {
             let here = match key.value_bytes {

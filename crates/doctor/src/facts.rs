@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pantala_client::{Connection, Value, fields_of, pairs_of, text_of};
 
 use crate::keys::{self, Key};
-use crate::options::Options;
+use crate::options::DoctorOptions;
 
 /// The most clients that are looked at.
 const CLIENTS_MOST: usize = 10_000;
@@ -17,7 +17,7 @@ const CLIENTS_MOST: usize = 10_000;
 pub const TEXT_BYTES: usize = 200;
 
 /// A reply, or why there is none.
-pub type Told<T> = Result<T, String>;
+pub type ProbeResult<T> = Result<T, String>;
 
 /// Call counts of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Calls {
 
 /// What the examined server says about itself.
 #[derive(Debug)]
-pub struct Facts {
+pub struct ServerFacts {
     /// The server's address, for messages.
     pub place: String,
     /// Whether the connection used TLS.
@@ -40,24 +40,24 @@ pub struct Facts {
     /// Call counts by command: `get`, `config|get`.
     pub calls: BTreeMap<String, Calls>,
     /// The settings, from CONFIG GET *.
-    pub settings: Told<BTreeMap<String, String>>,
+    pub settings: ProbeResult<BTreeMap<String, String>>,
     /// Names of the server's commands, in lower case.
-    pub commands: Told<BTreeSet<String>>,
+    pub commands: ProbeResult<BTreeSet<String>>,
     /// Names of its modules.
-    pub modules: Told<BTreeSet<String>>,
+    pub modules: ProbeResult<BTreeSet<String>>,
     /// Its clients, without this one.
-    pub clients: Told<Vec<BTreeMap<String, String>>>,
+    pub clients: ProbeResult<Vec<BTreeMap<String, String>>>,
     /// A sample of its keys.
-    pub keys: Told<Vec<Key>>,
+    pub keys: ProbeResult<Vec<Key>>,
 }
 
 /// Asks the server.
 ///
 /// # Errors
 /// A text for the operator: the connection is lost, or the server cannot be examined.
-pub fn gather(connection: &mut Connection, options: &Options) -> Result<Facts, String> {
+pub fn gather(connection: &mut Connection, options: &DoctorOptions) -> Result<ServerFacts, String> {
     let (info, calls) = info(connection)?;
-    let facts = Facts {
+    let facts = ServerFacts {
         place: options.address.place(),
         is_over_tls: options.address.tls,
         settings: told(connection, &["CONFIG", "GET", "*"], settings_of)?,
@@ -71,7 +71,7 @@ pub fn gather(connection: &mut Connection, options: &Options) -> Result<Facts, S
     Ok(facts)
 }
 
-impl Facts {
+impl ServerFacts {
     /// A field of INFO; empty if it is missing.
     pub fn text(&self, name: &str) -> &str {
         self.info.get(name).map_or("", String::as_str)
@@ -177,7 +177,7 @@ fn told<T>(
     connection: &mut Connection,
     words: &[&str],
     read: fn(&Value) -> Option<T>,
-) -> Result<Told<T>, String> {
+) -> Result<ProbeResult<T>, String> {
     let reply = connection.ask(words)?;
     Ok(match &reply {
         Value::Error(_) => Err(short(&text_of(&reply))),
@@ -193,7 +193,7 @@ fn settings_of(reply: &Value) -> Option<BTreeMap<String, String>> {
 }
 
 /// COMMAND LIST, or if that is unknown COMMAND.
-fn commands(connection: &mut Connection) -> Result<Told<BTreeSet<String>>, String> {
+fn commands(connection: &mut Connection) -> Result<ProbeResult<BTreeSet<String>>, String> {
     match told(connection, &["COMMAND", "LIST"], names_of)? {
         Ok(names) => Ok(Ok(names)),
         Err(_) => told(connection, &["COMMAND"], names_of),

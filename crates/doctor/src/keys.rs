@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pantala_client::{Connection, Value, text_of};
 
-use crate::facts::{Database, Told, databases, short};
+use crate::facts::{Database, ProbeResult, databases, short};
 
 /// The time limit of the sample.
 const TIME_MOST: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ pub fn sample(
     connection: &mut Connection,
     info: &BTreeMap<String, String>,
     most: usize,
-) -> Result<Told<Vec<Key>>, String> {
+) -> Result<ProbeResult<Vec<Key>>, String> {
     let mut of_keys = databases(info);
     of_keys.retain(|database| database.keys > 0);
     of_keys.sort_by_key(|database| std::cmp::Reverse(database.keys));
@@ -71,7 +71,7 @@ struct Sampler<'c> {
 
 impl Sampler<'_> {
     /// Samples `count` keys of a database; or why that failed.
-    fn database(&mut self, database: &Database, count: usize) -> Result<Told<()>, String> {
+    fn database(&mut self, database: &Database, count: usize) -> Result<ProbeResult<()>, String> {
         let selected = self.connection.ask(&["SELECT", &database.index.to_string()])?;
         if let Value::Error(_) = selected {
             return Ok(Err(short(&text_of(&selected))));
@@ -123,7 +123,7 @@ impl Sampler<'_> {
 type Page = (Vec<u8>, Vec<Vec<u8>>);
 
 /// The cursor and the names in a reply to SCAN.
-fn scanned(reply: Value) -> Told<Page> {
+fn scanned(reply: Value) -> ProbeResult<Page> {
     let strange = || "SCAN is answered by what is not understood".to_owned();
     let parts = match reply {
         Value::Array(parts) => parts,

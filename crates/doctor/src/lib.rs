@@ -25,8 +25,8 @@
 //! 3. What exists here comes from the tables of commands and settings, so that nothing needs
 //!    editing here when something new is added.
 //!
-//! Not here: which commands exist (the caller says so, by [`Has`]). Tests: at the foot of each
-//! file, `tests/scripted.rs`, and compat/clients/doctor.py with real servers.
+//! Not here: which commands exist (the caller says so, by [`CommandLookup`]). Tests: at the foot of
+//! each file, `tests/scripted.rs`, and compat/clients/doctor.py with real servers.
 
 #![forbid(unsafe_code)]
 
@@ -46,10 +46,10 @@ use std::io::Write;
 use pantala_client::Connection;
 
 pub use finding::{Finding, Severity};
-use options::Options;
+use options::DoctorOptions;
 
 /// Whether a command exists here: `get`, or `config|get`.
-pub type Has<'h> = &'h dyn Fn(&str) -> bool;
+pub type CommandLookup<'h> = &'h dyn Fn(&str) -> bool;
 
 /// Runs with the words after `doctor` and the password of the environment; returns whether
 /// something prevents the move.
@@ -59,10 +59,10 @@ pub type Has<'h> = &'h dyn Fn(&str) -> bool;
 pub fn run(
     words: &[String],
     password: Option<String>,
-    has: Has<'_>,
+    has: CommandLookup<'_>,
     output: &mut dyn Write,
 ) -> Result<bool, String> {
-    let options = Options::parse(words, password)?;
+    let options = DoctorOptions::parse(words, password)?;
     let (text, stops) = if options.is_help {
         (options::help(), false)
     } else {

@@ -1,6 +1,6 @@
 //! Command line of `pantala doctor`: which server, and the form of the report.
 
-use pantala_client::{ADDRESS_HELP, Address, Told};
+use pantala_client::{ADDRESS_HELP, Address, ToolOptions};
 
 const HELP_BEGIN: &str = "\
 pantala doctor [URL] [FLAGS]: what would differ for whom moves here from a server that runs now
@@ -27,7 +27,7 @@ pub fn help() -> String {
 
 /// The parsed command line of `pantala doctor`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Options {
+pub struct DoctorOptions {
     /// The server.
     pub address: Address,
     /// How many keys are sampled.
@@ -38,14 +38,14 @@ pub struct Options {
     pub is_help: bool,
 }
 
-impl Options {
+impl DoctorOptions {
     /// Parses the words after `doctor`; `password` is from the environment.
     ///
     /// # Errors
     /// A text for the operator.
-    pub fn parse(words: &[String], password: Option<String>) -> Result<Options, String> {
+    pub fn parse(words: &[String], password: Option<String>) -> Result<DoctorOptions, String> {
         let (mut sample, mut is_json) = (SAMPLE, false);
-        let told = Told::read("doctor", words, password, &mut |word, value| {
+        let told = ToolOptions::read("doctor", words, password, &mut |word, value| {
             match word {
                 "--sample" => sample = count(&value()?)?,
                 "--json" => is_json = true,
@@ -53,7 +53,7 @@ impl Options {
             }
             Ok(true)
         })?;
-        Ok(Options { address: told.address, sample, is_json, is_help: told.is_help })
+        Ok(DoctorOptions { address: told.address, sample, is_json, is_help: told.is_help })
     }
 }
 
@@ -66,9 +66,9 @@ fn count(text: &str) -> Result<usize, String> {
 mod tests {
     use super::*;
 
-    fn parse(words: &[&str]) -> Result<Options, String> {
+    fn parse(words: &[&str]) -> Result<DoctorOptions, String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        Options::parse(&words, None)
+        DoctorOptions::parse(&words, None)
     }
 
     #[test]

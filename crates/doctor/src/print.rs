@@ -5,15 +5,15 @@ use std::fmt::Write;
 use pantala_base::size::human;
 use serde_json::{Value, json};
 
-use crate::checks::Report;
-use crate::facts::Facts;
+use crate::checks::DoctorReport;
+use crate::facts::ServerFacts;
 use crate::finding::{Finding, Severity};
 
 /// The most items of a finding in the text; JSON has all.
 const ITEMS_MOST: usize = 20;
 
 /// The report as text.
-pub fn text(facts: &Facts, report: &Report) -> String {
+pub fn text(facts: &ServerFacts, report: &DoctorReport) -> String {
     let (keys, _) = facts.key_counts();
     let mut text = format!(
         "{} {} at {}: {}, {}\n",
@@ -56,7 +56,7 @@ fn add(text: &mut String, finding: &Finding) {
 }
 
 /// The report as JSON.
-pub fn json(facts: &Facts, report: &Report) -> String {
+pub fn json(facts: &ServerFacts, report: &DoctorReport) -> String {
     let (keys, expires) = facts.key_counts();
     let findings: Vec<Value> = report
         .findings

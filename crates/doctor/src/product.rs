@@ -1,6 +1,6 @@
 //! Detects the kind of server.
 
-use crate::facts::Facts;
+use crate::facts::ServerFacts;
 
 /// The servers that are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum Product {
 
 impl Product {
     /// The kind of server with these facts.
-    pub fn of(facts: &Facts) -> Product {
+    pub fn of(facts: &ServerFacts) -> Product {
         let says = |name: &str| facts.info.contains_key(name);
         let has =
             |name: &str| facts.settings.as_ref().is_ok_and(|settings| settings.contains_key(name));
@@ -53,7 +53,7 @@ impl Product {
     }
 
     /// Its version, as it reports it.
-    pub fn version(self, facts: &Facts) -> &str {
+    pub fn version(self, facts: &ServerFacts) -> &str {
         let field = match self {
             Product::Redis | Product::KeyDb => "redis_version",
             Product::Valkey => "valkey_version",
@@ -65,7 +65,7 @@ impl Product {
     }
 
     /// The first number of its version.
-    pub fn major(self, facts: &Facts) -> Option<u64> {
+    pub fn major(self, facts: &ServerFacts) -> Option<u64> {
         let version = self.version(facts).trim_start_matches("df-").trim_start_matches('v');
         version.split('.').next().and_then(|text| text.parse().ok())
     }

@@ -17,7 +17,7 @@ use hyper_tokio::client::proxy::matcher::Matcher;
 use hyper_tokio::rt::{TokioExecutor, TokioTimer};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use crate::fault::{Fault, Kind};
+use crate::fault::{FaultKind, HttpFault};
 use crate::route::{Route, SecureRoute, usual_proxies};
 
 /// The most idle connections to one host.
@@ -29,7 +29,7 @@ const AGENT: &str = concat!("pantala/", env!("CARGO_PKG_VERSION"));
 
 /// The limits of a client.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct HttpLimits {
     /// Whether addresses without TLS are allowed.
     pub may_be_plain: bool,
     /// The time limit for connecting.
@@ -40,15 +40,15 @@ pub struct Limits {
 }
 
 /// The body of a request: boxed, so that there is one type of client.
-type Sent = BoxBody<Bytes, Fault>;
+type RequestBody = BoxBody<Bytes, HttpFault>;
 
 /// An answer whose body comes in parts.
-pub type Answer = Response<Parts>;
+pub type HttpAnswer = Response<Parts>;
 
 /// An HTTP client with a connection pool; to be used within a Tokio runtime. Clones share the pool.
 #[derive(Clone)]
 pub struct Client {
-    pool: Pool<SecureRoute, Sent>,
+    pool: Pool<SecureRoute, RequestBody>,
     stall: Duration,
 }
 
@@ -63,11 +63,11 @@ impl Client {
     ///
     /// # Errors
     /// TLS cannot be set up.
-    pub fn new(limits: Limits) -> Result<Client, Fault> {
+    pub fn new(limits: HttpLimits) -> Result<Client, HttpFault> {
         Client::through(usual_proxies(), limits)
     }
 
-    fn through(proxies: Arc<Matcher>, limits: Limits) -> Result<Client, Fault> {
+    fn through(proxies: Arc<Matcher>, limits: HttpLimits) -> Result<Client, HttpFault> {
         let route = Route::open(limits.may_be_plain, limits.connect, proxies)?;
         let pool = Pool::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE_TIME)
@@ -81,19 +81,19 @@ impl Client {
     ///
     /// # Errors
     /// No answer came.
-    pub async fn send<B>(&self, request: Request<B>) -> Result<Answer, Fault>
+    pub async fn send<B>(&self, request: Request<B>) -> Result<HttpAnswer, HttpFault>
     where
         B: Body<Data = Bytes> + Send + Sync + 'static,
         B::Error: std::error::Error + 'static,
     {
-        let mut request =
-            request.map(|body| body.map_err(|error| Fault::of(Kind::Other, &error)).boxed());
+        let mut request = request
+            .map(|body| body.map_err(|error| HttpFault::of(FaultKind::Other, &error)).boxed());
         request.headers_mut().entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
         let answer = match timeout(self.stall, self.pool.request(request)).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
-                let kind = if error.is_connect() { Kind::Connect } else { Kind::Other };
-                return Err(Fault::of(kind, &error));
+                let kind = if error.is_connect() { FaultKind::Connect } else { FaultKind::Other };
+                return Err(HttpFault::of(kind, &error));
             }
             Err(_) => return Err(late(self.stall)),
         };
@@ -105,7 +105,7 @@ impl Client {
     ///
     /// # Errors
     /// No answer came.
-    pub async fn post(&self, request: Request<Vec<u8>>) -> Result<hyper::StatusCode, Fault> {
+    pub async fn post(&self, request: Request<Vec<u8>>) -> Result<hyper::StatusCode, HttpFault> {
         let request = request.map(|body| Full::new(Bytes::from(body)));
         Ok(self.send(request).await?.status())
     }
@@ -120,17 +120,17 @@ pub struct Parts {
 
 impl Body for Parts {
     type Data = Bytes;
-    type Error = Fault;
+    type Error = HttpFault;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, HttpFault>>> {
         let this = &mut *self;
         if let Poll::Ready(part) = Pin::new(&mut this.body).poll_frame(context) {
             let next = Instant::now() + this.stall;
             this.until.as_mut().reset(next);
-            let read = |error| Fault::of(Kind::Other, &error);
+            let read = |error| HttpFault::of(FaultKind::Other, &error);
             return Poll::Ready(part.map(|part| part.map_err(read)));
         }
         ready!(this.until.as_mut().poll(context));
@@ -146,8 +146,11 @@ impl Body for Parts {
     }
 }
 
-fn late(stall: Duration) -> Fault {
-    Fault::new(Kind::Timeout, format!("there is no answer within {} s", stall.as_secs_f32()))
+fn late(stall: Duration) -> HttpFault {
+    HttpFault::new(
+        FaultKind::Timeout,
+        format!("there is no answer within {} s", stall.as_secs_f32()),
+    )
 }
 
 #[cfg(test)]
@@ -160,8 +163,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn limits(stall: Duration) -> Limits {
-        Limits { may_be_plain: true, connect: LONG, stall }
+    fn limits(stall: Duration) -> HttpLimits {
+        HttpLimits { may_be_plain: true, connect: LONG, stall }
     }
 
     fn get(address: &str) -> Request<Full<Bytes>> {
@@ -191,7 +194,7 @@ mod tests {
         builder.enable_all().build().expect("there is a runtime").block_on(work)
     }
 
-    fn fault_of(limits: Limits, address: &str) -> Fault {
+    fn fault_of(limits: HttpLimits, address: &str) -> HttpFault {
         run(async {
             let client = Client::new(limits).expect("it is made");
             let body = match client.send(get(address)).await {
@@ -235,7 +238,7 @@ mod tests {
         for then in [say_nothing as fn(TcpStream), say_half] {
             let (address, serving) = serving(then);
             let fault = fault_of(limits(SHORT), &format!("http://{address}/"));
-            assert_eq!(fault.kind, Kind::Timeout, "{fault}");
+            assert_eq!(fault.kind, FaultKind::Timeout, "{fault}");
             serving.join().expect("it has served");
         }
     }
@@ -252,7 +255,7 @@ mod tests {
                 }),
             };
             let fault = fault_of(limits(LONG), &format!("http://{address}/"));
-            assert_eq!(fault.kind, Kind::Interrupted, "{fault}");
+            assert_eq!(fault.kind, FaultKind::Interrupted, "{fault}");
             serving.join().expect("it has served");
         }
     }
@@ -262,12 +265,12 @@ mod tests {
         let gone = TcpListener::bind("127.0.0.1:0").expect("there is a port");
         let address = gone.local_addr().expect("it has an address");
         // Nobody accepts a connection to it: the kernel answers for the port.
-        let never = Limits { may_be_plain: false, ..limits(LONG) };
+        let never = HttpLimits { may_be_plain: false, ..limits(LONG) };
         let fault = fault_of(never, &format!("http://{address}/"));
-        assert!(fault.kind == Kind::Connect && fault.to_string().contains("http"), "{fault}");
+        assert!(fault.kind == FaultKind::Connect && fault.to_string().contains("http"), "{fault}");
         drop(gone);
         let fault = fault_of(limits(LONG), "http://127.0.0.1:0/");
-        assert_eq!(fault.kind, Kind::Connect, "{fault}");
+        assert_eq!(fault.kind, FaultKind::Connect, "{fault}");
     }
 
     #[test]
@@ -280,7 +283,7 @@ mod tests {
             let client = Client::through(proxies, limits(LONG)).expect("it is made");
             client.send(get("https://far.invalid/x")).await.map(|_| ())
         });
-        assert_eq!(fault.map_err(|fault| fault.kind), Err(Kind::Connect));
+        assert_eq!(fault.map_err(|fault| fault.kind), Err(FaultKind::Connect));
         let head = serving.join().expect("it has served");
         assert!(head.starts_with("CONNECT far.invalid:443 HTTP/1.1\r\n"), "{head}");
         assert!(head.to_lowercase().contains("proxy-authorization: basic dtpw"), "{head}");

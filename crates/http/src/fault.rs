@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 
 /// The kind of error, which decides whether the request may be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FaultKind {
     /// No connection: the request was not sent.
     Connect,
     /// It took too long.
@@ -19,19 +19,19 @@ pub enum Kind {
 
 /// An error, with a text for the operator.
 #[derive(Debug)]
-pub struct Fault {
+pub struct HttpFault {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: FaultKind,
     text: String,
 }
 
-impl Fault {
-    pub(crate) fn new(kind: Kind, text: impl Into<String>) -> Fault {
-        Fault { kind, text: text.into() }
+impl HttpFault {
+    pub(crate) fn new(kind: FaultKind, text: impl Into<String>) -> HttpFault {
+        HttpFault { kind, text: text.into() }
     }
 
     /// An error of a library, with its causes: its own text often says nothing.
-    pub(crate) fn of(kind: Kind, error: &(dyn Error + 'static)) -> Fault {
+    pub(crate) fn of(kind: FaultKind, error: &(dyn Error + 'static)) -> HttpFault {
         let mut text = error.to_string();
         let mut kind = kind;
         let mut source = Some(error);
@@ -40,37 +40,37 @@ impl Fault {
             if !text.contains(&more) {
                 text = format!("{text}: {more}");
             }
-            if kind == Kind::Other {
+            if kind == FaultKind::Other {
                 kind = kind_of(error);
             }
             source = error.source();
         }
-        Fault { kind, text }
+        HttpFault { kind, text }
     }
 }
 
-fn kind_of(error: &(dyn Error + 'static)) -> Kind {
+fn kind_of(error: &(dyn Error + 'static)) -> FaultKind {
     if let Some(error) = error.downcast_ref::<hyper::Error>() {
         let is_cut =
             error.is_closed() || error.is_incomplete_message() || error.is_body_write_aborted();
-        return if is_cut { Kind::Interrupted } else { Kind::Other };
+        return if is_cut { FaultKind::Interrupted } else { FaultKind::Other };
     }
     match error.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
-        Some(ErrorKind::TimedOut) => Kind::Timeout,
+        Some(ErrorKind::TimedOut) => FaultKind::Timeout,
         Some(
             ErrorKind::ConnectionAborted
             | ErrorKind::ConnectionReset
             | ErrorKind::BrokenPipe
             | ErrorKind::UnexpectedEof,
-        ) => Kind::Interrupted,
-        _ => Kind::Other,
+        ) => FaultKind::Interrupted,
+        _ => FaultKind::Other,
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for HttpFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl Error for Fault {}
+impl Error for HttpFault {}

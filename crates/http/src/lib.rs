@@ -30,5 +30,5 @@ mod client;
 mod fault;
 mod route;
 
-pub use client::{Answer, Client, Limits, Parts};
-pub use fault::{Fault, Kind};
+pub use client::{Client, HttpAnswer, HttpLimits, Parts};
+pub use fault::{FaultKind, HttpFault};

@@ -15,7 +15,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-use crate::fault::{Fault, Kind};
+use crate::fault::{FaultKind, HttpFault};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Stream = TokioIo<TcpStream>;
@@ -39,7 +39,7 @@ impl Route {
         may_be_plain: bool,
         connect_timeout: Duration,
         proxies: Arc<Matcher>,
-    ) -> Result<SecureRoute, Fault> {
+    ) -> Result<SecureRoute, HttpFault> {
         let mut direct = HttpConnector::new();
         direct.enforce_http(false);
         direct.set_connect_timeout(Some(connect_timeout));
@@ -84,7 +84,7 @@ pub(crate) fn usual_proxies() -> Arc<Matcher> {
 }
 
 /// Trusts the system's authorities, or those in `SSL_CERT_FILE`; read once, as the files are large.
-fn client_config() -> Result<ClientConfig, Fault> {
+fn client_config() -> Result<ClientConfig, HttpFault> {
     static CONFIG: OnceLock<ClientConfig> = OnceLock::new();
     if let Some(config) = CONFIG.get() {
         return Ok(config.clone());
@@ -98,7 +98,7 @@ fn client_config() -> Result<ClientConfig, Fault> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| Fault::of(Kind::Other, &error))?
+        .map_err(|error| HttpFault::of(FaultKind::Other, &error))?
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(CONFIG.get_or_init(|| config).clone())

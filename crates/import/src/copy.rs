@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::options::Options;
-use crate::server::{Ask, Move};
+use crate::options::ImportOptions;
+use crate::server::{CommandClient, MoveParties};
 
 /// The interval of checks.
 const LOOK: Duration = Duration::from_millis(200);
@@ -16,7 +16,9 @@ const MOST_UNLINKED: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// A text for the operator.
-pub fn follow(Move { old, new, options, clock, say }: &mut Move<'_>) -> Result<(), String> {
+pub fn follow(
+    MoveParties { old, new, options, clock, say }: &mut MoveParties<'_>,
+) -> Result<(), String> {
     let (host, port) = options.way_to_old()?;
     old.offset("master_repl_offset")?;
     if !follows(*new, &host, port)? {
@@ -65,7 +67,7 @@ fn read_so_far<'f>(field: &dyn Fn(&str) -> &'f str) -> String {
 }
 
 /// Whether it follows already.
-fn follows(new: &mut dyn Ask, host: &str, port: u16) -> Result<bool, String> {
+fn follows(new: &mut dyn CommandClient, host: &str, port: u16) -> Result<bool, String> {
     let fields = new.info("replication")?;
     let is = |name: &str, wanted: &str| fields.get(name).is_some_and(|value| value == wanted);
     match is("role", "slave") {
@@ -76,7 +78,7 @@ fn follows(new: &mut dyn Ask, host: &str, port: u16) -> Result<bool, String> {
 }
 
 /// Refuses to replace data of the new server, unless that is permitted.
-fn refuse_data(new: &mut dyn Ask, options: &Options) -> Result<(), String> {
+fn refuse_data(new: &mut dyn CommandClient, options: &ImportOptions) -> Result<(), String> {
     let databases = new.info("keyspace")?;
     if databases.keys().any(|name| name.starts_with("db")) && !options.replaces {
         return Err("the new server has data, which would go: --replace allows it".into());
@@ -85,7 +87,7 @@ fn refuse_data(new: &mut dyn Ask, options: &Options) -> Result<(), String> {
 }
 
 /// Sets the credentials that the new server needs.
-fn set_login(new: &mut dyn Ask, options: &Options) -> Result<(), String> {
+fn set_login(new: &mut dyn CommandClient, options: &ImportOptions) -> Result<(), String> {
     let old = &options.old;
     if let Some(password) = &old.password {
         new.ask(&["CONFIG", "SET", "primaryauth", password])?;

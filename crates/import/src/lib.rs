@@ -34,8 +34,8 @@ mod switch;
 
 use std::io::Write;
 
-use self::options::Options;
-use self::server::{Move, Server, Steady};
+use self::options::ImportOptions;
+use self::server::{ManagedServer, MoveParties, SystemClock};
 
 pub use self::options::help;
 
@@ -44,7 +44,7 @@ pub use self::options::help;
 /// # Errors
 /// A text for the operator.
 pub fn run(words: &[String], password: Option<String>, out: &mut dyn Write) -> Result<(), String> {
-    let options = Options::parse(words, password)?;
+    let options = ImportOptions::parse(words, password)?;
     let mut say = |line: String| {
         // Nobody reads any more: the work continues.
         let _unread = writeln!(out, "{line}").and_then(|()| out.flush());
@@ -53,11 +53,16 @@ pub fn run(words: &[String], password: Option<String>, out: &mut dyn Write) -> R
         say(help().trim_end().to_owned());
         return Ok(());
     }
-    let mut old = Server::open("the old server", &options.old)?;
-    let mut new = Server::open("the new server", &options.new)?;
-    let mut steady = Steady;
-    let mut of_all =
-        Move { old: &mut old, new: &mut new, options: &options, clock: &mut steady, say: &mut say };
+    let mut old = ManagedServer::open("the old server", &options.old)?;
+    let mut new = ManagedServer::open("the new server", &options.new)?;
+    let mut steady = SystemClock;
+    let mut of_all = MoveParties {
+        old: &mut old,
+        new: &mut new,
+        options: &options,
+        clock: &mut steady,
+        say: &mut say,
+    };
     if options.switches {
         switch::check(&mut of_all)?;
     }

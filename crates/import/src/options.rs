@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pantala_client::{ADDRESS_HELP, Address, Told};
+use pantala_client::{ADDRESS_HELP, Address, ToolOptions};
 
 const HELP_BEGIN: &str = "\
 pantala import OLD [FLAGS]: moves the data of a running server to a Pantala that runs, while it is
@@ -34,7 +34,7 @@ pub fn help() -> String {
 
 /// The parsed command line of `pantala import`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Options {
+pub struct ImportOptions {
     /// The server to import from.
     pub old: Address,
     /// The server to import into.
@@ -53,9 +53,9 @@ pub struct Options {
     pub is_help: bool,
 }
 
-impl Default for Options {
+impl Default for ImportOptions {
     fn default() -> Self {
-        Options {
+        ImportOptions {
             old: Address::default(),
             new: Address::default(),
             from: None,
@@ -68,14 +68,14 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl ImportOptions {
     /// Parses the words after `import`; `password` is from the environment.
     ///
     /// # Errors
     /// A text for the operator.
-    pub fn parse(words: &[String], password: Option<String>) -> Result<Options, String> {
-        let mut options = Options::default();
-        let told = Told::read("import", words, password, &mut |word, value| {
+    pub fn parse(words: &[String], password: Option<String>) -> Result<ImportOptions, String> {
+        let mut options = ImportOptions::default();
+        let told = ToolOptions::read("import", words, password, &mut |word, value| {
             match word {
                 "--to" => options.new = url(&value()?)?,
                 "--from" => options.from = Some(place(&value()?)?),
@@ -90,7 +90,7 @@ impl Options {
         if !told.is_named && !told.is_help {
             return Err("which server is to be moved? See pantala import --help".into());
         }
-        Ok(Options { old: told.address, is_help: told.is_help, ..options })
+        Ok(ImportOptions { old: told.address, is_help: told.is_help, ..options })
     }
 
     /// Where the new server reaches the old one.
@@ -144,9 +144,9 @@ fn pause(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
-    fn parse(words: &[&str]) -> Result<Options, String> {
+    fn parse(words: &[&str]) -> Result<ImportOptions, String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        Options::parse(&words, None)
+        ImportOptions::parse(&words, None)
     }
 
     #[test]

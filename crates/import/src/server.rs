@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use pantala_client::{Address, Connection, text_of};
 use pantala_protocol::value::Value;
 
-use crate::options::Options;
+use crate::options::ImportOptions;
 
 /// A server that takes commands.
-pub trait Ask {
+pub trait CommandClient {
     /// Sends a command; returns its reply, which is not an error.
     ///
     /// # Errors
@@ -22,13 +22,13 @@ pub trait Ask {
     /// Reconnects.
     ///
     /// # Errors
-    /// As for [`Ask::ask`].
+    /// As for [`CommandClient::ask`].
     fn reopen(&mut self) -> Result<(), String>;
 
     /// The fields of a section of INFO.
     ///
     /// # Errors
-    /// As for [`Ask::ask`].
+    /// As for [`CommandClient::ask`].
     fn info(&mut self, section: &str) -> Result<BTreeMap<String, String>, String> {
         let text = text_of(&self.ask(&["INFO", section])?);
         let fields = text.lines().filter_map(|line| line.split_once(':'));
@@ -38,7 +38,7 @@ pub trait Ask {
     /// A number of INFO's replication section.
     ///
     /// # Errors
-    /// As for [`Ask::ask`], or it is missing.
+    /// As for [`CommandClient::ask`], or it is missing.
     fn offset(&mut self, name: &str) -> Result<u64, String> {
         let fields = self.info("replication")?;
         let value = fields.get(name).and_then(|value| value.parse().ok());
@@ -56,13 +56,13 @@ pub trait Clock {
 }
 
 /// The participants of a move.
-pub struct Move<'m> {
+pub struct MoveParties<'m> {
     /// The server that has the data.
-    pub old: &'m mut dyn Ask,
+    pub old: &'m mut dyn CommandClient,
     /// The server that will have the data.
-    pub new: &'m mut dyn Ask,
+    pub new: &'m mut dyn CommandClient,
     /// The command line.
-    pub options: &'m Options,
+    pub options: &'m ImportOptions,
     /// The time.
     pub clock: &'m mut dyn Clock,
     /// Shows a line to the operator.
@@ -70,25 +70,25 @@ pub struct Move<'m> {
 }
 
 /// A server over a connection.
-pub struct Server {
+pub struct ManagedServer {
     name: &'static str,
     address: Address,
     connection: Connection,
     is_lost: bool,
 }
 
-impl Server {
+impl ManagedServer {
     /// Connects.
     ///
     /// # Errors
     /// A text for the operator.
-    pub fn open(name: &'static str, address: &Address) -> Result<Server, String> {
+    pub fn open(name: &'static str, address: &Address) -> Result<ManagedServer, String> {
         let connection = Connection::open(address).map_err(|why| format!("{name}: {why}"))?;
-        Ok(Server { name, address: address.clone(), connection, is_lost: false })
+        Ok(ManagedServer { name, address: address.clone(), connection, is_lost: false })
     }
 }
 
-impl Ask for Server {
+impl CommandClient for ManagedServer {
     fn ask(&mut self, words: &[&str]) -> Result<Value, String> {
         let said = |why: String| format!("{}, {}: {why}", self.name, words.join(" "));
         let answer = self.connection.ask(words);
@@ -104,15 +104,15 @@ impl Ask for Server {
     }
 
     fn reopen(&mut self) -> Result<(), String> {
-        *self = Server::open(self.name, &self.address)?;
+        *self = ManagedServer::open(self.name, &self.address)?;
         Ok(())
     }
 }
 
 /// The system's monotonic clock.
-pub struct Steady;
+pub struct SystemClock;
 
-impl Clock for Steady {
+impl Clock for SystemClock {
     fn now(&mut self) -> Duration {
         static BEGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
         BEGIN.get_or_init(Instant::now).elapsed()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pantala_client::Value;
 
-use crate::server::{Ask, Move};
+use crate::server::{CommandClient, MoveParties};
 
 /// How often to check whether the new server has everything.
 const LOOK: Duration = Duration::from_millis(2);
@@ -48,7 +48,7 @@ enum Failed {
 ///
 /// # Errors
 /// A text for the operator.
-pub fn check(Move { old, options, .. }: &mut Move<'_>) -> Result<(), String> {
+pub fn check(MoveParties { old, options, .. }: &mut MoveParties<'_>) -> Result<(), String> {
     options.way_to_new()?;
     // A pause of length zero. A server that cannot pause writes alone would pause this tool, too.
     let knows = old.ask(&["CLIENT", "PAUSE", "0", "WRITE"]).map(drop);
@@ -66,11 +66,11 @@ pub fn check(Move { old, options, .. }: &mut Move<'_>) -> Result<(), String> {
 /// # Errors
 /// A text for the operator: the old server takes writes and the new one follows it; or the switch
 /// is done, and something after it failed; or that is unknown. The text says which.
-pub fn switch(of_all: &mut Move<'_>) -> Result<(), String> {
+pub fn switch(of_all: &mut MoveParties<'_>) -> Result<(), String> {
     let (host, port) = of_all.options.way_to_new()?;
     let first = hold_writes(of_all, of_all.options.pause)?;
     let promoted = take_over(of_all, &first);
-    let Move { old, new: _, options, clock, say } = of_all;
+    let MoveParties { old, new: _, options, clock, say } = of_all;
     let pause = match promoted {
         Ok(pause) => pause,
         Err(Failed::Surely(why)) => {
@@ -118,14 +118,17 @@ pub fn switch(of_all: &mut Move<'_>) -> Result<(), String> {
 }
 
 /// Pauses writes at the old server.
-fn hold_writes(Move { old, clock, .. }: &mut Move<'_>, length: Duration) -> Result<Pause, String> {
+fn hold_writes(
+    MoveParties { old, clock, .. }: &mut MoveParties<'_>,
+    length: Duration,
+) -> Result<Pause, String> {
     let pause = Pause { began: clock.now(), length };
     old.ask(&["CLIENT", "PAUSE", &length.as_millis().to_string(), "WRITE"])?;
     Ok(pause)
 }
 
 /// Promotes the new server once it has everything; returns the pause in force then.
-fn take_over(of_all: &mut Move<'_>, first: &Pause) -> Result<Pause, Failed> {
+fn take_over(of_all: &mut MoveParties<'_>, first: &Pause) -> Result<Pause, Failed> {
     catch_up(of_all, first).map_err(Failed::Surely)?;
     let length = of_all.options.pause.max(LAST_PAUSE);
     let pause = hold_writes(of_all, length).map_err(Failed::Surely)?;
@@ -137,7 +140,10 @@ fn take_over(of_all: &mut Move<'_>, first: &Pause) -> Result<Pause, Failed> {
 }
 
 /// Waits until the new server has everything that the old one has sent.
-fn catch_up(Move { old, new, clock, .. }: &mut Move<'_>, pause: &Pause) -> Result<(), String> {
+fn catch_up(
+    MoveParties { old, new, clock, .. }: &mut MoveParties<'_>,
+    pause: &Pause,
+) -> Result<(), String> {
     let end = old.offset("master_repl_offset")?;
     loop {
         let has = new.offset("slave_repl_offset")?;
@@ -154,7 +160,7 @@ fn catch_up(Move { old, new, clock, .. }: &mut Move<'_>, pause: &Pause) -> Resul
 
 /// Promotes the new server. After a lost reply it may be a primary, or become one when it processes
 /// the command: then its role is checked, and the command repeated.
-fn promote(new: &mut dyn Ask, pause: Pause) -> Result<Pause, Failed> {
+fn promote(new: &mut dyn CommandClient, pause: Pause) -> Result<Pause, Failed> {
     let Err(why) = new.ask(&PROMOTION) else { return Ok(pause) };
     if !new.is_lost() {
         return Err(Failed::Surely(why));
@@ -169,7 +175,7 @@ fn promote(new: &mut dyn Ask, pause: Pause) -> Result<Pause, Failed> {
     }
 }
 
-fn is_primary(server: &mut dyn Ask) -> Result<bool, String> {
+fn is_primary(server: &mut dyn CommandClient) -> Result<bool, String> {
     match server.ask(&["ROLE"])? {
         Value::Array(fields) => Ok(fields.first() == Some(&Value::Bulk(b"master".to_vec()))),
         _ => Err("its answer to ROLE is none".into()),
@@ -177,7 +183,7 @@ fn is_primary(server: &mut dyn Ask) -> Result<bool, String> {
 }
 
 /// Sends an idempotent command, again if the reply is lost.
-fn ask_twice(server: &mut dyn Ask, words: &[&str]) -> Result<(), String> {
+fn ask_twice(server: &mut dyn CommandClient, words: &[&str]) -> Result<(), String> {
     match server.ask(words) {
         Err(_) if server.is_lost() => {
             server.reopen()?;
@@ -189,7 +195,7 @@ fn ask_twice(server: &mut dyn Ask, words: &[&str]) -> Result<(), String> {
 
 /// The new server takes writes, and the old one may have taken some since: it must not follow, or
 /// those would be lost. Returns the text for the operator.
-fn keep_apart(old: &mut dyn Ask) -> String {
+fn keep_apart(old: &mut dyn CommandClient) -> String {
     let refuses = match ask_twice(old, &REFUSAL) {
         Ok(()) => "it refuses writes now (min-replicas-to-write), and keeps what it has".into(),
         Err(why) => format!("it could not be told to refuse them: {why}"),
@@ -203,7 +209,7 @@ fn keep_apart(old: &mut dyn Ask) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Options;
+    use crate::options::ImportOptions;
     use crate::server::Clock;
     use std::cell::{Cell, RefCell};
     use std::rc::Rc;
@@ -257,7 +263,7 @@ mod tests {
         }
     }
 
-    impl Ask for Fake {
+    impl CommandClient for Fake {
         fn ask(&mut self, words: &[&str]) -> Result<Value, String> {
             let line = words.join(" ");
             if line.starts_with("INFO") {
@@ -313,7 +319,7 @@ mod tests {
     impl Scene {
         fn play(
             self,
-            act: impl FnOnce(&mut Move<'_>) -> Result<(), String>,
+            act: impl FnOnce(&mut MoveParties<'_>) -> Result<(), String>,
         ) -> (Result<(), String>, Vec<String>) {
             let (said, now) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Cell::default()));
             let fake = |name, does, offset, step| Fake {
@@ -330,8 +336,8 @@ mod tests {
             let (mut old, mut new) =
                 (fake("old", self.old, 1000, 0), fake("new", self.new, 900, self.step));
             let words = ["redis://a:1", "--to", "redis://b:2", "--switch"].map(str::to_owned);
-            let options = Options::parse(&words, None).expect("sound");
-            let done = act(&mut Move {
+            let options = ImportOptions::parse(&words, None).expect("sound");
+            let done = act(&mut MoveParties {
                 old: &mut old,
                 new: &mut new,
                 options: &options,

@@ -66,7 +66,7 @@ pub struct Frame {
 
 /// A run of commands in one database, with one stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct JournalPiece {
     /// The stamp of its steps.
     pub stamp: Stamp,
     /// The offset of its end in the chunk's bytes.
@@ -81,9 +81,9 @@ pub struct Piece {
     pub(crate) lasts: bool,
 }
 
-impl Piece {
+impl JournalPiece {
     /// Whether `other`, which follows, can be joined to it.
-    fn is_like(&self, other: &Piece) -> bool {
+    fn is_like(&self, other: &JournalPiece) -> bool {
         let alike = (self.db, self.audience, self.lasts) == (other.db, other.audience, other.lasts);
         alike && self.stamp == other.stamp && self.frame == other.frame
     }
@@ -95,7 +95,7 @@ pub struct Chunk {
     /// The encoded commands.
     pub bytes: Vec<u8>,
     /// One description for each run of `bytes`, in order.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<JournalPiece>,
 }
 
 impl Chunk {
@@ -106,7 +106,7 @@ impl Chunk {
 
     /// Allocated bytes.
     pub(crate) fn room(&self) -> usize {
-        self.bytes.capacity() + self.pieces.capacity() * size_of::<Piece>()
+        self.bytes.capacity() + self.pieces.capacity() * size_of::<JournalPiece>()
     }
 
     /// Empties it for reuse, and frees capacity above this many bytes.
@@ -119,7 +119,7 @@ impl Chunk {
     /// Adds a piece for the bytes that were appended last, or extends the last piece, if that is
     /// number `from` or later and alike.
     #[inline]
-    pub(crate) fn add_piece(&mut self, piece: Piece, from: usize) {
+    pub(crate) fn add_piece(&mut self, piece: JournalPiece, from: usize) {
         if self.pieces.len() > from
             && let Some(last) = self.pieces.last_mut()
             && last.is_like(&piece)

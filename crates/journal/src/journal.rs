@@ -120,7 +120,7 @@ pub struct Cut {
 
 /// How many recorded commands some readers do not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asides {
+pub struct UnknownCommandCounts {
     /// Commands that only Pantala knows.
     pub ours: u64,
     /// Commands that Redis 7.0 does not know.
@@ -237,15 +237,15 @@ impl Journal {
     }
 
     #[cold]
-    pub(crate) fn count_asides(&self, more: Asides) {
+    pub(crate) fn count_asides(&self, more: UnknownCommandCounts) {
         self.asides[0].fetch_add(more.ours, Ordering::Relaxed);
         self.asides[1].fetch_add(more.newer, Ordering::Relaxed);
     }
 
     /// How many commands recorded so far some readers do not know.
-    pub fn asides(&self) -> Asides {
+    pub fn asides(&self) -> UnknownCommandCounts {
         let count = |at: usize| self.asides[at].load(Ordering::Relaxed);
-        Asides { ours: count(0), newer: count(1) }
+        UnknownCommandCounts { ours: count(0), newer: count(1) }
     }
 
     /// Switches recording. On: to be called with nobody inside the gate. Off: takes effect from
@@ -325,7 +325,8 @@ impl Journal {
         self.waiting(Ordering::SeqCst) > most
     }
 
-    /// Whether a caller that was held back can continue; to be asked after [`crate::Reader::done`].
+    /// Whether a caller that was held back can continue; to be asked after
+    /// [`crate::JournalReader::done`].
     pub fn calls_held_back(&self) -> bool {
         let most = self.most_waiting_bytes.load(Ordering::Relaxed);
         self.waiting(Ordering::SeqCst) <= most

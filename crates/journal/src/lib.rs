@@ -46,12 +46,12 @@ pub mod resp;
 mod rings;
 mod stamp;
 
-pub use chunk::{Audience, Chunk, Frame, Piece};
+pub use chunk::{Audience, Chunk, Frame, JournalPiece};
 pub use journal::{Buffers, Cut, Journal};
-pub use merger::{Merger, Run};
-pub use reader::{Item, Reader};
+pub use merger::{JournalRun, Merger};
+pub use reader::{Item, JournalReader};
 pub use recorder::Recorder;
 pub use rings::{
-    Area, Confirmed, HEAD_WORDS, Identity, MOST_RINGS, RING_WORDS, Remains, Rings, Unread,
+    Area, ConfirmedBytes, HEAD_WORDS, Identity, MOST_RINGS, RING_WORDS, RingRemains, Rings, Unread,
 };
 pub use stamp::{MOST_THREADS, Stamp};

@@ -15,13 +15,13 @@
 
 use std::collections::VecDeque;
 
-use crate::chunk::{Audience, Chunk, Piece};
+use crate::chunk::{Audience, Chunk, JournalPiece};
 use crate::resp;
 use crate::stamp::Stamp;
 
 /// A run of bytes of the stream: whole commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run<'b> {
+pub struct JournalRun<'b> {
     /// The offset of its first byte.
     pub offset: u64,
     /// The commands.
@@ -40,7 +40,7 @@ struct Queue {
 }
 
 impl Queue {
-    fn head(&self) -> Option<&Piece> {
+    fn head(&self) -> Option<&JournalPiece> {
         self.chunks.front()?.pieces.get(self.piece)
     }
 }
@@ -94,7 +94,7 @@ impl Merger {
     }
 
     /// Emits every piece with a stamp before `until`.
-    pub fn take(&mut self, until: Stamp, leave: &mut dyn FnMut(Run<'_>)) {
+    pub fn take(&mut self, until: Stamp, leave: &mut dyn FnMut(JournalRun<'_>)) {
         while let Some((thread, next)) = self.first(until) {
             // Its queue stays the first as long as no other has a smaller head.
             self.leave_from(thread, next.min(until), leave);
@@ -119,10 +119,10 @@ impl Merger {
     }
 
     /// Emits the pieces at the head of a queue with stamps before `until`.
-    fn leave_from(&mut self, thread: usize, until: Stamp, leave: &mut dyn FnMut(Run<'_>)) {
+    fn leave_from(&mut self, thread: usize, until: Stamp, leave: &mut dyn FnMut(JournalRun<'_>)) {
         let Merger { queues, db, offset, spent, scratch } = self;
         let queue = &mut queues[thread];
-        let mut out = Out { db, offset, scratch, leave };
+        let mut out = PieceSink { db, offset, scratch, leave };
         while let Some(chunk) = queue.chunks.front() {
             while let Some(piece) = chunk.pieces.get(queue.piece) {
                 if piece.stamp >= until {
@@ -139,15 +139,15 @@ impl Merger {
 }
 
 /// The destination of pieces.
-struct Out<'m> {
+struct PieceSink<'m> {
     db: &'m mut Option<u32>,
     offset: &'m mut u64,
     scratch: &'m mut Vec<u8>,
-    leave: &'m mut dyn FnMut(Run<'_>),
+    leave: &'m mut dyn FnMut(JournalRun<'_>),
 }
 
-impl Out<'_> {
-    fn piece(&mut self, piece: &Piece, bytes: &[u8]) {
+impl PieceSink<'_> {
+    fn piece(&mut self, piece: &JournalPiece, bytes: &[u8]) {
         // As in Valkey, a SELECT that belongs to a step stands within its MULTI.
         if piece.frame.begins {
             self.run(resp::MULTI, Audience::All);
@@ -167,7 +167,7 @@ impl Out<'_> {
     }
 
     fn run(&mut self, bytes: &[u8], audience: Audience) {
-        (self.leave)(Run { offset: *self.offset, bytes, audience });
+        (self.leave)(JournalRun { offset: *self.offset, bytes, audience });
         *self.offset += bytes.len() as u64;
     }
 }

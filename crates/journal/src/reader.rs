@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::chunk::Chunk;
 use crate::journal::{Cut, Journal};
-use crate::merger::{Merger, Run};
+use crate::merger::{JournalRun, Merger};
 use crate::order::watermark;
 use crate::stamp::Stamp;
 
@@ -21,13 +21,13 @@ use crate::stamp::Stamp;
 #[derive(Debug, PartialEq, Eq)]
 pub enum Item<'b> {
     /// A run of bytes.
-    Run(Run<'b>),
+    Run(JournalRun<'b>),
     /// A requested cut.
     Cut(Cut),
 }
 
 /// Gathers chunks from the outboxes and emits complete runs and cuts in order. There is one.
-pub struct Reader {
+pub struct JournalReader {
     journal: Arc<Journal>,
     merger: Merger,
     /// The largest stamp gathered so far.
@@ -36,10 +36,10 @@ pub struct Reader {
     collected: Vec<Chunk>,
 }
 
-impl Reader {
+impl JournalReader {
     /// The reader of a journal; the next byte has this offset.
-    pub fn new(journal: Arc<Journal>, offset: u64) -> Reader {
-        Reader {
+    pub fn new(journal: Arc<Journal>, offset: u64) -> JournalReader {
+        JournalReader {
             journal,
             merger: Merger::from(offset),
             highest: Stamp::default(),
@@ -150,7 +150,7 @@ mod tests {
     use crate::stamp::ticks;
 
     /// What is emitted, in words.
-    fn taken(reader: &mut Reader) -> Vec<String> {
+    fn taken(reader: &mut JournalReader) -> Vec<String> {
         let (until, mut words) = (reader.gather(), Vec::new());
         reader.take(until, &mut |item| match item {
             Item::Run(run) => {
@@ -172,7 +172,7 @@ mod tests {
     fn nothing_leaves_before_what_is_under_way() {
         let journal = Arc::new(Journal::with_clock(|| 0));
         let (one, two) = (journal.join(), journal.join());
-        let mut reader = Reader::new(Arc::clone(&journal), 0);
+        let mut reader = JournalReader::new(Arc::clone(&journal), 0);
         let a = step(&one, "a", Stamp::default());
         step(&two, "b", a);
         two.hand_over();
@@ -190,7 +190,7 @@ mod tests {
     fn a_cut_stands_between_what_was_before_and_after() {
         let journal = Arc::new(Journal::with_clock(|| 0));
         let one = journal.join();
-        let mut reader = Reader::new(Arc::clone(&journal), 0);
+        let mut reader = JournalReader::new(Arc::clone(&journal), 0);
         let a = step(&one, "a", Stamp::default());
         one.hand_over();
         journal.cut(a, 7);
@@ -205,7 +205,7 @@ mod tests {
         let journal = Arc::new(Journal::with_clock(|| 0));
         journal.limit_waiting(5);
         let one = journal.join();
-        let mut reader = Reader::new(Arc::clone(&journal), 0);
+        let mut reader = JournalReader::new(Arc::clone(&journal), 0);
         step(&one, "a", Stamp::default());
         assert!(!journal.is_full());
         one.hand_over();
@@ -224,7 +224,7 @@ mod tests {
     fn room_is_held_until_it_is_spare_and_no_longer_than_it_is_kept() {
         let journal = Arc::new(Journal::with_clock(|| 0));
         let one = journal.join();
-        let mut reader = Reader::new(Arc::clone(&journal), 0);
+        let mut reader = JournalReader::new(Arc::clone(&journal), 0);
         for _ in 0..3 {
             step(&one, &"a".repeat(1 << 20), Stamp::default());
             one.hand_over();
@@ -259,7 +259,7 @@ mod tests {
         let two = journal.join();
         assert!(step(&two, "b", Stamp::default()) >= late);
         drop(two);
-        let mut reader = Reader::new(Arc::clone(&journal), 0);
+        let mut reader = JournalReader::new(Arc::clone(&journal), 0);
         taken(&mut reader);
         assert_eq!(taken(&mut reader), ["SELECT", "0", "a", "b"]);
     }
@@ -304,7 +304,7 @@ mod tests {
             let start = |seed| scope.spawn(move || work(journal, partitions, seed, STEPS));
             let threads: Vec<_> = (0..THREADS).map(start).collect();
             let reading = scope.spawn(move || {
-                let mut reader = Reader::new(Arc::clone(journal), 0);
+                let mut reader = JournalReader::new(Arc::clone(journal), 0);
                 let mut bytes = Vec::new();
                 loop {
                     assert!(reader.gathered().time() <= ticks(), "no stamp is ahead");

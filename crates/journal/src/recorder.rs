@@ -16,8 +16,8 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use crate::chunk::{Audience, Chunk, Frame, Piece};
-use crate::journal::{Asides, Journal, Outbox};
+use crate::chunk::{Audience, Chunk, Frame, JournalPiece};
+use crate::journal::{Journal, Outbox, UnknownCommandCounts};
 use crate::resp;
 use crate::stamp::Stamp;
 
@@ -42,7 +42,7 @@ pub struct Recorder {
     /// Who receives the changes of commands; a script may restrict it.
     told: Cell<Option<Audience>>,
     /// Commands that some readers do not know, counted since the last hand-over.
-    asides: Cell<Asides>,
+    asides: Cell<UnknownCommandCounts>,
     /// How many commands the open step has.
     open_commands: Cell<usize>,
     steps: RefCell<Steps>,
@@ -148,10 +148,10 @@ impl Recorder {
 
     /// Counts a command that not all readers know.
     pub fn count_aside(&self, is_ours_alone: bool) {
-        let Asides { ours, newer } = self.asides.get();
+        let UnknownCommandCounts { ours, newer } = self.asides.get();
         self.asides.set(match is_ours_alone {
-            true => Asides { ours: ours + 1, newer },
-            false => Asides { ours, newer: newer + 1 },
+            true => UnknownCommandCounts { ours: ours + 1, newer },
+            false => UnknownCommandCounts { ours, newer: newer + 1 },
         });
     }
 
@@ -163,7 +163,7 @@ impl Recorder {
         let Steps { chunk, finished_pieces, .. } = &mut *steps;
         resp::push_command(&mut chunk.bytes, args);
         let (stamp, end, frame) = (Stamp::default(), chunk.bytes.len(), Frame::default());
-        let piece = Piece { stamp, end, db, audience, frame, lasts };
+        let piece = JournalPiece { stamp, end, db, audience, frame, lasts };
         chunk.add_piece(piece, *finished_pieces);
         self.open_commands.set(self.open_commands.get() + 1);
     }
@@ -260,7 +260,7 @@ impl Recorder {
         let (bytes, held) = self.outbox.put(self.last.get(), |empty| steps.take_finished(empty));
         self.outbox.bound.withdraw();
         self.journal.given(bytes, held);
-        if self.asides.get() != Asides::default() {
+        if self.asides.get() != UnknownCommandCounts::default() {
             self.journal.count_asides(self.asides.take());
         }
     }
@@ -316,7 +316,7 @@ impl Steps {
             if piece.lasts {
                 chunk.bytes.copy_within(begin..piece.end, kept);
                 kept += piece.end - begin;
-                chunk.add_piece(Piece { end: kept, ..piece }, *finished_pieces);
+                chunk.add_piece(JournalPiece { end: kept, ..piece }, *finished_pieces);
             }
             begin = piece.end;
         }
@@ -328,7 +328,9 @@ impl Steps {
         let Steps { chunk, finished_bytes, finished_pieces } = self;
         empty.bytes.extend_from_slice(&chunk.bytes[*finished_bytes..]);
         let open = chunk.pieces[*finished_pieces..].iter();
-        empty.pieces.extend(open.map(|piece| Piece { end: piece.end - *finished_bytes, ..*piece }));
+        empty
+            .pieces
+            .extend(open.map(|piece| JournalPiece { end: piece.end - *finished_bytes, ..*piece }));
         chunk.bytes.truncate(*finished_bytes);
         chunk.pieces.truncate(*finished_pieces);
         (*finished_bytes, *finished_pieces) = (0, 0);

@@ -33,7 +33,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::chunk::{Audience, Chunk, Frame, Piece};
+use crate::chunk::{Audience, Chunk, Frame, JournalPiece};
 use crate::merger::Merger;
 use crate::resp::command_bytes;
 use crate::stamp::Stamp;
@@ -70,7 +70,7 @@ pub type Identity = [u64; 4];
 
 /// The confirmed position: everything before a stamp is in this many bytes of an increment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Confirmed {
+pub struct ConfirmedBytes {
     /// The number of the increment file.
     pub increment: u64,
     /// How many bytes of the file.
@@ -126,7 +126,7 @@ impl Rings {
     }
 
     /// Stores that everything recorded before a stamp is in the append-only file.
-    pub fn confirm(&self, now: Confirmed) {
+    pub fn confirm(&self, now: ConfirmedBytes) {
         let mut number = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         *number += 1;
         let words = (*self.head).as_ref();
@@ -219,7 +219,7 @@ impl Ring {
     fn store(&mut self, chunk: &Chunk, count: usize, last: Stamp) {
         let Some(area) = &self.area else { return };
         let words = (**area).as_ref();
-        let mut entry = Words { words: &words[ENTRIES_AT..], at: 0 };
+        let mut entry = RingWords { words: &words[ENTRIES_AT..], at: 0 };
         entry.at = (self.head % entry.words.len() as u64) as usize;
         entry.push(count as u64);
         entry.push(chunk.pieces.len() as u64 | (chunk.bytes.len() as u64) << 32);
@@ -261,12 +261,12 @@ fn miss(words: &[AtomicU64], (first, last): (Stamp, Stamp), confirmed: Stamp) {
 }
 
 /// A cursor that stores words, wrapping around.
-struct Words<'r> {
+struct RingWords<'r> {
     words: &'r [AtomicU64],
     at: usize,
 }
 
-impl Words<'_> {
+impl RingWords<'_> {
     fn push(&mut self, word: u64) {
         self.words[self.at].store(word, Ordering::Relaxed);
         self.at = if self.at + 1 == self.words.len() { 0 } else { self.at + 1 };
@@ -294,7 +294,7 @@ fn sum(slot: &[u64]) -> u64 {
     slot.iter().fold(MAGIC, |sum, word| sum.rotate_left(7) ^ word)
 }
 
-fn flags(piece: &Piece) -> u64 {
+fn flags(piece: &JournalPiece) -> u64 {
     let Frame { begins, ends, is_inside } = piece.frame;
     let bits = [begins, ends, is_inside, piece.audience == Audience::Replicas];
     bits.iter().rev().fold(0, |all, &bit| all << 1 | u64::from(bit))
@@ -302,9 +302,9 @@ fn flags(piece: &Piece) -> u64 {
 
 /// What a dead process has left in its rings.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Remains {
+pub struct RingRemains {
     /// The confirmed position.
-    pub confirmed: Confirmed,
+    pub confirmed: ConfirmedBytes,
     /// The commands after it, framed and with SELECT.
     pub commands: Vec<u8>,
     /// Further steps existed but are incomplete.
@@ -322,12 +322,12 @@ pub enum Unread {
     Damaged,
 }
 
-impl Remains {
+impl RingRemains {
     /// Reads a file of rings.
     ///
     /// # Errors
     /// It is none of this identity, is damaged, or has nothing to add.
-    pub fn read(bytes: &[u8], identity: &Identity) -> Result<Remains, Unread> {
+    pub fn read(bytes: &[u8], identity: &Identity) -> Result<RingRemains, Unread> {
         let words: Vec<u64> =
             bytes.as_chunks::<8>().0.iter().map(|w| u64::from_ne_bytes(*w)).collect();
         let (head, rings) = words.split_at_checked(HEAD_WORDS).ok_or(Unread::Nothing)?;
@@ -346,7 +346,7 @@ impl Remains {
                 commands.extend_from_slice(run.bytes);
             }
         });
-        Ok(Remains { confirmed, commands, is_cut: until != Stamp::LAST })
+        Ok(RingRemains { confirmed, commands, is_cut: until != Stamp::LAST })
     }
 }
 
@@ -360,12 +360,12 @@ fn check_identity(head: &[u64], identity: &Identity) -> Result<(), Unread> {
 }
 
 /// What was confirmed last.
-fn read_slots(head: &[u64]) -> Option<Confirmed> {
+fn read_slots(head: &[u64]) -> Option<ConfirmedBytes> {
     let slots = (0..2).map(|slot| &head[SLOTS_AT + slot * SLOT_WORDS..][..5]);
     let whole = slots.filter(|slot| slot[0] != 0 && slot[4] == sum(&slot[..4]));
     let slot = whole.max_by_key(|slot| slot[0])?;
     let upto = Stamp::from_bits(slot[3]);
-    Some(Confirmed { increment: slot[1], bytes: slot[2], upto })
+    Some(ConfirmedBytes { increment: slot[1], bytes: slot[2], upto })
 }
 
 /// The first missing stamp that is not confirmed.
@@ -419,9 +419,9 @@ fn are_commands(mut bytes: &[u8]) -> bool {
     true
 }
 
-fn read_piece([stamp, end, rest]: [u64; 3]) -> Piece {
+fn read_piece([stamp, end, rest]: [u64; 3]) -> JournalPiece {
     let has = |bit: u64| rest >> (32 + bit) & 1 == 1;
-    Piece {
+    JournalPiece {
         stamp: Stamp::from_bits(stamp),
         end: end as usize,
         db: rest as u32,
@@ -434,7 +434,7 @@ fn read_piece([stamp, end, rest]: [u64; 3]) -> Piece {
 /// The unconfirmed pieces of an entry; `None`: damaged.
 fn later_part(
     bytes: &[u8],
-    pieces: impl Iterator<Item = Piece>,
+    pieces: impl Iterator<Item = JournalPiece>,
     confirmed: Stamp,
 ) -> Option<Chunk> {
     let (mut chunk, mut begin) = (Chunk::default(), 0);
@@ -443,7 +443,7 @@ fn later_part(
         begin = piece.end;
         if piece.stamp >= confirmed {
             chunk.bytes.extend_from_slice(part);
-            chunk.pieces.push(Piece { end: chunk.bytes.len(), ..piece });
+            chunk.pieces.push(JournalPiece { end: chunk.bytes.len(), ..piece });
         }
     }
     (begin == bytes.len()).then_some(chunk)
@@ -454,7 +454,7 @@ mod tests {
     use pantala_base::rng::Rng;
 
     use super::*;
-    use crate::{Item, Journal, Reader, Recorder};
+    use crate::{Item, Journal, JournalReader, Recorder};
 
     const IDENTITY: Identity = [1, 2, 3, 4];
 
@@ -491,7 +491,7 @@ mod tests {
 
         /// What would be left if the process died now, in words, and whether that is incomplete.
         fn left(&self) -> Option<(String, bool)> {
-            let remains = Remains::read(&self.bytes(), &IDENTITY).ok()?;
+            let remains = RingRemains::read(&self.bytes(), &IDENTITY).ok()?;
             Some((words(&remains.commands), remains.is_cut))
         }
     }
@@ -510,7 +510,7 @@ mod tests {
     }
 
     fn confirm(rings: &Rings, upto: Stamp) {
-        rings.confirm(Confirmed { increment: 1, bytes: 10, upto });
+        rings.confirm(ConfirmedBytes { increment: 1, bytes: 10, upto });
     }
 
     #[test]
@@ -542,11 +542,11 @@ mod tests {
         let (rings, long) = (kept.rings(), "x".repeat(300 << 10));
         journal.keep_in(Some(Arc::clone(&rings)));
         let (one, two) = (journal.join(), journal.join());
-        let mut reader = Reader::new(Arc::clone(&journal), 0);
+        let mut reader = JournalReader::new(Arc::clone(&journal), 0);
         for round in 1..20 {
             let seen = Stamp::first_of(round * 10);
             let last = step(&one, step(&one, seen, &[&long]), &["y"]);
-            let left = Remains::read(&kept.bytes(), &IDENTITY);
+            let left = RingRemains::read(&kept.bytes(), &IDENTITY);
             let found = left.map_or(true, |left| words(&left.commands).ends_with("x y"));
             assert!(found && rings.missed() == 0, "round {round}");
             confirm(&rings, Stamp::first_of(last.time() + 1));
@@ -598,23 +598,23 @@ mod tests {
         confirm(&rings, Stamp::first_of(1));
         step(&one, Stamp::first_of(5), &["a"]);
         let good = kept.bytes();
-        assert_eq!(Remains::read(&good, &[1, 2, 3, 5]), Err(Unread::Others));
-        assert_eq!(Remains::read(&good, &[1, 5, 3, 4]), Err(Unread::Nothing));
-        assert_eq!(Remains::read(&good[..100], &IDENTITY), Err(Unread::Nothing));
+        assert_eq!(RingRemains::read(&good, &[1, 2, 3, 5]), Err(Unread::Others));
+        assert_eq!(RingRemains::read(&good, &[1, 5, 3, 4]), Err(Unread::Nothing));
+        assert_eq!(RingRemains::read(&good[..100], &IDENTITY), Err(Unread::Nothing));
         // Killed while it wrote the second slot: the first one holds.
         let mut torn = good.clone();
         let slot = (SLOTS_AT + SLOT_WORDS - SLOT_WORDS) * 8;
         torn[slot..slot + 8].copy_from_slice(&9u64.to_ne_bytes());
-        assert_eq!(Remains::read(&torn, &IDENTITY), Remains::read(&good, &IDENTITY));
+        assert_eq!(RingRemains::read(&torn, &IDENTITY), RingRemains::read(&good, &IDENTITY));
         // An entry that `head` does not cover is not there.
         let mut early = good.clone();
         early[HEAD_WORDS * 8..][..8].fill(0);
-        assert_eq!(words(&Remains::read(&early, &IDENTITY).expect("read").commands), "");
+        assert_eq!(words(&RingRemains::read(&early, &IDENTITY).expect("read").commands), "");
         // No changed byte makes it read what is not there, or panic.
         for at in 0..HEAD_WORDS * 8 + 200 {
             let mut other = good.clone();
             other[at] ^= 0x41;
-            let _whatever = Remains::read(&other, &IDENTITY);
+            let _whatever = RingRemains::read(&other, &IDENTITY);
         }
     }
 
@@ -652,7 +652,7 @@ mod tests {
                 };
                 other[at..at + 8].copy_from_slice(&word.to_ne_bytes());
             }
-            match Remains::read(&other, &IDENTITY) {
+            match RingRemains::read(&other, &IDENTITY) {
                 Ok(remains) => {
                     read += 1;
                     assert!(are_commands(&remains.commands));
@@ -671,9 +671,9 @@ mod tests {
         let (first, second) = (stamp_at(0), stamp_at(1));
         let mut twins = good.clone();
         twins.copy_within(second..second + 8, first);
-        assert_eq!(Remains::read(&twins, &IDENTITY), Err(Unread::Damaged));
+        assert_eq!(RingRemains::read(&twins, &IDENTITY), Err(Unread::Damaged));
         let mut late = good.clone();
         late[first..first + 8].copy_from_slice(&Stamp::first_of(90).bits().to_ne_bytes());
-        assert_eq!(Remains::read(&late, &IDENTITY), Err(Unread::Damaged));
+        assert_eq!(RingRemains::read(&late, &IDENTITY), Err(Unread::Damaged));
     }
 }

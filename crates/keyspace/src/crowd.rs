@@ -7,7 +7,7 @@
 //! Invariants
 //! 1. Keys are told apart by their hash, so in rare cases a change of another key counts; a change
 //!    of a watched key always does.
-//! 2. A change of a key that was not looked at yet ([`Crowd::has_seen`]) does not count.
+//! 2. A change of a key that was not looked at yet ([`WatchSet::has_seen`]) does not count.
 //! 3. References to a crowd that was dropped are removed at the partition's next change.
 //!
 //! Tests: at the foot, and in `commands::long_work::incremental`.
@@ -20,7 +20,7 @@ use crate::partition::Watch;
 
 /// A sorted set of very many keys that one command watches together, shared by all partitions
 /// concerned.
-pub struct Crowd {
+pub struct WatchSet {
     db: DbIndex,
     /// Hash and position in the command of each key, sorted by partition, then hash.
     keys: Vec<(u64, u32)>,
@@ -31,9 +31,9 @@ pub struct Crowd {
     watch: Watch,
 }
 
-impl Crowd {
+impl WatchSet {
     /// A crowd of the keys with these hashes, none of them looked at yet.
-    pub fn of(db: DbIndex, hashes: impl Iterator<Item = u64>) -> Crowd {
+    pub fn of(db: DbIndex, hashes: impl Iterator<Item = u64>) -> WatchSet {
         let mut keys: Vec<(u64, u32)> = hashes.zip(0..).collect();
         keys.sort_unstable_by_key(|(hash, nth)| (PartitionId::of(*hash), *hash, *nth));
         let mut starts = vec![0; PARTITION_COUNT + 1];
@@ -43,7 +43,7 @@ impl Crowd {
         for at in 0..PARTITION_COUNT {
             starts[at + 1] += starts[at];
         }
-        Crowd { db, keys, starts, seen: AtomicUsize::new(0), watch: Watch::default() }
+        WatchSet { db, keys, starts, seen: AtomicUsize::new(0), watch: Watch::default() }
     }
 
     /// Notes that the first `count` keys have been looked at. Their partitions are held.
@@ -83,19 +83,19 @@ impl Crowd {
 
 /// The crowds that watch keys of one partition.
 #[derive(Default)]
-pub(crate) struct Crowds(Vec<Weak<Crowd>>);
+pub(crate) struct WatchSets(Vec<Weak<WatchSet>>);
 
-impl Crowds {
+impl WatchSets {
     #[inline]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub fn add(&mut self, crowd: Weak<Crowd>) {
+    pub fn add(&mut self, crowd: Weak<WatchSet>) {
         self.0.push(crowd);
     }
 
-    pub fn remove(&mut self, crowd: &Weak<Crowd>) {
+    pub fn remove(&mut self, crowd: &Weak<WatchSet>) {
         self.0.retain(|other| !other.ptr_eq(crowd));
     }
 
@@ -135,16 +135,16 @@ mod tests {
             (77, 5, true),
             (78, 5, false),
         ] {
-            let crowd = Arc::new(Crowd::of(DbIndex(2), hashes.into_iter()));
+            let crowd = Arc::new(WatchSet::of(DbIndex(2), hashes.into_iter()));
             crowd.has_seen(seen);
-            let mut crowds = Crowds::default();
+            let mut crowds = WatchSets::default();
             crowds.add(Arc::downgrade(&crowd));
             crowds.touch(DbIndex(1), || changed);
             assert!(!crowd.is_touched(), "another database");
             crowds.touch(DbIndex(2), || changed);
             assert_eq!(crowd.is_touched(), counts, "{changed} of {seen}");
         }
-        let crowd = Crowd::of(DbIndex(0), hashes.into_iter());
+        let crowd = WatchSet::of(DbIndex(0), hashes.into_iter());
         let concerned: Vec<u16> =
             PartitionId::all().filter(|id| crowd.concerns(*id)).map(|id| id.0).collect();
         assert_eq!(concerned, [5, 77]);
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn what_nobody_has_any_more_goes() {
         let (mut crowds, crowd) =
-            (Crowds::default(), Arc::new(Crowd::of(DbIndex(0), [1].into_iter())));
+            (WatchSets::default(), Arc::new(WatchSet::of(DbIndex(0), [1].into_iter())));
         crowds.add(Arc::downgrade(&crowd));
         crowds.touch(DbIndex(0), || 9);
         assert_eq!(crowds.len(), 1);

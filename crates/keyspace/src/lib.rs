@@ -11,8 +11,8 @@
 //! Invariants
 //! 1. A key is found only in the partition its hash names, in every database (debug builds check
 //!    that a key comes with its own hash).
-//! 2. Locks are taken all or none. Only the holder of the [`Token`] waits for one partition while
-//!    holding others: see `access/token`. No worker ever waits (checked in debug builds): see
+//! 2. Locks are taken all or none. Only the holder of the [`WaitToken`] waits for one partition
+//!    while holding others: see `access/token`. No worker ever waits (checked in debug builds): see
 //!    `access/may_wait`.
 //! 3. A thread holds partitions for one command at a time (checked in debug builds): `access/held`.
 //! 4. Every change of data is announced before it is made and published after: `changes/change`.
@@ -41,32 +41,34 @@ use std::sync::{Arc, OnceLock};
 
 use pantala_base::hash::HashSeed;
 use pantala_base::rng::Rng;
-use pantala_sync::gate::{Gate, Occupied};
+use pantala_sync::gate::{Gate, LaneSeats};
 use pantala_sync::lock::PartitionLock;
-use pantala_table::{Discarded, OwnedRecord, Table};
+use pantala_table::{DiscardedValue, OwnedRecord, Table};
 use pantala_values::Object;
 use smallvec::SmallVec;
 
 pub use access::locked::{Locked, PREFETCHED, Scope};
-pub use access::may_wait::{Aborted, Awaited, LONG_WAIT, LongWaitObserver, NeverWaits};
-pub use access::opened::{Expiry, Opened, Suspended, WrongType};
+pub use access::may_wait::{Aborted, LONG_WAIT, LongWaitObserver, WaitTarget, WorkerMark};
+pub use access::opened::{Expiry, OpenKey, SuspendedChange, WrongType};
 pub use access::plan::LockPlan;
-pub use access::ticket::{Inbox, Ready, Ticket, Waiter, Waker};
-pub use access::token::Token;
-pub use access::visit::Missed;
-pub use changes::change::{ChangeObserver, Changed, Db, Heard};
-pub use changes::effects::{ChangeSink, ClientId, Effect, Effects, Readers, TrackedCounts, Wanted};
+pub use access::ticket::{Inbox, ReadyKey, ThreadWaker, Ticket, Waiter};
+pub use access::token::WaitToken;
+pub use access::visit::VisitFailure;
+pub use changes::change::{ChangeAudience, ChangeObserver, Db, KeyChange};
+pub use changes::effects::{
+    ChangeSink, ClientId, Effect, Effects, EventMask, Readers, TrackedCounts,
+};
 pub use changes::event;
 pub use changes::undo::UndoLimits;
-pub use crowd::Crowd;
+pub use crowd::WatchSet;
 pub use key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
-pub use lifetime::evict::{Freed, Pending};
+pub use lifetime::evict::{EvictionResult, GarbageInTransit};
 pub use lifetime::expiry::HideReason;
-pub use lifetime::sweep::{Found, Sweep, Sweeper};
-pub use partition::{Partition, Sizes, Waiters, Watch};
+pub use lifetime::sweep::{Sweep, SweepResult, Sweeper};
+pub use partition::{DatabaseSizes, Partition, Waiters, Watch};
 pub use tally::{Count, CountClass, Tally};
-pub use whole::renewal::{RenewalWalk, Renewed};
-pub use whole::walk::{Busy, Met, ScanCursor};
+pub use whole::renewal::{RenewalResult, RenewalWalk};
+pub use whole::walk::{Busy, ScanCursor, WalkedKey};
 
 pub use pantala_table::{Choice, First};
 
@@ -75,7 +77,7 @@ use access::{locked, may_wait};
 use lifetime::evict::{Eviction, PendingGarbage};
 use lifetime::expiry::HideReasons;
 use partition::AllSizes;
-use pins::{AllPins, Asking};
+use pins::{AllPins, WaitReasons};
 use snapshot::Current;
 
 /// How often a thread that may wait lets go of everything because one partition is busy. After that
@@ -91,7 +93,7 @@ pub enum Garbage {
     /// A removed key.
     Record(OwnedRecord<Object>),
     /// A value that was overwritten.
-    Value(Discarded<Object>),
+    Value(DiscardedValue<Object>),
     /// The tables of flushed databases.
     Tables(Vec<Table<Object>>),
     /// A large reply that was sent.
@@ -116,11 +118,11 @@ impl Garbage {
 /// Frees garbage on a thread that may take its time.
 pub trait Reclaimer: Send + Sync {
     /// Takes the garbage, to drop it; must not block.
-    fn reclaim(&self, garbage: Pending);
+    fn reclaim(&self, garbage: GarbageInTransit);
 }
 
 /// The parameters of a new keyspace.
-pub struct Config {
+pub struct KeyspaceConfig {
     /// The secret seed of the hash.
     pub seed: HashSeed,
     /// The number of logical databases.
@@ -152,7 +154,7 @@ pub struct Keyspace {
     /// The running snapshot, if any.
     pub(crate) snapshot: Current,
     /// The reasons for which writers ask first.
-    pub(crate) asking: Asking,
+    pub(crate) asking: WaitReasons,
     /// Pinned keys.
     pub(crate) pins: Arc<AllPins>,
     draws: AtomicU64,
@@ -165,7 +167,7 @@ pub struct Keyspace {
 
 impl Keyspace {
     /// An empty keyspace.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: KeyspaceConfig) -> Self {
         pantala_values::dense::set_seed(config.seed);
         let waited_keys = Arc::new(AtomicUsize::new(0));
         let tracked = Arc::<TrackedCounts>::default();
@@ -189,7 +191,7 @@ impl Keyspace {
             eviction: Eviction::default(),
             pending: Arc::default(),
             snapshot: Current::default(),
-            asking: Asking::default(),
+            asking: WaitReasons::default(),
             pins: Arc::default(),
             draws: AtomicU64::new(0),
             token: PartitionLock::new(()),
@@ -227,17 +229,17 @@ impl Keyspace {
 
     /// Waits until the threads that stayed inside the gate have left it once, with the gate open
     /// for others.
-    pub(crate) fn await_leaving(&self, occupied: &Occupied) -> Result<(), Aborted> {
+    pub(crate) fn await_leaving(&self, occupied: &LaneSeats) -> Result<(), Aborted> {
         let observer = self.observer.get();
-        let is_aborted = || self.is_aborted(Awaited::Gate);
+        let is_aborted = || self.is_aborted(WaitTarget::Gate);
         observer.inspect(|observer| observer.wait_started());
         let have_left = self.gate.await_leaving(occupied, &is_aborted);
         observer.inspect(|observer| observer.wait_ended());
-        if have_left { Ok(()) } else { Err(Aborted(Awaited::Gate)) }
+        if have_left { Ok(()) } else { Err(Aborted(WaitTarget::Gate)) }
     }
 
     /// Whether this has been held for too long to be waited for.
-    pub(crate) fn is_aborted(&self, awaited: Awaited) -> bool {
+    pub(crate) fn is_aborted(&self, awaited: WaitTarget) -> bool {
         self.observer.get().is_some_and(|observer| observer.is_aborted(awaited))
     }
 
@@ -261,14 +263,14 @@ impl Keyspace {
     }
 
     /// Sets what the change sink wants to hear.
-    pub fn want(&self, wanted: Wanted) {
+    pub fn want(&self, wanted: EventMask) {
         self.wanted.store(wanted.0, Ordering::SeqCst);
     }
 
     /// What the change sink wants to hear.
     #[inline]
-    pub fn wanted(&self) -> Wanted {
-        Wanted(self.wanted.load(Ordering::Relaxed))
+    pub fn wanted(&self) -> EventMask {
+        EventMask(self.wanted.load(Ordering::Relaxed))
     }
 
     /// How many keys are tracked for clients.
@@ -277,7 +279,7 @@ impl Keyspace {
     }
 
     /// The key counts of one database, if it was ever used.
-    pub fn sizes(&self, db: DbIndex) -> Option<&Sizes> {
+    pub fn sizes(&self, db: DbIndex) -> Option<&DatabaseSizes> {
         self.sizes.if_used(db)
     }
 
@@ -402,7 +404,7 @@ impl Keyspace {
     /// # Errors
     /// It has been held for too long, or other work needs the thread.
     pub fn wait_for(&self, busy: Busy) -> Result<(), Aborted> {
-        let is_aborted = || self.is_aborted(Awaited::Partition(busy.0));
+        let is_aborted = || self.is_aborted(WaitTarget::Partition(busy.0));
         let is_crowded = || self.observer.get().is_some_and(|observer| observer.is_crowded());
         self.wait_while(busy, &is_aborted, &|| is_aborted() || is_crowded())
     }
@@ -412,7 +414,7 @@ impl Keyspace {
     /// # Errors
     /// It has been held for too long.
     pub(crate) fn wait_holding(&self, busy: Busy) -> Result<(), Aborted> {
-        let is_aborted = || self.is_aborted(Awaited::Partition(busy.0));
+        let is_aborted = || self.is_aborted(WaitTarget::Partition(busy.0));
         self.wait_while(busy, &is_aborted, &is_aborted)
     }
 
@@ -431,17 +433,17 @@ impl Keyspace {
     ) -> Result<(), Aborted> {
         may_wait::check();
         let Busy(id) = busy;
-        let waker = Waker::for_this_thread();
+        let waker = ThreadWaker::for_this_thread();
         let has_waited = self.partition(id).park(Ticket::Thread(waker.clone())).is_err()
             || self.wait_at(&waker, should_give_up, has_lasted);
-        if has_waited { Ok(()) } else { Err(Aborted(Awaited::Partition(id))) }
+        if has_waited { Ok(()) } else { Err(Aborted(WaitTarget::Partition(id))) }
     }
 
     /// Sleeps until the waker is called; false if it gave up: before sleeping because of
     /// `should_give_up`, or later because of `has_lasted`.
     pub(crate) fn wait_at(
         &self,
-        waker: &Waker,
+        waker: &ThreadWaker,
         should_give_up: &dyn Fn() -> bool,
         has_lasted: &dyn Fn() -> bool,
     ) -> bool {
@@ -479,7 +481,7 @@ impl Keyspace {
 
     /// Frees a replaced value in the background: the table hands out only those that are costly to
     /// free.
-    pub(crate) fn discard_value(&self, value: Discarded<Object>, tally: &Tally) {
+    pub(crate) fn discard_value(&self, value: DiscardedValue<Object>, tally: &Tally) {
         self.reclaim(Garbage::Value(value), tally);
     }
 
@@ -543,10 +545,10 @@ impl Keyspace {
             Garbage::Tables(mut tables) => {
                 while !tables.is_empty() {
                     let part = tables.split_off(tables.len().saturating_sub(TABLES_PER_PIECE));
-                    reclaimer.reclaim(Pending::new(Garbage::Tables(part), &self.pending));
+                    reclaimer.reclaim(GarbageInTransit::new(Garbage::Tables(part), &self.pending));
                 }
             }
-            other => reclaimer.reclaim(Pending::new(other, &self.pending)),
+            other => reclaimer.reclaim(GarbageInTransit::new(other, &self.pending)),
         }
     }
 }

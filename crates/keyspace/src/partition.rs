@@ -1,8 +1,8 @@
 //! A partition, that is one lock stripe: its tables, and the clients that wait for its keys.
 //!
 //! Everything here is accessed only with the partition's lock held, so it is plain single-threaded
-//! code. Values that are read without the lock (the numbers of keys) are copied to [`Sizes`] after
-//! each change.
+//! code. Values that are read without the lock (the numbers of keys) are copied to
+//! [`DatabaseSizes`] after each change.
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -14,7 +14,7 @@ use pantala_journal::Stamp;
 use crate::access::ticket::Waiter;
 use crate::changes::change::{Databases, Db};
 use crate::changes::effects::{TrackedCounts, TrackedKeys};
-use crate::crowd::{Crowd, Crowds};
+use crate::crowd::{WatchSet, WatchSets};
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 use crate::snapshot::Saving;
 
@@ -169,7 +169,7 @@ impl Watches {
 pub struct Waiters {
     queues: HashMap<KeyName, Queue>,
     watches: Watches,
-    crowds: Crowds,
+    crowds: WatchSets,
     /// Used only while tracking is on.
     pub(crate) tracked: TrackedKeys,
     /// The number of keys with blocked clients, over all partitions.
@@ -209,12 +209,12 @@ impl Waiters {
     }
 
     /// Makes changes of the keys that the crowd has looked at touch it.
-    pub(crate) fn watch_crowd(&mut self, crowd: &Arc<Crowd>) {
+    pub(crate) fn watch_crowd(&mut self, crowd: &Arc<WatchSet>) {
         self.crowds.add(Arc::downgrade(crowd));
     }
 
     /// Ends [`Waiters::watch_crowd`].
-    pub(crate) fn unwatch_crowd(&mut self, crowd: &Arc<Crowd>) {
+    pub(crate) fn unwatch_crowd(&mut self, crowd: &Arc<WatchSet>) {
         self.crowds.remove(&Arc::downgrade(crowd));
     }
 
@@ -316,7 +316,7 @@ impl Waiters {
 }
 
 /// The numbers of keys of one database in each partition, readable without locks.
-pub struct Sizes {
+pub struct DatabaseSizes {
     cells: Box<[SizeCell]>,
 }
 
@@ -327,13 +327,13 @@ struct SizeCell {
     timed: AtomicU32,
 }
 
-impl Default for Sizes {
+impl Default for DatabaseSizes {
     fn default() -> Self {
-        Sizes { cells: (0..PARTITION_COUNT).map(|_| SizeCell::default()).collect() }
+        DatabaseSizes { cells: (0..PARTITION_COUNT).map(|_| SizeCell::default()).collect() }
     }
 }
 
-impl Sizes {
+impl DatabaseSizes {
     /// Copies the counts, with the partition locked, after any of them has changed.
     #[inline]
     pub(crate) fn publish(&self, partition: PartitionId, db: &Db) {
@@ -380,7 +380,7 @@ fn saturate(count: usize) -> u32 {
 
 /// The sizes of all databases; those of a database are allocated when it is first written.
 pub(crate) struct AllSizes {
-    by_db: Box<[OnceLock<Sizes>]>,
+    by_db: Box<[OnceLock<DatabaseSizes>]>,
 }
 
 impl AllSizes {
@@ -389,11 +389,11 @@ impl AllSizes {
     }
 
     #[inline]
-    pub(crate) fn of(&self, db: DbIndex) -> &Sizes {
-        self.by_db[db.index()].get_or_init(Sizes::default)
+    pub(crate) fn of(&self, db: DbIndex) -> &DatabaseSizes {
+        self.by_db[db.index()].get_or_init(DatabaseSizes::default)
     }
 
-    pub(crate) fn if_used(&self, db: DbIndex) -> Option<&Sizes> {
+    pub(crate) fn if_used(&self, db: DbIndex) -> Option<&DatabaseSizes> {
         self.by_db.get(db.index())?.get()
     }
 

@@ -11,8 +11,9 @@
 //! (`engine::execute::saving`).
 //!
 //! Invariants
-//! 1. Once [`Keyspace::pins`] has returned, every turn sees that writers have to ask ([`Asking`]):
-//!    the flag is set with the gate closed, and cleared when nothing is pinned any more.
+//! 1. Once [`Keyspace::pins`] has returned, every turn sees that writers have to ask
+//!    ([`WaitReasons`]): the flag is set with the gate closed, and cleared when nothing is pinned
+//!    any more.
 //! 2. A command asks with the partitions of its keys held, and writes in the same hold. So a thread
 //!    that takes a partition after the pin was made sees all changes that did not ask.
 //! 3. A key is pinned for one owner at a time, whose own commands are not held up.
@@ -37,9 +38,9 @@ use crate::key::{DbIndex, Key};
 /// The reasons for which commands that write ask first whether to wait, as the bits of one byte: a
 /// turn reads it once.
 #[derive(Debug, Default)]
-pub(crate) struct Asking(AtomicU8);
+pub(crate) struct WaitReasons(AtomicU8);
 
-impl Asking {
+impl WaitReasons {
     /// A snapshot runs.
     pub const SNAPSHOT: u8 = 1 << 0;
     /// Keys may be pinned.
@@ -186,7 +187,7 @@ impl Keyspace {
         };
         let pins = Pins { all: Arc::clone(&self.pins), number, keys: Vec::new() };
         if !is_open {
-            self.alone(|| self.asking.begin(Asking::PINS))?;
+            self.alone(|| self.asking.begin(WaitReasons::PINS))?;
             self.pins.state().is_open = true;
         }
         Ok(pins)
@@ -198,7 +199,7 @@ impl Keyspace {
         let mut state = self.pins.state();
         if state.users == 0 {
             state.is_open = false;
-            self.asking.end(Asking::PINS);
+            self.asking.end(WaitReasons::PINS);
         }
         state.users == 0
     }
@@ -238,11 +239,11 @@ mod tests {
     use pantala_base::hash::HashSeed;
 
     use super::*;
-    use crate::{Config, Waker};
+    use crate::{KeyspaceConfig, ThreadWaker};
 
     fn space() -> Keyspace {
         let seed = HashSeed::from_words(1, 2);
-        Keyspace::new(Config { seed, databases: 2, worker_slots: 1, lane_slots: 1 })
+        Keyspace::new(KeyspaceConfig { seed, databases: 2, worker_slots: 1, lane_slots: 1 })
     }
 
     fn awaits(space: &Keyspace, db: u32, key: &str, everywhere: bool) -> Option<PinWait> {
@@ -263,7 +264,7 @@ mod tests {
         }
         let of_its_owner = space.awaits_pins(DbIndex(0), &[space.key(b"one")], false, 7);
         assert_eq!(of_its_owner, None);
-        let waker = Waker::for_this_thread();
+        let waker = ThreadWaker::for_this_thread();
         assert!(space.park_at_pin(wait, Ticket::Thread(waker.clone())).is_ok());
         assert!(!space.close_pins());
         drop(pins);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use common::recording::recording;
 use common::{DB, NOW, OTHER_DB, get, keyspace, names, scope, set, with};
 use pantala_base::UnixMs;
-use pantala_keyspace::snapshot::Walked;
+use pantala_keyspace::snapshot::WalkOutcome;
 use pantala_keyspace::{DbIndex, Expiry, Garbage, Inbox, Keyspace, LockPlan, Sweeper, Tally};
 use pantala_keyspace::{Waiter, Watch};
 use pantala_sync::gate::Role;
@@ -152,7 +152,7 @@ fn a_snapshot_that_runs_has_what_was_there_at_its_cut() {
     set(&other, OTHER_DB, "new", "new", Expiry::Never);
     drop(replace(&space, &other));
     set(&space, DB, "k1", "later", Expiry::Never);
-    while !matches!(snapshot.walk(&space), Walked::Done(_)) {}
+    while !matches!(snapshot.walk(&space), WalkOutcome::Done(_)) {}
     let written = target.contents();
     assert_eq!(written.len(), KEYS as usize);
     assert_eq!(get(&space, DB, "k1", NOW).as_deref(), Some("later"));

@@ -9,7 +9,7 @@ use common::{DB, NOW, keyspace, names, scope};
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
 use pantala_keyspace::event::{EXPIRE, HSET, SET};
-use pantala_keyspace::{Expiry, Keyspace, LockPlan, Opened, Sweeper, Tally};
+use pantala_keyspace::{Expiry, Keyspace, LockPlan, OpenKey, Sweeper, Tally};
 use pantala_values::Hash;
 use pantala_values::hash::{HashLimits, Lifetime};
 
@@ -52,7 +52,7 @@ fn on<R>(
     space: &Keyspace,
     name: &str,
     now: UnixMs,
-    act: impl FnOnce(&mut Opened<'_, '_>) -> R,
+    act: impl FnOnce(&mut OpenKey<'_, '_>) -> R,
 ) -> R {
     let tally = Tally::default();
     let key = space.key(name.as_bytes());

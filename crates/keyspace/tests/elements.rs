@@ -21,7 +21,7 @@ fn on<R>(
     space: &Keyspace,
     db: DbIndex,
     name: &str,
-    act: impl FnOnce(&mut pantala_keyspace::Opened<'_, '_>) -> R,
+    act: impl FnOnce(&mut pantala_keyspace::OpenKey<'_, '_>) -> R,
 ) -> R {
     let tally = Tally::default();
     let key = space.key(name.as_bytes());

@@ -9,11 +9,11 @@ use common::{DB, NOW, OTHER_DB, keyspace, scope, set};
 use pantala_base::UnixMs;
 use pantala_keyspace::event::EventClass;
 use pantala_keyspace::snapshot::{
-    Outcome, Piece, Room, SnapshotEntry, SnapshotParts, SnapshotTarget,
+    SnapshotEntry, SnapshotOutcome, SnapshotParts, SnapshotPiece, SnapshotRoom, SnapshotTarget,
 };
 use pantala_keyspace::{
-    ChangeSink, Choice, Effect, Expiry, First, Freed, Garbage, Keyspace, LockPlan, PARTITION_COUNT,
-    Pending, Reclaimer, Tally, Ticket, Wanted, Watch,
+    ChangeSink, Choice, Effect, EventMask, EvictionResult, Expiry, First, Garbage,
+    GarbageInTransit, Keyspace, LockPlan, PARTITION_COUNT, Reclaimer, Tally, Ticket, Watch,
 };
 use pantala_table::{MOST_VICTIMS, ValueRef};
 use pantala_values::Object;
@@ -40,8 +40,8 @@ fn keys(space: &Keyspace) -> [u64; 2] {
 }
 
 /// Evicts `count` times, each time a lap of all partitions.
-fn laps(space: &Keyspace, tally: &Tally, choice: Choice, count: usize) -> Freed {
-    let mut all = Freed::default();
+fn laps(space: &Keyspace, tally: &Tally, choice: Choice, count: usize) -> EvictionResult {
+    let mut all = EvictionResult::default();
     while all.partitions < count * PARTITION_COUNT {
         let freed = space.evict(scope(space, tally, DB, NOW), choice, usize::MAX);
         all.partitions += freed.partitions;
@@ -92,7 +92,10 @@ fn where_nothing_may_go_it_is_not_looked_for_again() {
     let choice = Choice { first: First::Any, only_deadlines: true, in_need: false };
     let evict = || space.evict(scope(&space, &tally, DB, NOW), choice, usize::MAX);
     assert!(evict().partitions < PARTITION_COUNT);
-    assert_eq!(evict(), Freed { partitions: PARTITION_COUNT, ..Freed::default() });
+    assert_eq!(
+        evict(),
+        EvictionResult { partitions: PARTITION_COUNT, ..EvictionResult::default() }
+    );
     assert!(space.has_nothing_to_evict());
     for number in 1..=3 {
         set(&space, DB, &format!("k{number}"), "value", Expiry::At(UnixMs(NOW.0 + 1_000)));
@@ -188,7 +191,7 @@ impl ChangeSink for Ear {
 fn those_concerned_are_told() {
     let (space, ear) = (keyspace(), Ear::default());
     space.set_change_sink(Box::new(ear.clone()));
-    space.want(Wanted::events(EventClass(!0)));
+    space.want(EventMask::events(EventClass(!0)));
     set(&space, DB, "k", "v", Expiry::Never);
     let (tally, watch) = (Tally::default(), Arc::new(Watch::default()));
     let key = space.key(b"k");
@@ -204,7 +207,7 @@ fn those_concerned_are_told() {
 
 /// Keeps what it is given.
 #[derive(Default)]
-struct Keeping(Mutex<Vec<Piece>>);
+struct Keeping(Mutex<Vec<SnapshotPiece>>);
 
 impl SnapshotTarget for Keeping {
     fn write(&self, entry: &SnapshotEntry<'_>, out: &mut Vec<u8>) {
@@ -216,12 +219,12 @@ impl SnapshotTarget for Keeping {
         Box::new(NoMore)
     }
 
-    fn take(&self, piece: Piece) {
+    fn take(&self, piece: SnapshotPiece) {
         self.0.lock().expect("no panic under it").push(piece);
     }
 
-    fn room(&self) -> Room {
-        Room::Free
+    fn room(&self) -> SnapshotRoom {
+        SnapshotRoom::Free
     }
 
     fn has_room_for_parts(&self) -> bool {
@@ -258,7 +261,7 @@ fn what_a_snapshot_has_not_written_is_counted() {
     let least = at_cut + handed + 3_000 * 24;
     let copied = space.unwritten_bytes();
     assert!((least..most).contains(&copied), "{least} to {most}: {copied}");
-    assert_eq!(snapshot.work(&space), Outcome::Complete);
+    assert_eq!(snapshot.work(&space), SnapshotOutcome::Complete);
     drop(snapshot);
     let left: usize = target.0.lock().unwrap().iter().map(|piece| piece.bytes.capacity()).sum();
     assert_eq!(space.unwritten_bytes(), left as u64, "what the target has");
@@ -278,7 +281,7 @@ fn what_a_snapshot_was_handed_is_forgotten_with_it() {
     }
     assert!(space.unwritten_bytes() > 100_000);
     snapshot.cancel();
-    assert_eq!(snapshot.work(&space), Outcome::Cancelled);
+    assert_eq!(snapshot.work(&space), SnapshotOutcome::Cancelled);
     drop(snapshot);
     assert_eq!(space.unwritten_bytes(), 0);
 }
@@ -300,10 +303,10 @@ fn one_call_goes_through_some_partitions_and_takes_few_keys_of_each() {
 
 /// Frees only when told to.
 #[derive(Clone, Default)]
-struct Slow(Arc<Mutex<Vec<Pending>>>);
+struct Slow(Arc<Mutex<Vec<GarbageInTransit>>>);
 
 impl Reclaimer for Slow {
-    fn reclaim(&self, garbage: Pending) {
+    fn reclaim(&self, garbage: GarbageInTransit) {
         self.0.lock().expect("no panic under it").push(garbage);
     }
 }

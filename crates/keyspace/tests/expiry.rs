@@ -176,7 +176,7 @@ fn what_is_hidden_gives_way_to_writers_while_a_server_is_filled() {
 
 #[test]
 fn what_is_hidden_gives_way() {
-    type Put = fn(&mut pantala_keyspace::Opened<'_, '_>);
+    type Put = fn(&mut pantala_keyspace::OpenKey<'_, '_>);
     let ways: [Put; 4] = [
         |opened| opened.set_string(b"new", Expiry::Never),
         |opened| opened.set_int(7),

@@ -8,8 +8,8 @@ use common::{DB, NOW, OTHER_DB, keyspace, scope, set};
 use pantala_base::UnixMs;
 use pantala_keyspace::event::{DEL, EventClass, HSET, RENAME_FROM, RENAME_TO, SET, XSETID};
 use pantala_keyspace::{
-    ChangeSink, DbIndex, Effect, Expiry, Key, Keyspace, LockPlan, Locked, Opened, PartitionId,
-    Sweeper, Tally, Ticket, Wanted, Watch,
+    ChangeSink, DbIndex, Effect, EventMask, Expiry, Key, Keyspace, LockPlan, Locked, OpenKey,
+    PartitionId, Sweeper, Tally, Ticket, Watch,
 };
 use pantala_values::Hash;
 use pantala_values::hash::{HashLimits, Lifetime};
@@ -46,7 +46,7 @@ impl ChangeSink for Ear {
 fn heard_space() -> (Keyspace, Ear) {
     let (space, ear) = (keyspace(), Ear::default());
     space.set_change_sink(Box::new(ear.clone()));
-    space.want(Wanted::ALL_KEYS.and(Wanted::events(EventClass(!0))));
+    space.want(EventMask::ALL_KEYS.and(EventMask::events(EventClass(!0))));
     (space, ear)
 }
 
@@ -118,7 +118,7 @@ fn expiry_where_a_segment_is_full() {
     assert_eq!(changed, expired + new.len() as u64);
 }
 
-fn set_field(opened: &mut Opened<'_, '_>, field: &str, until: UnixMs) {
+fn set_field(opened: &mut OpenKey<'_, '_>, field: &str, until: UnixMs) {
     let hash = opened.collection_or_new::<Hash>().expect("it is a hash");
     hash.set(field.as_bytes(), b"v", Lifetime::Until(until), HASH, NOW);
     opened.publish_collection::<Hash>(HSET);
@@ -231,7 +231,7 @@ mod forgotten {
 
     use super::*;
 
-    fn panics(work: impl FnOnce(&mut Opened<'_, '_>)) -> bool {
+    fn panics(work: impl FnOnce(&mut OpenKey<'_, '_>)) -> bool {
         let space = keyspace();
         set(&space, DB, "k", "v", Expiry::Never);
         let work = || {

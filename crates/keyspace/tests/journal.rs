@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use common::{DB, NOW, OTHER_DB, keyspace, set};
 use pantala_base::UnixMs;
-use pantala_journal::{Item, Journal, Reader, Recorder};
+use pantala_journal::{Item, Journal, JournalReader, Recorder};
 use pantala_keyspace::{
     DbIndex, Expiry, Keyspace, LockPlan, Locked, PartitionId, Scope, Sweeper, Tally, UndoLimits,
     event,
@@ -19,7 +19,7 @@ struct Fixture {
     space: Keyspace,
     journal: Arc<Journal>,
     recorder: Recorder,
-    reader: Reader,
+    reader: JournalReader,
     tally: Tally,
 }
 
@@ -27,7 +27,7 @@ impl Fixture {
     fn new() -> Fixture {
         let journal = Arc::new(Journal::default());
         journal.turn(true);
-        let (recorder, reader) = (journal.join(), Reader::new(Arc::clone(&journal), 0));
+        let (recorder, reader) = (journal.join(), JournalReader::new(Arc::clone(&journal), 0));
         Fixture { space: keyspace(), journal, recorder, reader, tally: Tally::default() }
     }
 

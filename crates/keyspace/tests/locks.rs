@@ -11,7 +11,8 @@ use common::{DB, NOW, get, keyspace, scope, set};
 use pantala_base::rng::Rng;
 use pantala_journal::{Journal, Recorder, Stamp};
 use pantala_keyspace::{
-    Expiry, Inbox, Key, Keyspace, LockPlan, Locked, PartitionId, Scope, Tally, Ticket, Waker, event,
+    Expiry, Inbox, Key, Keyspace, LockPlan, Locked, PartitionId, Scope, Tally, ThreadWaker, Ticket,
+    event,
 };
 use pantala_table::StrRef;
 
@@ -72,7 +73,7 @@ fn run(
             };
             parking += 1;
             if let Way::ParkedThread = way {
-                let waker = Waker::for_this_thread();
+                let waker = ThreadWaker::for_this_thread();
                 if space.park(busy, Ticket::Thread(Arc::clone(&waker))).is_ok() {
                     parked.fetch_add(1, Ordering::Relaxed);
                     waker.wait();

@@ -9,12 +9,12 @@ use common::{DB, NOW, OTHER_DB, keyspace, remove, scope, set, swap, with};
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
 use pantala_keyspace::snapshot::{
-    Asked, NoSnapshot, Outcome, Piece, Room, Snapshot, SnapshotEntry, SnapshotParts,
-    SnapshotTarget, SnapshotWait, Walked,
+    IntendedChange, NoSnapshot, Snapshot, SnapshotEntry, SnapshotOutcome, SnapshotParts,
+    SnapshotPiece, SnapshotRoom, SnapshotTarget, SnapshotWait, WalkOutcome,
 };
 use pantala_keyspace::{
-    Busy, DbIndex, Expiry, Key, Keyspace, LockPlan, Locked, Opened, PartitionId, Sweeper, Tally,
-    Ticket, UndoLimits, Waker, event,
+    Busy, DbIndex, Expiry, Key, Keyspace, LockPlan, Locked, OpenKey, PartitionId, Sweeper, Tally,
+    ThreadWaker, Ticket, UndoLimits, event,
 };
 use pantala_table::{OwnedRecord, ValueRef};
 use pantala_values::hash::{HashLimits, Lifetime};
@@ -109,13 +109,13 @@ impl Model {
         let Some((snapshot, target, expected)) = self.running.take() else { return };
         for _ in 0..steps.unwrap_or(u64::MAX) {
             match snapshot.walk(&self.space) {
-                Walked::More | Walked::Idle | Walked::GivesWay => {}
-                Walked::Done(outcome) => {
+                WalkOutcome::More | WalkOutcome::Idle | WalkOutcome::GivesWay => {}
+                WalkOutcome::Done(outcome) => {
                     assert!(!self.space.has_snapshot());
                     if std::mem::take(&mut self.is_cancelled) {
-                        return assert_ne!(outcome, Outcome::Failed);
+                        return assert_ne!(outcome, SnapshotOutcome::Failed);
                     }
-                    assert_eq!(outcome, Outcome::Complete);
+                    assert_eq!(outcome, SnapshotOutcome::Complete);
                     same(&target.contents(), &expected);
                     assert_eq!(snapshot.progress().written, expected.len() as u64);
                     assert_eq!(snapshot.progress().handed_bytes, 0);
@@ -144,11 +144,11 @@ impl Model {
             let plan = LockPlan::one(key.hash);
             let scope = scope(&self.space, &self.tally, db, self.now);
             let mut locked = self.space.lock_waiting(&plan, scope);
-            let asked = Asked { in_place: true, everywhere: true };
+            let asked = IntendedChange { in_place: true, everywhere: true };
             let Some(wait) = locked.awaits_snapshot(&[key], asked) else { return };
             drop(locked);
             self.waited += 1;
-            let waker = Waker::for_this_thread();
+            let waker = ThreadWaker::for_this_thread();
             let mut is_parked =
                 self.space.park_for_snapshot(wait, Ticket::Thread(waker.clone())).is_ok();
             while is_parked {
@@ -260,7 +260,7 @@ fn command(locked: &mut Locked<'_>, (key, other, to): (Key<'_>, Key<'_>, DbIndex
 }
 
 /// Changes a key in one of all possible ways.
-fn change(opened: &mut Opened<'_, '_>, random: &mut Rng, now: UnixMs) {
+fn change(opened: &mut OpenKey<'_, '_>, random: &mut Rng, now: UnixMs) {
     let is_string = matches!(opened.string(), Ok(Some(_)));
     match random.below(16) {
         0..3 => opened.set_string(&text(random), expiry(random, now)),
@@ -333,10 +333,14 @@ fn begin(space: &Keyspace, target: Arc<dyn SnapshotTarget>) -> Snapshot {
 fn asks(space: &Keyspace, name: &str, in_place: bool) -> Option<SnapshotWait> {
     let (key, tally) = (space.key(name.as_bytes()), Tally::default());
     let mut locked = space.lock_waiting(&LockPlan::one(key.hash), scope(space, &tally, DB, NOW));
-    locked.awaits_snapshot(&[key], Asked { in_place, everywhere: false })
+    locked.awaits_snapshot(&[key], IntendedChange { in_place, everywhere: false })
 }
 
-fn walk_while(snapshot: &Snapshot, space: &Keyspace, goes_on: impl Fn(Walked) -> bool) -> Walked {
+fn walk_while(
+    snapshot: &Snapshot,
+    space: &Keyspace,
+    goes_on: impl Fn(WalkOutcome) -> bool,
+) -> WalkOutcome {
     loop {
         let walked = snapshot.walk(space);
         if !goes_on(walked) {
@@ -365,24 +369,24 @@ fn walkers_pause_and_commands_wait_where_there_is_no_room() {
     }
     let snapshot = begin(&space, target.clone());
     assert_eq!(asks(&space, "one", true), None);
-    target.set_room(Room::Full);
-    assert_eq!(snapshot.walk(&space), Walked::Full);
+    target.set_room(SnapshotRoom::Full);
+    assert_eq!(snapshot.walk(&space), WalkOutcome::Full);
     assert_eq!(asks(&space, "one", true), None, "commands go on");
     set(&space, DB, "one", "changed", Expiry::Never);
-    target.set_room(Room::Overfull);
+    target.set_room(SnapshotRoom::Overfull);
     assert_eq!(asks(&space, "one", true), None, "it is saved");
     assert_eq!(asks(&space, "new", true), None, "it is new");
     let wait = asks(&space, "two", false).expect("it is not saved");
-    let waker = Waker::for_this_thread();
+    let waker = ThreadWaker::for_this_thread();
     let park = |wait| space.park_for_snapshot(wait, Ticket::Thread(waker.clone()));
     assert!(park(wait).is_ok());
     assert!(!waker.wait_at_most(std::time::Duration::ZERO));
-    target.set_room(Room::Free);
+    target.set_room(SnapshotRoom::Free);
     snapshot.has_room();
     assert!(waker.wait_at_most(std::time::Duration::ZERO));
     assert!(park(wait).is_err(), "there was news since it looked");
     assert_eq!(asks(&space, "two", false), None);
-    assert_eq!(snapshot.work(&space), Outcome::Complete);
+    assert_eq!(snapshot.work(&space), SnapshotOutcome::Complete);
     assert!(park(wait).is_err(), "there is no snapshot");
     assert_eq!(target.contents().len(), 3);
 }
@@ -404,19 +408,22 @@ fn one_value_at_a_time_is_sent_in_pieces() {
     // Both are begun before a piece of either is sent.
     assert!(asks(&space, "long1", true).is_some() && asks(&space, "long2", true).is_some());
     while target.streamed() == 0 {
-        assert_eq!(snapshot.walk(&space), Walked::More);
+        assert_eq!(snapshot.walk(&space), WalkOutcome::More);
     }
     // Whole keys may delay each other, but not the keys that commands wait for.
-    target.set_room(Room::Overfull);
+    target.set_room(SnapshotRoom::Overfull);
     target.set_room_for_parts(false);
-    assert_eq!(snapshot.walk(&space), Walked::Full);
+    assert_eq!(snapshot.walk(&space), WalkOutcome::Full);
     target.set_room_for_parts(true);
-    assert_eq!(walk_while(&snapshot, &space, |walked| walked == Walked::More), Walked::Full);
+    assert_eq!(
+        walk_while(&snapshot, &space, |walked| walked == WalkOutcome::More),
+        WalkOutcome::Full
+    );
     assert_eq!(target.streamed(), 1);
-    target.set_room(Room::Free);
+    target.set_room(SnapshotRoom::Free);
     // The walker, which does not ask, writes it to its end with the other's pieces under way.
     while target.streamed() == 1 {
-        assert_eq!(snapshot.walk(&space), Walked::More);
+        assert_eq!(snapshot.walk(&space), WalkOutcome::More);
     }
     set(&space, DB, "long1", "", Expiry::Never);
     let key = space.key(b"long2");
@@ -427,7 +434,7 @@ fn one_value_at_a_time_is_sent_in_pieces() {
     opened.publish(event::APPEND);
     drop(opened);
     drop(locked);
-    assert_eq!(snapshot.work(&space), Outcome::Complete);
+    assert_eq!(snapshot.work(&space), SnapshotOutcome::Complete);
     same(&target.contents(), &expected);
 }
 
@@ -444,12 +451,12 @@ fn others_go_on_while_a_value_is_written() {
     }
     set(&space, DB, "long1", "new", Expiry::Never);
     assert_eq!(asks(&space, "long1", true), None, "what is there now is new");
-    let waker = Waker::for_this_thread();
+    let waker = ThreadWaker::for_this_thread();
     assert!(space.park_for_snapshot(wait, Ticket::Thread(waker)).is_err());
     remove(&space, DB, "long2");
     drop(with(&space, DB, |locked| locked.flush(None)).expect("nobody stays inside"));
     assert!(snapshot.progress().handed_bytes > 1_000_000);
-    assert_eq!(snapshot.work(&space), Outcome::Complete);
+    assert_eq!(snapshot.work(&space), SnapshotOutcome::Complete);
     assert_eq!(snapshot.progress().handed_bytes, 0);
     same(&target.contents(), &expected);
 }
@@ -466,10 +473,10 @@ impl SnapshotTarget for Panicking {
         panic!("for the test, at {:?}", entry.key);
     }
 
-    fn take(&self, _piece: Piece) {}
+    fn take(&self, _piece: SnapshotPiece) {}
 
-    fn room(&self) -> Room {
-        Room::Free
+    fn room(&self) -> SnapshotRoom {
+        SnapshotRoom::Free
     }
 
     fn has_room_for_parts(&self) -> bool {
@@ -486,14 +493,14 @@ fn a_target_that_panics_ends_the_snapshot_and_nothing_else() {
             set(&space, DB, "key", "value", Expiry::Never);
             let snapshot = begin(&space, Arc::new(Panicking(b"key")));
             if walks_first {
-                assert_eq!(snapshot.work(&space), Outcome::Failed);
+                assert_eq!(snapshot.work(&space), SnapshotOutcome::Failed);
             }
             assert_eq!(asks(&space, name, true).is_some(), !walks_first && name == "long1");
             set(&space, DB, name, "changed", Expiry::Never);
-            assert_eq!(snapshot.work(&space), Outcome::Failed);
+            assert_eq!(snapshot.work(&space), SnapshotOutcome::Failed);
             let target = recording();
             let expected = contents(&space);
-            assert_eq!(begin(&space, target.clone()).work(&space), Outcome::Complete);
+            assert_eq!(begin(&space, target.clone()).work(&space), SnapshotOutcome::Complete);
             same(&target.contents(), &expected);
         }
     }
@@ -515,7 +522,7 @@ impl SnapshotParts for SomeParts {
         let SomeParts(noted, id, left) = self;
         let mut partitions = noted.partitions.lock().expect("no panic");
         if partitions.len() < 4 {
-            let ticket = Ticket::Thread(Waker::for_this_thread());
+            let ticket = Ticket::Thread(ThreadWaker::for_this_thread());
             assert!(noted.space.park(Busy(*id), ticket).is_ok(), "it is held");
         }
         partitions.push(*id);
@@ -534,10 +541,10 @@ impl SnapshotTarget for Waiting {
         Box::new(SomeParts(Arc::clone(&self.0), id, 10))
     }
 
-    fn take(&self, _piece: Piece) {}
+    fn take(&self, _piece: SnapshotPiece) {}
 
-    fn room(&self) -> Room {
-        Room::Free
+    fn room(&self) -> SnapshotRoom {
+        SnapshotRoom::Free
     }
 
     fn has_room_for_parts(&self) -> bool {
@@ -553,7 +560,10 @@ fn a_partition_that_somebody_waits_for_rests() {
     for number in 0..40 {
         set(space, DB, &format!("key{number}"), &value, Expiry::Never);
     }
-    assert_eq!(begin(space, Arc::new(Waiting(Arc::clone(&noted)))).work(space), Outcome::Complete);
+    assert_eq!(
+        begin(space, Arc::new(Waiting(Arc::clone(&noted)))).work(space),
+        SnapshotOutcome::Complete
+    );
     let partitions = noted.partitions.lock().expect("no panic").clone();
     assert_eq!(partitions.len(), 400);
     assert_ne!(partitions[0], partitions[1], "it was left at once");
@@ -565,7 +575,7 @@ fn a_partition_that_somebody_waits_for_rests() {
 /// written.
 fn comes_first(space: &Keyspace, snapshot: &Snapshot, name: &str) -> bool {
     while asks(space, name, true).is_some() {
-        assert_eq!(snapshot.walk(space), Walked::More);
+        assert_eq!(snapshot.walk(space), WalkOutcome::More);
     }
     snapshot.progress().written < snapshot.progress().keys / 2
 }
@@ -585,12 +595,12 @@ fn what_somebody_waits_for_comes_first() {
         if is_held {
             let plan = LockPlan::of(["long1", "long2"].map(|name| space.hash(name.as_bytes())));
             let locked = space.lock_waiting(&plan, scope(&space, &tally, DB, NOW));
-            (0..20).for_each(|_| assert_eq!(snapshot.walk(&space), Walked::More));
+            (0..20).for_each(|_| assert_eq!(snapshot.walk(&space), WalkOutcome::More));
             drop(locked);
         }
         assert!(comes_first(&space, &snapshot, "long2"), "held: {is_held}");
         assert!(comes_first(&space, &snapshot, "long1"), "held: {is_held}");
-        assert_eq!(snapshot.work(&space), Outcome::Complete);
+        assert_eq!(snapshot.work(&space), SnapshotOutcome::Complete);
     }
 }
 
@@ -608,8 +618,8 @@ fn one_that_is_called_off_in_the_midst_of_large_values_ends() {
     snapshot.cancel();
     remove(&space, DB, "long1");
     assert_eq!(asks(&space, "long2", true), None);
-    assert_eq!(snapshot.work(&space), Outcome::Cancelled);
+    assert_eq!(snapshot.work(&space), SnapshotOutcome::Cancelled);
     let (expected, target) = (contents(&space), recording());
-    assert_eq!(begin(&space, target.clone()).work(&space), Outcome::Complete);
+    assert_eq!(begin(&space, target.clone()).work(&space), SnapshotOutcome::Complete);
     same(&target.contents(), &expected);
 }

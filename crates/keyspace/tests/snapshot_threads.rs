@@ -9,9 +9,9 @@ use common::recording::{Contents, recording};
 use common::{DB, NOW, keyspace, scope, set, swap, with};
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
-use pantala_keyspace::snapshot::{Asked, Outcome};
+use pantala_keyspace::snapshot::{IntendedChange, SnapshotOutcome};
 use pantala_keyspace::{
-    DbIndex, Expiry, Key, Keyspace, LockPlan, Locked, Sweeper, Tally, Ticket, Waker, event,
+    DbIndex, Expiry, Key, Keyspace, LockPlan, Locked, Sweeper, Tally, ThreadWaker, Ticket, event,
 };
 use pantala_sync::gate::Role;
 use pantala_values::Hash;
@@ -86,7 +86,7 @@ fn transfer(space: &Keyspace, seat: usize, random: &mut Rng, waits: &AtomicU64) 
         if !locked.peek(keys[0]).exists() {
             locked.set_scope(scope(space, &tally, DbIndex(1), NOW));
         }
-        let asked = Asked { in_place: true, everywhere: false };
+        let asked = IntendedChange { in_place: true, everywhere: false };
         let wait = locked.awaits_snapshot(&keys, asked);
         if wait.is_none() {
             add(&mut locked, keys[0], -amount);
@@ -96,7 +96,7 @@ fn transfer(space: &Keyspace, seat: usize, random: &mut Rng, waits: &AtomicU64) 
         drop(inside);
         let Some(wait) = wait else { return };
         waits.fetch_add(1, Ordering::Relaxed);
-        let waker = Waker::for_this_thread();
+        let waker = ThreadWaker::for_this_thread();
         if space.park_for_snapshot(wait, Ticket::Thread(waker.clone())).is_ok() {
             waker.wait();
         }
@@ -160,8 +160,8 @@ fn sums_never_differ() {
                     let others = walkers.spawn(|| disturb(&space, round));
                     let second = walkers.spawn(|| snapshot.work(&space));
                     let first = snapshot.work(&space);
-                    assert_eq!(first, Outcome::Complete);
-                    assert_eq!(second.join().ok(), Some(Outcome::Complete));
+                    assert_eq!(first, SnapshotOutcome::Complete);
+                    assert_eq!(second.join().ok(), Some(SnapshotOutcome::Complete));
                     others.join().expect("no panic");
                 });
                 assert_eq!(sum(&target.contents()), expected, "round {round}");
@@ -194,12 +194,12 @@ fn one_that_is_called_off_ends_and_the_next_is_whole() {
                 snapshot.walk(&space);
             }
             snapshot.cancel();
-            assert_ne!(snapshot.work(&space), Outcome::Failed);
+            assert_ne!(snapshot.work(&space), SnapshotOutcome::Failed);
             assert!(!space.has_snapshot());
         }
         let target = recording();
         let snapshot = space.begin_snapshot(target.clone(), &mut |_| {}).expect("none runs");
-        assert_eq!(snapshot.work(&space), Outcome::Complete);
+        assert_eq!(snapshot.work(&space), SnapshotOutcome::Complete);
         stop.store(true, Ordering::Relaxed);
         worker.join().expect("no panic");
         assert_eq!(sum(&target.contents()).1, ACCOUNTS.cast_signed() * BALANCE);

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use common::*;
 use pantala_base::UnixMs;
-use pantala_keyspace::{Expiry, Keyspace, LockPlan, Opened, Tally, event};
+use pantala_keyspace::{Expiry, Keyspace, LockPlan, OpenKey, Tally, event};
 use pantala_table::{CAS_MAX, Tail};
 
 /// Opens a key and runs `work` with it.
@@ -14,7 +14,7 @@ fn open_at<R>(
     space: &Keyspace,
     key: &str,
     now: UnixMs,
-    work: impl FnOnce(&mut Opened<'_, '_>) -> R,
+    work: impl FnOnce(&mut OpenKey<'_, '_>) -> R,
 ) -> R {
     let tally = Tally::default();
     let key = space.key(key.as_bytes());
@@ -22,7 +22,7 @@ fn open_at<R>(
     work(&mut locked.open(key))
 }
 
-fn open<R>(space: &Keyspace, key: &str, work: impl FnOnce(&mut Opened<'_, '_>) -> R) -> R {
+fn open<R>(space: &Keyspace, key: &str, work: impl FnOnce(&mut OpenKey<'_, '_>) -> R) -> R {
     open_at(space, key, NOW, work)
 }
 
@@ -57,7 +57,7 @@ fn a_number_names_one_state_of_a_key() {
         assert_eq!(flags(&space, "key"), if round % 2 == 0 { round } else { 0 });
         assert_eq!(get(&space, DB, "key", NOW).as_deref(), Some("5"));
     }
-    let changes: [fn(&mut Opened<'_, '_>); 5] = [
+    let changes: [fn(&mut OpenKey<'_, '_>); 5] = [
         |opened| assert_eq!(opened.append(b"1"), 2),
         |opened| opened.set_range(0, b"7"),
         |opened| opened.resize(1),

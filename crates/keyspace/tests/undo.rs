@@ -8,7 +8,7 @@ use common::{DB, NOW, OTHER_DB, keyspace, scope, set};
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
 use pantala_keyspace::{
-    DbIndex, Expiry, Key, Keyspace, LockPlan, Locked, Opened, Sweeper, Tally, UndoLimits, event,
+    DbIndex, Expiry, Key, Keyspace, LockPlan, Locked, OpenKey, Sweeper, Tally, UndoLimits, event,
 };
 use pantala_table::OwnedRecord;
 use pantala_values::Hash;
@@ -23,7 +23,7 @@ fn name(number: usize) -> String {
 }
 
 /// All properties of a key as text.
-fn describe(opened: &Opened<'_, '_>) -> String {
+fn describe(opened: &OpenKey<'_, '_>) -> String {
     let mut text = format!("{:?} {:?}", opened.kind(), opened.deadline());
     let Some((table, place)) = opened.record() else { return text };
     let _ = write!(text, " {}", table.sticky(place));
@@ -83,7 +83,7 @@ fn change_hash(hash: &mut Hash, random: &mut Rng) {
 }
 
 /// Changes a key in one of all possible ways.
-fn change(opened: &mut Opened<'_, '_>, random: &mut Rng) {
+fn change(opened: &mut OpenKey<'_, '_>, random: &mut Rng) {
     let is_string = matches!(opened.string(), Ok(Some(_)));
     match random.below(14) {
         0 => opened.set_string(b"text", expiry(random)),

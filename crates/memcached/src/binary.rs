@@ -18,7 +18,7 @@
 pub mod reply;
 
 use crate::arithmetic::Direction;
-use crate::request::{MOST_KEY_BYTES, Storing};
+use crate::request::{MOST_KEY_BYTES, StoreMode};
 use crate::size::item_bytes;
 use reply::Failure;
 
@@ -52,7 +52,7 @@ pub enum Access {
 
 /// The fields of a request that its reply repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestEcho {
     /// The command.
     pub opcode: u8,
     /// The client's identifier for the request.
@@ -63,7 +63,7 @@ pub struct Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     /// The fields for the reply.
-    pub asked: Asked,
+    pub asked: RequestEcho,
     /// No reply on success; for a read, none on a miss.
     pub is_quiet: bool,
     /// The command.
@@ -94,17 +94,17 @@ impl<'a> Parts<'a> {
         let head = Head { extras, key, cas: header.cas, data_bytes: data.len() };
         // Permissions were checked when it was parsed.
         match head.meaning(kind, Access::Granted) {
-            Meaning::Whole(command) => Some(Request { asked: header.asked, is_quiet, command }),
-            Meaning::WithData(command) => {
+            HeadMeaning::Whole(command) => Some(Request { asked: header.asked, is_quiet, command }),
+            HeadMeaning::WithData(command) => {
                 let command = command.with_data(data);
                 Some(Request { asked: header.asked, is_quiet, command })
             }
-            Meaning::Malformed | Meaning::Refused(_) => None,
+            HeadMeaning::Malformed | HeadMeaning::Refused(_) => None,
         }
     }
 
     /// The fields that a reply to this request repeats.
-    pub fn asked(bytes: &[u8]) -> Option<Asked> {
+    pub fn asked(bytes: &[u8]) -> Option<RequestEcho> {
         Some(Header::read(bytes)?.asked)
     }
 }
@@ -131,7 +131,7 @@ pub enum Command<'a> {
     /// SET, ADD, REPLACE, APPEND, PREPEND
     Store {
         /// The kind of store; never `IfUnchanged`, for which `cas` stands.
-        storing: Storing,
+        storing: StoreMode,
         /// The key.
         key: &'a [u8],
         /// Only if the item has this cas; then ADD and REPLACE are SET.
@@ -204,7 +204,7 @@ pub enum Step<'a> {
     /// A client's error, to be answered.
     Fault {
         /// The fields for the reply.
-        asked: Asked,
+        asked: RequestEcho,
         /// What went wrong.
         failure: Failure,
         /// Whether the connection is closed after the reply.
@@ -235,7 +235,7 @@ pub struct RequestParser {
 /// The header of a request.
 #[derive(Clone, Copy)]
 struct Header {
-    asked: Asked,
+    asked: RequestEcho,
     key_bytes: usize,
     extras_bytes: usize,
     body_bytes: usize,
@@ -252,7 +252,7 @@ struct Head<'a> {
 }
 
 /// The meaning of a head.
-enum Meaning<'a> {
+enum HeadMeaning<'a> {
     /// A complete command; the rest of the body is discarded.
     Whole(Command<'a>),
     /// A command whose data is the rest of the body, empty as yet.
@@ -295,19 +295,21 @@ impl RequestParser {
         let (kind, is_quiet) = kind_of(asked.opcode);
         let head = Head { extras, key, cas: header.cas, data_bytes };
         match head.meaning(kind, limits.access) {
-            Meaning::Malformed => self.fail(asked, Failure::Invalid, true, head_bytes),
-            Meaning::Refused(failure) => {
+            HeadMeaning::Malformed => self.fail(asked, Failure::Invalid, true, head_bytes),
+            HeadMeaning::Refused(failure) => {
                 self.refuse(asked, (failure, None), head_bytes, data_bytes)
             }
-            Meaning::Whole(command) => {
+            HeadMeaning::Whole(command) => {
                 *self = RequestParser::default();
                 let request = Request { asked, is_quiet, command };
                 Step::Request { request, consumed: head_bytes, skip: data_bytes }
             }
-            Meaning::WithData(command) if command.item_bytes(data_bytes) > limits.item_bytes => {
+            HeadMeaning::WithData(command)
+                if command.item_bytes(data_bytes) > limits.item_bytes =>
+            {
                 self.refuse(asked, too_large(kind, command), head_bytes, data_bytes)
             }
-            Meaning::WithData(command) => {
+            HeadMeaning::WithData(command) => {
                 let consumed = head_bytes + data_bytes;
                 if buf.len() < consumed {
                     return self.wait_for(consumed, buf);
@@ -322,7 +324,7 @@ impl RequestParser {
 
     fn refuse<'a>(
         &mut self,
-        asked: Asked,
+        asked: RequestEcho,
         (failure, stale): (Failure, Option<&'a [u8]>),
         consumed: usize,
         skip: usize,
@@ -338,7 +340,7 @@ impl RequestParser {
 
     fn fail<'a>(
         &mut self,
-        asked: Asked,
+        asked: RequestEcho,
         failure: Failure,
         closes: bool,
         consumed: usize,
@@ -351,7 +353,9 @@ impl RequestParser {
 /// The failure for a value above the limit; for SET also the key, whose old value must be deleted.
 fn too_large(kind: Kind, command: Command<'_>) -> (Failure, Option<&[u8]>) {
     match (kind, command) {
-        (Kind::Set(Storing::Always), Command::Store { key, .. }) => (Failure::TooLarge, Some(key)),
+        (Kind::Set(StoreMode::Always), Command::Store { key, .. }) => {
+            (Failure::TooLarge, Some(key))
+        }
         (_, Command::Store { .. }) => (Failure::TooLarge, None),
         _ => (Failure::OutOfMemory, None),
     }
@@ -365,7 +369,7 @@ impl Header {
         let [body @ .., o0, o1, o2, o3] = *header[8..].first_chunk::<8>()?;
         let cas = u64::from_be_bytes(*header.last_chunk::<8>()?);
         (magic == MAGIC).then_some(Header {
-            asked: Asked { opcode, opaque: [o0, o1, o2, o3] },
+            asked: RequestEcho { opcode, opaque: [o0, o1, o2, o3] },
             key_bytes: usize::from(u16::from_be_bytes(key)),
             extras_bytes: usize::from(extras),
             body_bytes: u32::from_be_bytes(body) as usize,
@@ -395,8 +399,8 @@ enum Kind {
     Get { with_key: bool },
     GetAndTouch { with_key: bool },
     Touch,
-    Set(Storing),
-    Extend(Storing),
+    Set(StoreMode),
+    Extend(StoreMode),
     Delete,
     Count(Direction),
     Quit,
@@ -422,9 +426,9 @@ fn kind_of(opcode: u8) -> (Kind, bool) {
     };
     let kind = match loud {
         0x00 => Kind::Get { with_key: false },
-        0x01 => Kind::Set(Storing::Always),
-        0x02 => Kind::Set(Storing::IfMissing),
-        0x03 => Kind::Set(Storing::IfPresent),
+        0x01 => Kind::Set(StoreMode::Always),
+        0x02 => Kind::Set(StoreMode::IfMissing),
+        0x03 => Kind::Set(StoreMode::IfPresent),
         0x04 => Kind::Delete,
         0x05 => Kind::Count(Direction::Up),
         0x06 => Kind::Count(Direction::Down),
@@ -433,8 +437,8 @@ fn kind_of(opcode: u8) -> (Kind, bool) {
         0x0a => Kind::Nothing,
         0x0b => Kind::Version,
         0x0c => Kind::Get { with_key: true },
-        0x0e => Kind::Extend(Storing::After),
-        0x0f => Kind::Extend(Storing::Before),
+        0x0e => Kind::Extend(StoreMode::After),
+        0x0f => Kind::Extend(StoreMode::Before),
         0x10 => Kind::Stats,
         0x1c => Kind::Touch,
         0x1d => Kind::GetAndTouch { with_key: false },
@@ -448,7 +452,7 @@ fn kind_of(opcode: u8) -> (Kind, bool) {
 }
 
 impl<'a> Head<'a> {
-    fn meaning(&self, kind: Kind, access: Access) -> Meaning<'a> {
+    fn meaning(&self, kind: Kind, access: Access) -> HeadMeaning<'a> {
         if matches!(kind, Kind::Mechanisms | Kind::Authenticate { .. }) {
             return self.access_meaning(kind, access);
         }
@@ -471,11 +475,11 @@ impl<'a> Head<'a> {
             Kind::Count(direction) => self.count(direction),
             Kind::Flush => self.flush(),
             Kind::Stats => {
-                self.extras.is_empty().then_some(Meaning::Whole(Command::Stats(self.key)))
+                self.extras.is_empty().then_some(HeadMeaning::Whole(Command::Stats(self.key)))
             }
-            _ => Some(Meaning::Refused(Failure::Unknown)),
+            _ => Some(HeadMeaning::Refused(Failure::Unknown)),
         };
-        meaning.unwrap_or(Meaning::Malformed)
+        meaning.unwrap_or(HeadMeaning::Malformed)
     }
 
     /// A command with a key or nothing, and nothing else.
@@ -483,39 +487,39 @@ impl<'a> Head<'a> {
         &self,
         has_key: bool,
         command: impl FnOnce(&'a [u8]) -> Command<'a>,
-    ) -> Option<Meaning<'a>> {
+    ) -> Option<HeadMeaning<'a>> {
         let fits = self.extras.is_empty() && self.data_bytes == 0 && self.key.is_empty() != has_key;
-        fits.then(|| Meaning::Whole(command(self.key)))
+        fits.then(|| HeadMeaning::Whole(command(self.key)))
     }
 
     /// A command with a key and a time.
-    fn timed(&self, command: impl FnOnce(&'a [u8], i64) -> Command<'a>) -> Option<Meaning<'a>> {
+    fn timed(&self, command: impl FnOnce(&'a [u8], i64) -> Command<'a>) -> Option<HeadMeaning<'a>> {
         let exptime: [u8; 4] = self.extras.try_into().ok()?;
         let exptime_s = i64::from(u32::from_be_bytes(exptime));
-        (!self.key.is_empty()).then(|| Meaning::Whole(command(self.key, exptime_s)))
+        (!self.key.is_empty()).then(|| HeadMeaning::Whole(command(self.key, exptime_s)))
     }
 
-    fn set(&self, storing: Storing) -> Option<Meaning<'a>> {
+    fn set(&self, storing: StoreMode) -> Option<HeadMeaning<'a>> {
         let [f0, f1, f2, f3, exptime @ ..]: [u8; 8] = self.extras.try_into().ok()?;
         let command = Command::Store {
-            storing: if self.cas.is_some() { Storing::Always } else { storing },
+            storing: if self.cas.is_some() { StoreMode::Always } else { storing },
             key: self.key,
             cas: self.cas,
             flags: u32::from_be_bytes([f0, f1, f2, f3]),
             exptime_s: i64::from(u32::from_be_bytes(exptime)),
             data: b"",
         };
-        (!self.key.is_empty()).then_some(Meaning::WithData(command))
+        (!self.key.is_empty()).then_some(HeadMeaning::WithData(command))
     }
 
-    fn extend(&self, storing: Storing) -> Option<Meaning<'a>> {
+    fn extend(&self, storing: StoreMode) -> Option<HeadMeaning<'a>> {
         let fits = self.extras.is_empty() && !self.key.is_empty();
         let (key, cas) = (self.key, self.cas);
         let command = Command::Store { storing, key, cas, flags: 0, exptime_s: 0, data: b"" };
-        fits.then_some(Meaning::WithData(command))
+        fits.then_some(HeadMeaning::WithData(command))
     }
 
-    fn count(&self, direction: Direction) -> Option<Meaning<'a>> {
+    fn count(&self, direction: Direction) -> Option<HeadMeaning<'a>> {
         let (delta, rest) = self.extras.split_first_chunk::<8>()?;
         let (initial, rest) = rest.split_first_chunk::<8>()?;
         let exptime = u32::from_be_bytes(rest.try_into().ok()?);
@@ -528,33 +532,37 @@ impl<'a> Head<'a> {
             cas: self.cas,
         };
         let fits = !self.key.is_empty() && self.data_bytes == 0;
-        fits.then_some(Meaning::Whole(command))
+        fits.then_some(HeadMeaning::Whole(command))
     }
 
-    fn flush(&self) -> Option<Meaning<'a>> {
+    fn flush(&self) -> Option<HeadMeaning<'a>> {
         let delay_s = match *self.extras {
             [] => 0,
             [d0, d1, d2, d3] => i64::from(u32::from_be_bytes([d0, d1, d2, d3])),
             _ => return None,
         };
         let fits = self.key.is_empty() && self.data_bytes == 0;
-        fits.then_some(Meaning::Whole(Command::Flush { delay_s }))
+        fits.then_some(HeadMeaning::Whole(Command::Flush { delay_s }))
     }
 
     /// The commands for authentication; where none is required, they do not exist.
-    fn access_meaning(&self, kind: Kind, access: Access) -> Meaning<'a> {
+    fn access_meaning(&self, kind: Kind, access: Access) -> HeadMeaning<'a> {
         let continues = match kind {
             Kind::Authenticate { continues } => Some(continues),
             _ => None,
         };
         let is_bare = self.extras.is_empty();
         match continues {
-            None if !is_bare || !self.key.is_empty() || self.data_bytes > 0 => Meaning::Malformed,
-            Some(_) if !is_bare || self.key.is_empty() => Meaning::Malformed,
-            _ if access == Access::Open => Meaning::Refused(Failure::Unknown),
-            None => Meaning::Whole(Command::Mechanisms),
-            Some(_) if self.key.len() > MOST_MECHANISM_BYTES => Meaning::Refused(Failure::Invalid),
-            Some(continues) => Meaning::WithData(Command::Authenticate {
+            None if !is_bare || !self.key.is_empty() || self.data_bytes > 0 => {
+                HeadMeaning::Malformed
+            }
+            Some(_) if !is_bare || self.key.is_empty() => HeadMeaning::Malformed,
+            _ if access == Access::Open => HeadMeaning::Refused(Failure::Unknown),
+            None => HeadMeaning::Whole(Command::Mechanisms),
+            Some(_) if self.key.len() > MOST_MECHANISM_BYTES => {
+                HeadMeaning::Refused(Failure::Invalid)
+            }
+            Some(continues) => HeadMeaning::WithData(Command::Authenticate {
                 mechanism: self.key,
                 data: b"",
                 continues,

@@ -20,7 +20,7 @@ pub mod reply;
 
 use crate::arithmetic::Direction;
 use crate::number::{signed, unsigned};
-use crate::request::{MOST_KEY_BYTES, MOST_TOLD_BYTES, Storing, words};
+use crate::request::{MOST_KEY_BYTES, MOST_TOLD_BYTES, StoreMode, words};
 use crate::size;
 
 pub use key::{Key, KeyRoom};
@@ -123,7 +123,7 @@ pub struct Get {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store<'a> {
     /// `M`; never `IfUnchanged`, for which `cas` stands.
-    pub storing: Storing,
+    pub storing: StoreMode,
     /// `C`: only if the item has this cas.
     pub cas: Option<u64>,
     /// `I`: a value with a lower cas is also stored, marked as stale.
@@ -446,18 +446,18 @@ impl Options {
 
     fn store<'a>(&self) -> Result<Store<'a>, Fault> {
         let storing = match self.mode {
-            None | Some(b'S') => Storing::Always,
-            Some(b'E') => Storing::IfMissing,
-            Some(b'A') => Storing::After,
-            Some(b'P') => Storing::Before,
-            Some(b'R') => Storing::IfPresent,
+            None | Some(b'S') => StoreMode::Always,
+            Some(b'E') => StoreMode::IfMissing,
+            Some(b'A') => StoreMode::After,
+            Some(b'P') => StoreMode::Before,
+            Some(b'R') => StoreMode::IfPresent,
             Some(_) => return Err(Fault::StoreMode),
         };
-        let is_whole = matches!(storing, Storing::Always | Storing::IfPresent);
+        let is_whole = matches!(storing, StoreMode::Always | StoreMode::IfPresent);
         let cas = match storing {
-            Storing::IfMissing => None,
+            StoreMode::IfMissing => None,
             // A cas of 0 means none.
-            Storing::After | Storing::Before => self.cas.filter(|&cas| cas != 0),
+            StoreMode::After | StoreMode::Before => self.cas.filter(|&cas| cas != 0),
             _ => self.cas,
         };
         Ok(Store {

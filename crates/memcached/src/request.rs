@@ -41,7 +41,7 @@ pub struct Limits {
 
 /// The condition and mode of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Storing {
+pub enum StoreMode {
     /// `set`
     Always,
     /// `add`
@@ -56,10 +56,10 @@ pub enum Storing {
     IfUnchanged(u64),
 }
 
-impl Storing {
+impl StoreMode {
     /// Whether it keeps the value, and adds something after or before it.
     pub fn is_beside(self) -> bool {
-        matches!(self, Storing::After | Storing::Before)
+        matches!(self, StoreMode::After | StoreMode::Before)
     }
 }
 
@@ -79,7 +79,7 @@ pub enum Request<'a> {
     /// `set` and its kin.
     Store {
         /// The condition and mode.
-        storing: Storing,
+        storing: StoreMode,
         /// The key.
         key: &'a [u8],
         /// The client's flags: a number, of which 32 bits count.
@@ -326,7 +326,7 @@ impl RequestParser {
         if item_bytes(key.len(), length, flags_value) > limits.item_bytes {
             self.begin_anew();
             self.skipped = length + LINE_END.len();
-            let stale = (storing == Storing::Always).then_some(Key::Plain(key));
+            let stale = (storing == StoreMode::Always).then_some(Key::Plain(key));
             return Step::Fault { fault: Fault::TooLarge, no_reply, stale, consumed: end };
         }
         self.with_data(buf, end, length, no_reply, |data| Request::Store {
@@ -555,14 +555,14 @@ fn read_store<'a>(name: &[u8], words: &[&'a [u8]]) -> Result<Line<'a>, Fault> {
     let length = signed(words[3]).filter(|length| (0..=MOST_TOLD_BYTES).contains(length));
     let length = length.ok_or(Fault::Format)?.unsigned_abs() as usize;
     let storing = match name {
-        b"set" => Storing::Always,
-        b"add" => Storing::IfMissing,
-        b"replace" => Storing::IfPresent,
-        b"append" => Storing::After,
-        b"prepend" => Storing::Before,
-        _ => Storing::IfUnchanged(unsigned(words[4]).ok_or(Fault::Format)?),
+        b"set" => StoreMode::Always,
+        b"add" => StoreMode::IfMissing,
+        b"replace" => StoreMode::IfPresent,
+        b"append" => StoreMode::After,
+        b"prepend" => StoreMode::Before,
+        _ => StoreMode::IfUnchanged(unsigned(words[4]).ok_or(Fault::Format)?),
     };
-    let unique = matches!(storing, Storing::IfUnchanged(_)).then(|| words[4]);
+    let unique = matches!(storing, StoreMode::IfUnchanged(_)).then(|| words[4]);
     let request = Request::Store { storing, key, flags, exptime_s, unique, data: b"" };
     Ok(Line::WithData(request, length))
 }

@@ -6,7 +6,7 @@ use std::alloc::Layout;
 
 use tikv_jemalloc_sys as jemalloc;
 
-use crate::Report;
+use crate::MemoryReport;
 
 /// jemalloc's settings. A background thread gives memory back a second after it became idle (and
 /// sleeps while there is none); few arenas, so that they stay dense. Blocks of 16 KB and more begin
@@ -95,10 +95,10 @@ fn alignment_flags(layout: Layout) -> std::ffi::c_int {
 }
 
 /// Queries jemalloc's statistics; costs some microseconds (it merges those of all threads).
-pub fn report() -> Option<Report> {
+pub fn report() -> Option<MemoryReport> {
     use tikv_jemalloc_ctl::{epoch, stats};
     epoch::advance().ok()?;
-    Some(Report {
+    Some(MemoryReport {
         allocated: stats::allocated::read().ok()? as u64,
         active: stats::active::read().ok()? as u64,
         resident: stats::resident::read().ok()? as u64,

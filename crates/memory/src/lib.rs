@@ -199,7 +199,7 @@ unsafe impl GlobalAlloc for Counting {
 
 /// jemalloc's statistics, in bytes; `None` if it does not answer.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Report {
+pub struct MemoryReport {
     /// Allocated by the program and not yet freed.
     pub allocated: u64,
     /// Pages with at least one allocation in them.

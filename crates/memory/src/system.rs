@@ -3,7 +3,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-use crate::Report;
+use crate::MemoryReport;
 
 /// # Safety
 /// As [`GlobalAlloc::alloc`]; so are all functions here.
@@ -34,7 +34,7 @@ pub unsafe fn realloc(pointer: *mut u8, layout: Layout, after: Layout) -> *mut u
 }
 
 /// It has no statistics.
-pub fn report() -> Option<Report> {
+pub fn report() -> Option<MemoryReport> {
     None
 }
 

@@ -4,7 +4,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use pantala_objects::{Bucket, Place};
+use pantala_objects::{BucketPlace, ObjectBucket};
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
 
 fn work(words: &[&str], runtime: tokio::runtime::Handle) -> io::Result<()> {
     let [place, rest @ ..] = words else { return Err(io::Error::other("which place?")) };
-    let bucket = Bucket::open(&Place::parse(place)?, runtime)?;
+    let bucket = ObjectBucket::open(&BucketPlace::parse(place)?, runtime)?;
     match rest {
         ["list"] => {
             for file in bucket.list()? {

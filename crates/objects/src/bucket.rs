@@ -14,14 +14,14 @@ use tokio::runtime::Handle;
 
 use crate::connector::Connector;
 use crate::download::Download;
-use crate::place::{Place, Scheme};
+use crate::place::{BucketPlace, Scheme};
 use crate::unfinished::{Note, Owner, file_of};
 use crate::upload::Upload;
-use crate::{Fault, RETRIES, RETRY_TIME, STALL_TIME};
+use crate::{ObjectFault, RETRIES, RETRY_TIME, STALL_TIME};
 
 /// A stored file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredFile {
     /// Its name, without the location's prefix.
     pub name: String,
     /// Its size.
@@ -46,28 +46,28 @@ impl Stores {
 
 /// An open location: lists, reads and writes objects. Clones share the connection.
 #[derive(Clone)]
-pub struct Bucket {
+pub struct ObjectBucket {
     stores: Stores,
-    place: Place,
+    place: BucketPlace,
     runtime: Handle,
 }
 
-impl Bucket {
+impl ObjectBucket {
     /// Opens a location without any request. Requests run on `runtime`.
     ///
     /// # Errors
     /// The environment's credentials cannot be read.
-    pub fn open(place: &Place, runtime: Handle) -> Result<Bucket, Fault> {
+    pub fn open(place: &BucketPlace, runtime: Handle) -> Result<ObjectBucket, ObjectFault> {
         let stores = match place.scheme {
             Scheme::S3 => s3(&place.bucket)?,
             Scheme::Gcs => gcs(&place.bucket)?,
             Scheme::Azure => azure(&place.bucket)?,
         };
-        Ok(Bucket { stores, place: place.clone(), runtime })
+        Ok(ObjectBucket { stores, place: place.clone(), runtime })
     }
 
     /// The location.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &BucketPlace {
         &self.place
     }
 
@@ -75,7 +75,7 @@ impl Bucket {
     ///
     /// # Errors
     /// Those of the storage.
-    pub fn list(&self) -> Result<Vec<Stored>, Fault> {
+    pub fn list(&self) -> Result<Vec<StoredFile>, ObjectFault> {
         let (store, prefix) = (Arc::clone(&self.stores.whole), self.path_of(""));
         let listed = self.wait(async move {
             let at = (!prefix.as_ref().is_empty()).then_some(&prefix);
@@ -84,9 +84,9 @@ impl Bucket {
         let stored = |meta: object_store::ObjectMeta| {
             let name = meta.location.filename()?.to_owned();
             let modified_unix_ms = meta.last_modified.timestamp_millis();
-            Some(Stored { name, bytes: meta.size, modified_unix_ms })
+            Some(StoredFile { name, bytes: meta.size, modified_unix_ms })
         };
-        let mut found: Vec<Stored> = listed.into_iter().filter_map(stored).collect();
+        let mut found: Vec<StoredFile> = listed.into_iter().filter_map(stored).collect();
         found.sort_by(|a, b| (a.modified_unix_ms, &a.name).cmp(&(b.modified_unix_ms, &b.name)));
         Ok(found)
     }
@@ -100,7 +100,7 @@ impl Bucket {
     ///
     /// # Errors
     /// Those of the storage; the file does not exist.
-    pub fn download(&self, name: &str) -> Result<Download, Fault> {
+    pub fn download(&self, name: &str) -> Result<Download, ObjectFault> {
         let (store, path) = (Arc::clone(&self.stores.whole), self.path_of(name));
         let size = self.wait({
             let (store, path) = (Arc::clone(&store), path.clone());
@@ -113,7 +113,7 @@ impl Bucket {
     ///
     /// # Errors
     /// Those of the storage.
-    pub fn remove(&self, name: &str) -> Result<(), Fault> {
+    pub fn remove(&self, name: &str) -> Result<(), ObjectFault> {
         let (store, path) = (Arc::clone(&self.stores.whole), self.path_of(name));
         self.wait(async move { store.delete(&path).await })
     }
@@ -127,7 +127,7 @@ impl Bucket {
         &self,
         now_unix_ms: i64,
         may_live: &dyn Fn(u32) -> bool,
-    ) -> Result<Vec<String>, Fault> {
+    ) -> Result<Vec<String>, ObjectFault> {
         let here = Owner::here();
         let mut given_up = Vec::new();
         for stored in self.list()? {
@@ -160,7 +160,7 @@ impl Bucket {
     fn wait<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, object_store::Error>> + Send + 'static,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, ObjectFault> {
         let (done, until_done) = sync_channel(1);
         self.runtime.spawn(async move {
             // Nobody waits any more.
@@ -168,8 +168,8 @@ impl Bucket {
         });
         until_done
             .recv()
-            .map_err(|_| Fault("the control plane has ended".into()))?
-            .map_err(Fault::from)
+            .map_err(|_| ObjectFault("the control plane has ended".into()))?
+            .map_err(ObjectFault::from)
     }
 }
 
@@ -198,7 +198,7 @@ fn is_set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
-fn s3(bucket: &str) -> Result<Stores, Fault> {
+fn s3(bucket: &str) -> Result<Stores, ObjectFault> {
     let may_be_plain = is_set("AWS_ALLOW_HTTP");
     let builder = AmazonS3Builder::from_env()
         .with_bucket_name(bucket)
@@ -208,7 +208,7 @@ fn s3(bucket: &str) -> Result<Stores, Fault> {
     Ok(Stores::of(builder.build()?))
 }
 
-fn gcs(bucket: &str) -> Result<Stores, Fault> {
+fn gcs(bucket: &str) -> Result<Stores, ObjectFault> {
     let builder = GoogleCloudStorageBuilder::from_env()
         .with_bucket_name(bucket)
         .with_retry(retrying())
@@ -224,7 +224,7 @@ fn names_gcs_endpoint() -> bool {
     is_set("GOOGLE_BASE_URL") || key.contains("gcs_base_url")
 }
 
-fn azure(container: &str) -> Result<Stores, Fault> {
+fn azure(container: &str) -> Result<Stores, ObjectFault> {
     let builder = MicrosoftAzureBuilder::from_env()
         .with_container_name(container)
         .with_retry(retrying())

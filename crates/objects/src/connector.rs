@@ -11,7 +11,7 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
     HttpResponseBody, HttpService,
 };
-use pantala_http::{Client, Fault, Kind, Limits};
+use pantala_http::{Client, FaultKind, HttpFault, HttpLimits};
 
 use crate::STALL_TIME;
 
@@ -21,7 +21,7 @@ pub(crate) struct Connector;
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let generic = |source: Fault| object_store::Error::Generic {
+        let generic = |source: HttpFault| object_store::Error::Generic {
             store: "HTTP",
             source: Box::new(source),
         };
@@ -31,10 +31,10 @@ impl HttpConnector for Connector {
 
 /// The limits in the options: those of the code that opens a location, or shorter ones, where the
 /// crate asks the machine itself for credentials.
-fn limits(options: &ClientOptions) -> Limits {
+fn limits(options: &ClientOptions) -> HttpLimits {
     use object_store::ClientConfigKey::{AllowHttp, ConnectTimeout};
     let connect = options.get_config_value(&ConnectTimeout).and_then(|text| seconds(&text));
-    Limits {
+    HttpLimits {
         may_be_plain: options.get_config_value(&AllowHttp).as_deref() == Some("true"),
         connect: connect.unwrap_or(STALL_TIME),
         stall: STALL_TIME,
@@ -59,12 +59,12 @@ impl HttpService for Service {
 }
 
 /// The error in the crate's form; its kind decides whether to retry.
-fn error(fault: Fault) -> HttpError {
+fn error(fault: HttpFault) -> HttpError {
     let kind = match fault.kind {
-        Kind::Connect => HttpErrorKind::Connect,
-        Kind::Timeout => HttpErrorKind::Timeout,
-        Kind::Interrupted => HttpErrorKind::Interrupted,
-        Kind::Other => HttpErrorKind::Unknown,
+        FaultKind::Connect => HttpErrorKind::Connect,
+        FaultKind::Timeout => HttpErrorKind::Timeout,
+        FaultKind::Interrupted => HttpErrorKind::Interrupted,
+        FaultKind::Other => HttpErrorKind::Unknown,
     };
     HttpError::new(kind, fault)
 }

@@ -9,7 +9,7 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, channel};
 
-use crate::{Fault, QUEUED_PIECES};
+use crate::{ObjectFault, QUEUED_PIECES};
 
 /// The size of a range. Each range is retried by itself.
 const RANGE_BYTES: u64 = 8 << 20;
@@ -58,8 +58,8 @@ impl Read for Download {
         }
         while self.at_hand.is_empty() {
             self.at_hand = match self.ranges.blocking_recv() {
-                Some(range) => range.map_err(Fault::from)?,
-                None => return Err(Fault("the file ended too early".into()).into()),
+                Some(range) => range.map_err(ObjectFault::from)?,
+                None => return Err(ObjectFault("the file ended too early".into()).into()),
             };
         }
         let count = into.len().min(self.at_hand.len());

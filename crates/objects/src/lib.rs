@@ -46,9 +46,9 @@ use idna_adapter as _;
 use std::fmt;
 use std::time::Duration;
 
-pub use bucket::{Bucket, Stored};
+pub use bucket::{ObjectBucket, StoredFile};
 pub use download::Download;
-pub use place::{Place, Scheme};
+pub use place::{BucketPlace, Scheme};
 pub use unfinished::Owner;
 pub use upload::Upload;
 
@@ -63,24 +63,24 @@ const STALL_TIME: Duration = Duration::from_secs(30);
 
 /// An error of the storage; a text for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault(pub String);
+pub struct ObjectFault(pub String);
 
-impl fmt::Display for Fault {
+impl fmt::Display for ObjectFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for ObjectFault {}
 
-impl From<object_store::Error> for Fault {
+impl From<object_store::Error> for ObjectFault {
     fn from(error: object_store::Error) -> Self {
-        Fault(error.to_string())
+        ObjectFault(error.to_string())
     }
 }
 
-impl From<Fault> for std::io::Error {
-    fn from(fault: Fault) -> Self {
+impl From<ObjectFault> for std::io::Error {
+    fn from(fault: ObjectFault) -> Self {
         std::io::Error::other(fault.0)
     }
 }

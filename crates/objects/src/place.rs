@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::Fault;
+use crate::ObjectFault;
 
 /// The kind of storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ const SCHEMES: [(&str, Scheme); 3] =
 
 /// A bucket (container) and the prefix of our files in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct BucketPlace {
     /// The kind of storage.
     pub scheme: Scheme,
     /// The bucket's name.
@@ -31,7 +31,7 @@ pub struct Place {
     pub prefix: String,
 }
 
-impl Place {
+impl BucketPlace {
     /// Whether a `dir` means object storage rather than a directory.
     pub fn is_meant_by(dir: &str) -> bool {
         SCHEMES.iter().any(|(word, _)| dir.starts_with(word))
@@ -41,27 +41,27 @@ impl Place {
     ///
     /// # Errors
     /// Another scheme, no bucket, or an invalid name of a bucket.
-    pub fn parse(dir: &str) -> Result<Place, Fault> {
+    pub fn parse(dir: &str) -> Result<BucketPlace, ObjectFault> {
         let found =
             SCHEMES.iter().find_map(|(word, scheme)| Some((dir.strip_prefix(word)?, scheme)));
         let Some((rest, &scheme)) = found else {
-            return Err(Fault(format!("'{dir}' begins with none of s3://, gs://, az://")));
+            return Err(ObjectFault(format!("'{dir}' begins with none of s3://, gs://, az://")));
         };
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         if bucket.is_empty() || !bucket.bytes().all(is_plain) {
-            return Err(Fault(format!("'{dir}' names no bucket")));
+            return Err(ObjectFault(format!("'{dir}' names no bucket")));
         }
         let prefix = prefix.trim_matches('/');
         let is_odd = |part: &str| part.is_empty() || part == "." || part == "..";
         if !prefix.is_empty() && prefix.split('/').any(is_odd) {
-            return Err(Fault(format!("'{dir}' has an empty part, or one that is . or ..")));
+            return Err(ObjectFault(format!("'{dir}' has an empty part, or one that is . or ..")));
         }
-        Ok(Place { scheme, bucket: bucket.into(), prefix: prefix.into() })
+        Ok(BucketPlace { scheme, bucket: bucket.into(), prefix: prefix.into() })
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for BucketPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = SCHEMES.iter().find(|(_, scheme)| *scheme == self.scheme);
         let word = word.map_or("", |(word, _)| word);
@@ -76,7 +76,7 @@ mod tests {
 
     #[track_caller]
     fn check(dir: &str, expected: &str) {
-        let told = match Place::parse(dir) {
+        let told = match BucketPlace::parse(dir) {
             Ok(place) => format!("{place} = {:?} {} {}", place.scheme, place.bucket, place.prefix),
             Err(fault) => format!("no: {fault}"),
         };
@@ -102,8 +102,8 @@ mod tests {
 
     #[test]
     fn directories_are_told_apart() {
-        assert!(Place::is_meant_by("gs://b"));
-        assert!(!Place::is_meant_by("./s3"));
-        assert!(!Place::is_meant_by("file:///tmp"));
+        assert!(BucketPlace::is_meant_by("gs://b"));
+        assert!(!BucketPlace::is_meant_by("./s3"));
+        assert!(!BucketPlace::is_meant_by("file:///tmp"));
     }
 }

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 use crate::bucket::Stores;
 use crate::unfinished::{Note, Owner, note_path};
-use crate::{Fault, QUEUED_PIECES};
+use crate::{ObjectFault, QUEUED_PIECES};
 
 /// The size of a part. S3 takes 10,000 parts, so a file may have 160 GB.
 const PART_BYTES: usize = 16 << 20;
@@ -54,7 +54,7 @@ impl Upload {
     ///
     /// # Errors
     /// Those of the storage.
-    pub fn write_over_start(&self, bytes: &[u8]) -> Result<(), Fault> {
+    pub fn write_over_start(&self, bytes: &[u8]) -> Result<(), ObjectFault> {
         self.put(Piece::Head(Bytes::copy_from_slice(bytes)))
     }
 
@@ -62,24 +62,24 @@ impl Upload {
     ///
     /// # Errors
     /// Those of the storage: the old file is still there, or none.
-    pub fn finish(self) -> Result<(), Fault> {
+    pub fn finish(self) -> Result<(), ObjectFault> {
         self.put(Piece::End)?;
         self.outcome()
     }
 
-    fn put(&self, piece: Piece) -> Result<(), Fault> {
+    fn put(&self, piece: Piece) -> Result<(), ObjectFault> {
         // Nothing is accepted any more after a failure.
         self.pieces.blocking_send(piece).map_err(|_| self.fault())
     }
 
-    fn outcome(&self) -> Result<(), Fault> {
-        let gone = |_| Fault("the control plane has ended".into());
-        self.ended.recv().map_err(gone)?.map_err(Fault::from)
+    fn outcome(&self) -> Result<(), ObjectFault> {
+        let gone = |_| ObjectFault("the control plane has ended".into());
+        self.ended.recv().map_err(gone)?.map_err(ObjectFault::from)
     }
 
-    fn fault(&self) -> Fault {
+    fn fault(&self) -> ObjectFault {
         match self.outcome() {
-            Ok(()) => Fault("the upload has ended".into()),
+            Ok(()) => ObjectFault("the upload has ended".into()),
             Err(fault) => fault,
         }
     }
@@ -97,7 +97,7 @@ impl Write for Upload {
 }
 
 /// The state of sending a file.
-struct Sending<'s> {
+struct UploadProgress<'s> {
     stores: &'s Stores,
     path: &'s Path,
     first: BytesMut,
@@ -105,7 +105,7 @@ struct Sending<'s> {
 }
 
 async fn send(stores: &Stores, path: &Path, mut pieces: Receiver<Piece>) -> Outcome<()> {
-    let mut sending = Sending { stores, path, first: BytesMut::new(), others: None };
+    let mut sending = UploadProgress { stores, path, first: BytesMut::new(), others: None };
     let ended = loop {
         match pieces.recv().await {
             Some(Piece::More(piece)) => {
@@ -128,7 +128,7 @@ async fn send(stores: &Stores, path: &Path, mut pieces: Receiver<Piece>) -> Outc
     ended
 }
 
-impl Sending<'_> {
+impl UploadProgress<'_> {
     async fn add(&mut self, piece: Bytes) -> Outcome<()> {
         let fits = piece.len().min(PART_BYTES - self.first.len());
         self.first.extend_from_slice(&piece[..fits]);

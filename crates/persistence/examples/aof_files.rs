@@ -20,7 +20,7 @@ use pantala_base::Rng;
 use pantala_persistence::aof::files::part_files;
 use pantala_persistence::aof::load::load;
 use pantala_persistence::aof::replay::replay_on;
-use pantala_persistence::aof::{BaseKind, Layout, Writer};
+use pantala_persistence::aof::{AofLayout, AofWriter, BaseKind};
 use pantala_persistence::disk::{Disk, RealDisk};
 
 const STEPS: u64 = 3_000;
@@ -49,8 +49,8 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn layout(directory: &str) -> Layout {
-    Layout::new(Path::new(directory), "appendonlydir", "appendonly.aof")
+fn layout(directory: &str) -> AofLayout {
+    AofLayout::new(Path::new(directory), "appendonlydir", "appendonly.aof")
 }
 
 fn resp(words: &[&str]) -> String {
@@ -58,9 +58,9 @@ fn resp(words: &[&str]) -> String {
     format!("*{}\r\n{text}", words.len())
 }
 
-fn write(layout: &Layout, seed: u64) -> Model {
+fn write(layout: &AofLayout, seed: u64) -> Model {
     let (mut rng, mut model, mut db) = (Rng::from_seed(seed), Model::new(), None);
-    let mut writer = Writer::new(Arc::new(RealDisk), layout.clone(), None, 0);
+    let mut writer = AofWriter::new(Arc::new(RealDisk), layout.clone(), None, 0);
     writer.resume().expect("an empty directory");
     let mut rewrite = None;
     for step in 0..STEPS {
@@ -139,7 +139,7 @@ fn random_command(rng: &mut Rng, model: &mut Model, place: (u64, String)) -> Str
     }
 }
 
-fn read(layout: &Layout) -> Model {
+fn read(layout: &AofLayout) -> Model {
     let engine = engine();
     let manifest = layout.open(&RealDisk).expect("it opens").expect("there is one");
     let files = part_files(&RealDisk, layout, &manifest).expect("all are there");

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use pantala_base::Rng;
 use pantala_persistence::aof::files::part_files;
-use pantala_persistence::aof::reader::{Found, StepReader};
-use pantala_persistence::aof::{BaseKind, Layout, Rewrite, SyncJob, Writer};
+use pantala_persistence::aof::reader::{StepRead, StepReader};
+use pantala_persistence::aof::{AofLayout, AofWriter, BaseKind, Rewrite, SyncJob};
 use pantala_persistence::disk::simulated::{Act, SimulatedDisk};
 use pantala_persistence::disk::{Disk, DiskFile};
 
@@ -20,8 +20,8 @@ const SEEDS: u64 = 2_000;
 const LIVES: usize = 4;
 const ACTS: usize = 60;
 
-fn layout() -> Layout {
-    Layout::new(Path::new("/d"), "appendonlydir", "appendonly.aof")
+fn layout() -> AofLayout {
+    AofLayout::new(Path::new("/d"), "appendonlydir", "appendonly.aof")
 }
 
 fn resp(args: &[&str]) -> String {
@@ -37,7 +37,7 @@ fn set(number: u64, padding: usize) -> String {
 struct Life<'t> {
     disk: &'t SimulatedDisk,
     rng: &'t mut Rng,
-    writer: Writer,
+    writer: AofWriter,
     /// The number of the next step.
     next: u64,
     /// By offset: the number of steps before it.
@@ -50,7 +50,7 @@ impl<'t> Life<'t> {
     /// Starts where the files end: they hold the steps before `next`.
     fn begin(disk: &'t SimulatedDisk, rng: &'t mut Rng, next: u64) -> Self {
         let manifest = layout().open(disk).expect("nothing fails at the start");
-        let mut writer = Writer::new(Arc::new(disk.clone()), layout(), manifest, 0);
+        let mut writer = AofWriter::new(Arc::new(disk.clone()), layout(), manifest, 0);
         writer.resume().expect("nothing fails at the start");
         Life { disk, rng, writer, next, steps_at: vec![(0, next)], sync: None, rewrite: None }
     }
@@ -142,14 +142,14 @@ fn recover(disk: &SimulatedDisk) -> Result<u64, String> {
         let mut reader = file.steps(disk).expect("it is there");
         loop {
             match reader.next().map_err(|error| format!("{}: {error}", file.path.display()))? {
-                Found::Step => next = replay(&reader, next)?,
-                Found::Annotation => {}
-                Found::End => break,
-                Found::Torn(torn) if file.is_last => {
+                StepRead::Step => next = replay(&reader, next)?,
+                StepRead::Annotation => {}
+                StepRead::End => break,
+                StepRead::Torn(torn) if file.is_last => {
                     disk.truncate(&file.path, torn.offset).expect("cut");
                     break;
                 }
-                Found::Torn(torn) => return Err(format!("{}: {torn}", file.path.display())),
+                StepRead::Torn(torn) => return Err(format!("{}: {torn}", file.path.display())),
             }
         }
     }

@@ -12,7 +12,7 @@ use common::{SnapshotInto, ask, engine};
 use pantala_persistence::aof::files::part_files;
 use pantala_persistence::aof::load::load;
 use pantala_persistence::aof::replay::replay_on;
-use pantala_persistence::aof::{Layout, Writer};
+use pantala_persistence::aof::{AofLayout, AofWriter};
 use pantala_persistence::disk::{Disk, RealDisk};
 
 const WRITTEN_BY: [&str; 4] = ["redis-rdb", "redis-aof", "valkey-rdb", "valkey-aof"];
@@ -21,8 +21,8 @@ fn golden() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden"))
 }
 
-fn layout(name: &str) -> Layout {
-    Layout::new(golden(), name, "appendonly.aof")
+fn layout(name: &str) -> AofLayout {
+    AofLayout::new(golden(), name, "appendonly.aof")
 }
 
 #[test]
@@ -81,14 +81,14 @@ fn their_manifests_are_written_alike() {
 fn their_files_are_continued() {
     let place = std::env::temp_dir().join(format!("pantala-golden-{}", std::process::id()));
     for name in WRITTEN_BY {
-        let copy = Layout::new(&place, name, "appendonly.aof");
+        let copy = AofLayout::new(&place, name, "appendonly.aof");
         RealDisk.create_directory(&place).expect("made");
         copy.make_directory(&RealDisk).expect("made");
         for file in RealDisk.list(layout(name).directory()).expect("listed") {
             std::fs::copy(layout(name).path(&file), copy.path(&file)).expect("copied");
         }
         let manifest = copy.open(&RealDisk).expect("it opens");
-        let mut writer = Writer::new(std::sync::Arc::new(RealDisk), copy.clone(), manifest, 0);
+        let mut writer = AofWriter::new(std::sync::Arc::new(RealDisk), copy.clone(), manifest, 0);
         writer.resume().expect("it resumes");
         let before = RealDisk.size(&copy.path("appendonly.aof.2.incr.aof")).expect("there");
         writer.append(b"*1\r\n$4\r\nPING\r\n", None).expect("appended");

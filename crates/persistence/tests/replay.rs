@@ -13,7 +13,7 @@ use pantala_engine::Engine;
 use pantala_persistence::aof::files::part_files;
 use pantala_persistence::aof::load::{LoadSnapshot, load};
 use pantala_persistence::aof::replay::replay_on;
-use pantala_persistence::aof::{Layout, Manifest};
+use pantala_persistence::aof::{AofLayout, Manifest};
 use pantala_persistence::disk::Disk;
 use pantala_persistence::disk::simulated::SimulatedDisk;
 use pantala_settings::Settings;
@@ -42,7 +42,7 @@ fn steps(lines: &[&str]) -> Vec<u8> {
 
 struct Fixture {
     disk: SimulatedDisk,
-    layout: Layout,
+    layout: AofLayout,
     engine: Arc<Engine>,
     snapshots: SixBytes,
     last_annotation: Option<String>,
@@ -52,7 +52,7 @@ impl Fixture {
     /// Files with these bytes: a base and increments. An empty base means no base.
     fn new(base: &[u8], increments: &[&[u8]]) -> Self {
         let disk = SimulatedDisk::new(1);
-        let layout = Layout::new(Path::new("/"), "d", "a");
+        let layout = AofLayout::new(Path::new("/"), "d", "a");
         disk.create_directory(Path::new("/")).expect("made");
         disk.create_directory(layout.directory()).expect("made");
         let mut manifest = Manifest::default();

@@ -24,5 +24,7 @@ pub mod value;
 pub use arena::Arena;
 pub use error::ProtocolError;
 pub use inline::split as split_words;
-pub use reply::{Mark, Reply, Version};
-pub use request::{Limits, MANY_ARGS, RequestParser, Step, is_cross_protocol, whole_request};
+pub use reply::{Reply, ReplyMark, Version};
+pub use request::{
+    MANY_ARGS, ParseStep, RequestLimits, RequestParser, is_cross_protocol, whole_request,
+};

@@ -23,7 +23,7 @@ pub enum Version {
 /// The start of an aggregate of unknown length.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
-pub struct Mark(usize);
+pub struct ReplyMark(usize);
 
 /// Writes replies in one protocol version.
 #[derive(Debug)]
@@ -339,12 +339,12 @@ impl<'o> Reply<'o> {
     }
 
     /// Begins an aggregate whose length is known only at its end.
-    pub fn begin(&self) -> Mark {
-        Mark(self.out.len())
+    pub fn begin(&self) -> ReplyMark {
+        ReplyMark(self.out.len())
     }
 
     /// Ends an array of `count` elements.
-    pub fn end_array(&mut self, mark: Mark, count: usize) {
+    pub fn end_array(&mut self, mark: ReplyMark, count: usize) {
         self.end(mark, |reply| reply.array(count));
     }
 
@@ -353,21 +353,21 @@ impl<'o> Reply<'o> {
     pub fn shorten_array(&mut self, start: usize, header_bytes: usize, count: usize) {
         self.out.copy_within(start + header_bytes.., start);
         self.out.truncate(self.out.len() - header_bytes);
-        self.end(Mark(start), |reply| reply.array(count));
+        self.end(ReplyMark(start), |reply| reply.array(count));
     }
 
     /// Ends a map of `count` pairs.
-    pub fn end_map(&mut self, mark: Mark, count: usize) {
+    pub fn end_map(&mut self, mark: ReplyMark, count: usize) {
         self.end(mark, |reply| reply.map(count));
     }
 
     /// Ends a set of `count` elements.
-    pub fn end_set(&mut self, mark: Mark, count: usize) {
+    pub fn end_set(&mut self, mark: ReplyMark, count: usize) {
         self.end(mark, |reply| reply.set(count));
     }
 
     /// Writes the header at the end, then rotates it to the front of the elements.
-    fn end(&mut self, mark: Mark, header: impl FnOnce(&mut Reply<'o>)) {
+    fn end(&mut self, mark: ReplyMark, header: impl FnOnce(&mut Reply<'o>)) {
         let end = self.out.len();
         header(self);
         let written = self.out.len() - end;

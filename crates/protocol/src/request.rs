@@ -38,7 +38,7 @@ const SHORT_LINE_MAX_BYTES: usize = 7;
 /// The shortest argument, `$0\r\n\r\n`.
 const BULK_MIN_BYTES: usize = 6;
 
-/// A command with more arguments is [`Step::Long`].
+/// A command with more arguments is [`ParseStep::Long`].
 pub const MANY_ARGS: usize = 2048;
 /// How many of its arguments are returned: enough for its name, and for the text of an error.
 const HEAD_ARGS: usize = 64;
@@ -47,7 +47,7 @@ const ARGS_A_CALL: usize = 16 << 10;
 
 /// The limits of a client's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct RequestLimits {
     /// Longest argument in bytes (`proto-max-bulk-len`).
     pub max_bulk_bytes: usize,
     /// Most arguments of a command.
@@ -59,9 +59,9 @@ pub struct Limits {
     pub authenticated: bool,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for RequestLimits {
+    fn default() -> RequestLimits {
+        RequestLimits {
             max_bulk_bytes: 512 << 20,
             max_args: i32::MAX as usize,
             max_inline_bytes: 64 << 10,
@@ -70,7 +70,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl RequestLimits {
     /// Whether no length of up to four digits can exceed a limit: true except for odd limits and
     /// for clients that have not authenticated.
     #[inline]
@@ -84,7 +84,7 @@ impl Limits {
 
 /// The result of parsing the start of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ParseStep {
     /// A command; its arguments (at least one) were appended.
     Command {
         /// Bytes to take off the buffer.
@@ -123,15 +123,15 @@ pub struct RequestParser {
 }
 
 /// Why an argument could not be parsed.
-enum Stop {
+enum ArgumentStop {
     /// At least this many bytes are missing.
     Wanted(usize),
     Fault(ProtocolError),
 }
 
-impl From<ProtocolError> for Stop {
-    fn from(error: ProtocolError) -> Stop {
-        Stop::Fault(error)
+impl From<ProtocolError> for ArgumentStop {
+    fn from(error: ProtocolError) -> ArgumentStop {
+        ArgumentStop::Fault(error)
     }
 }
 
@@ -143,15 +143,15 @@ impl RequestParser {
     pub fn parse<'a>(
         &mut self,
         buf: &'a [u8],
-        limits: &Limits,
+        limits: &RequestLimits,
         arena: &'a Arena,
         args: &mut Vec<&'a [u8]>,
-    ) -> Step {
+    ) -> ParseStep {
         match buf.first() {
             Some(b'*') if self.at == 0 => self.multibulk(buf, limits, args),
             Some(b'*') => self.resume(buf, limits, args),
             Some(_) => self.inline(buf, limits, arena, args),
-            None => Step::Incomplete { wanted: 0 },
+            None => ParseStep::Incomplete { wanted: 0 },
         }
     }
 
@@ -161,7 +161,12 @@ impl RequestParser {
     }
 
     #[inline]
-    fn multibulk<'a>(&mut self, buf: &'a [u8], limits: &Limits, args: &mut Vec<&'a [u8]>) -> Step {
+    fn multibulk<'a>(
+        &mut self,
+        buf: &'a [u8],
+        limits: &RequestLimits,
+        args: &mut Vec<&'a [u8]>,
+    ) -> ParseStep {
         if limits.spare_short_numbers() {
             self.take::<true>(buf, limits, args)
         } else {
@@ -173,15 +178,15 @@ impl RequestParser {
     fn take<'a, const SHORT: bool>(
         &mut self,
         buf: &'a [u8],
-        limits: &Limits,
+        limits: &RequestLimits,
         args: &mut Vec<&'a [u8]>,
-    ) -> Step {
+    ) -> ParseStep {
         let (count, start) = match short_number(buf, b'*') {
             Some((count, start)) if SHORT && (1..=MANY_ARGS).contains(&count) => (count, start),
             _ => match self.long_count(buf, limits) {
                 Ok((0, consumed)) => {
                     self.reset();
-                    return Step::Empty { consumed };
+                    return ParseStep::Empty { consumed };
                 }
                 Ok((count, start)) if count > MANY_ARGS => {
                     (self.at, self.left) = (start, count);
@@ -214,11 +219,16 @@ impl RequestParser {
             }
         }
         self.scanned = 0;
-        Step::Command { consumed: buf.len() - rest.len() }
+        ParseStep::Command { consumed: buf.len() - rest.len() }
     }
 
     /// Continues where the last call stopped, and takes the arguments when all are there.
-    fn resume<'a>(&mut self, buf: &'a [u8], limits: &Limits, args: &mut Vec<&'a [u8]>) -> Step {
+    fn resume<'a>(
+        &mut self,
+        buf: &'a [u8],
+        limits: &RequestLimits,
+        args: &mut Vec<&'a [u8]>,
+    ) -> ParseStep {
         let is_short = limits.spare_short_numbers();
         let left_behind = self.left.saturating_sub(ARGS_A_CALL);
         while self.left > left_behind {
@@ -232,21 +242,21 @@ impl RequestParser {
                     self.at = next;
                     self.left -= 1;
                 }
-                Err(Stop::Wanted(wanted)) => {
-                    return Step::Incomplete { wanted: wanted.max(self.promised(buf)) };
+                Err(ArgumentStop::Wanted(wanted)) => {
+                    return ParseStep::Incomplete { wanted: wanted.max(self.promised(buf)) };
                 }
                 Err(stop) => return self.stopped(stop),
             }
         }
         if self.left > 0 {
-            return Step::Busy;
+            return ParseStep::Busy;
         }
         let consumed = self.at;
         self.reset();
         match header(buf) {
             (arg_count, start) if arg_count > MANY_ARGS => {
-                args.extend(Whole(&buf[start..consumed]).take(HEAD_ARGS));
-                Step::Long { consumed, arg_count }
+                args.extend(WellFormedArgs(&buf[start..consumed]).take(HEAD_ARGS));
+                ParseStep::Long { consumed, arg_count }
             }
             _ => self.multibulk(buf, limits, args),
         }
@@ -263,10 +273,10 @@ impl RequestParser {
         }
     }
 
-    fn stopped(&mut self, stop: Stop) -> Step {
+    fn stopped(&mut self, stop: ArgumentStop) -> ParseStep {
         match stop {
-            Stop::Wanted(wanted) => Step::Incomplete { wanted },
-            Stop::Fault(error) => Step::Error(error),
+            ArgumentStop::Wanted(wanted) => ParseStep::Incomplete { wanted },
+            ArgumentStop::Fault(error) => ParseStep::Error(error),
         }
     }
 
@@ -275,20 +285,24 @@ impl RequestParser {
         &mut self,
         buf: &'a [u8],
         at: usize,
-        limits: &Limits,
-    ) -> Result<(&'a [u8], usize), Stop> {
+        limits: &RequestLimits,
+    ) -> Result<(&'a [u8], usize), ArgumentStop> {
         let (len, start) = self.length(buf, at, limits)?;
         let body = &buf[start..];
         let end = len.saturating_add(2);
         match body.get(len..end) {
             Some(b"\r\n") => Ok((&body[..len], start + end)),
             Some(_) => Err(ProtocolError::InvalidLineEnd.into()),
-            None => Err(Stop::Wanted(end - body.len())),
+            None => Err(ArgumentStop::Wanted(end - body.len())),
         }
     }
 
     /// The count after `*`, 0 for none or less, and the start of the first argument.
-    fn long_count(&mut self, buf: &[u8], limits: &Limits) -> Result<(usize, usize), Stop> {
+    fn long_count(
+        &mut self,
+        buf: &[u8],
+        limits: &RequestLimits,
+    ) -> Result<(usize, usize), ArgumentStop> {
         let (text, next) = self.line(buf, 0, limits, ProtocolError::TooBigCount)?;
         if buf[next - 1] != b'\n' {
             return Err(ProtocolError::InvalidLineEnd.into());
@@ -305,7 +319,12 @@ impl RequestParser {
     }
 
     /// The length after the `$` at `at`, and the start of the argument's bytes.
-    fn length(&mut self, buf: &[u8], at: usize, limits: &Limits) -> Result<(usize, usize), Stop> {
+    fn length(
+        &mut self,
+        buf: &[u8],
+        at: usize,
+        limits: &RequestLimits,
+    ) -> Result<(usize, usize), ArgumentStop> {
         let (text, next) = self.line(buf, at, limits, ProtocolError::TooBigBulkCount)?;
         // The line may be empty: then its CR is where `$` should be.
         if buf[at] != b'$' {
@@ -328,15 +347,15 @@ impl RequestParser {
         &mut self,
         buf: &'b [u8],
         at: usize,
-        limits: &Limits,
+        limits: &RequestLimits,
         too_big: ProtocolError,
-    ) -> Result<(&'b [u8], usize), Stop> {
+    ) -> Result<(&'b [u8], usize), ArgumentStop> {
         match self.find(buf, at, b'\r', limits, too_big)? {
             end if end + 1 < buf.len() => Ok((&buf[at..end], end + 2)),
             end => {
                 // Look at the CR again: it alone is not a whole line end.
                 self.scanned = end;
-                Err(Stop::Wanted(1))
+                Err(ArgumentStop::Wanted(1))
             }
         }
     }
@@ -347,9 +366,9 @@ impl RequestParser {
         buf: &[u8],
         at: usize,
         needle: u8,
-        limits: &Limits,
+        limits: &RequestLimits,
         too_big: ProtocolError,
-    ) -> Result<usize, Stop> {
+    ) -> Result<usize, ArgumentStop> {
         let end = buf.len().min(at.saturating_add(limits.max_inline_bytes).saturating_add(1));
         let from = self.scanned.max(at).min(end);
         if let Some(offset) = find_byte(&buf[from..end], needle) {
@@ -359,16 +378,16 @@ impl RequestParser {
             return Err(too_big.into());
         }
         self.scanned = end;
-        Err(Stop::Wanted(0))
+        Err(ArgumentStop::Wanted(0))
     }
 
     fn inline<'a>(
         &mut self,
         buf: &'a [u8],
-        limits: &Limits,
+        limits: &RequestLimits,
         arena: &'a Arena,
         args: &mut Vec<&'a [u8]>,
-    ) -> Step {
+    ) -> ParseStep {
         let end = match self.find(buf, 0, b'\n', limits, ProtocolError::TooBigInline) {
             Ok(end) => end,
             Err(stop) => return self.stopped(stop),
@@ -378,11 +397,11 @@ impl RequestParser {
         let before = args.len();
         let line = &buf[..end];
         match inline::split(line.strip_suffix(b"\r").unwrap_or(line), arena, args) {
-            Ok(()) if args.len() == before => Step::Empty { consumed },
-            Ok(()) => Step::Command { consumed },
+            Ok(()) if args.len() == before => ParseStep::Empty { consumed },
+            Ok(()) => ParseStep::Command { consumed },
             Err(error) => {
                 args.truncate(before);
-                Step::Error(error)
+                ParseStep::Error(error)
             }
         }
     }
@@ -392,14 +411,14 @@ impl RequestParser {
 pub fn whole_request(request: &[u8]) -> Vec<&[u8]> {
     let (count, start) = header(request);
     let mut args = Vec::with_capacity(count.min(request.len() / BULK_MIN_BYTES));
-    args.extend(Whole(&request[start..]).take(count));
+    args.extend(WellFormedArgs(&request[start..]).take(count));
     args
 }
 
 /// Iterates over arguments that are known to be well-formed.
-struct Whole<'a>(&'a [u8]);
+struct WellFormedArgs<'a>(&'a [u8]);
 
-impl<'a> Iterator for Whole<'a> {
+impl<'a> Iterator for WellFormedArgs<'a> {
     type Item = &'a [u8];
 
     #[inline]
@@ -492,7 +511,7 @@ mod tests {
     type Outcome = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
 
     /// Feeds `stream`, split into chunks of the given sizes in rotation.
-    fn feed(stream: &[u8], limits: &Limits, chunk_sizes: &[usize]) -> Outcome {
+    fn feed(stream: &[u8], limits: &RequestLimits, chunk_sizes: &[usize]) -> Outcome {
         let mut parser = RequestParser::default();
         let (mut commands, mut start, mut end) = (Vec::new(), 0, 0);
         let mut sizes = chunk_sizes.iter().cycle();
@@ -500,29 +519,29 @@ mod tests {
             let arena = Arena::new();
             let mut args = Vec::new();
             match parser.parse(&stream[start..end], limits, &arena, &mut args) {
-                Step::Command { consumed } => {
+                ParseStep::Command { consumed } => {
                     assert!(!args.is_empty() && consumed > 0);
                     commands.push(args.iter().map(|arg| arg.to_vec()).collect());
                     start += consumed;
                 }
-                Step::Long { consumed, arg_count } => {
+                ParseStep::Long { consumed, arg_count } => {
                     let whole = whole_request(&stream[start..start + consumed]);
                     assert!(whole.len() == arg_count && arg_count > MANY_ARGS);
                     assert_eq!(args, whole[..HEAD_ARGS]);
                     commands.push(whole.iter().map(|arg| arg.to_vec()).collect());
                     start += consumed;
                 }
-                Step::Busy => assert!(args.is_empty()),
-                Step::Empty { consumed } => {
+                ParseStep::Busy => assert!(args.is_empty()),
+                ParseStep::Empty { consumed } => {
                     assert!(args.is_empty() && consumed > 0);
                     start += consumed;
                 }
-                Step::Error(error) => {
+                ParseStep::Error(error) => {
                     assert!(args.is_empty());
                     return (commands, Some(error));
                 }
-                Step::Incomplete { .. } if end == stream.len() => return (commands, None),
-                Step::Incomplete { .. } => {
+                ParseStep::Incomplete { .. } if end == stream.len() => return (commands, None),
+                ParseStep::Incomplete { .. } => {
                     assert!(args.is_empty());
                     end = stream.len().min(end + (*sizes.next().unwrap_or(&1)).max(1));
                 }
@@ -531,14 +550,14 @@ mod tests {
     }
 
     /// Feeding the whole at once and byte by byte must agree.
-    fn outcome(stream: &[u8], limits: &Limits) -> Outcome {
+    fn outcome(stream: &[u8], limits: &RequestLimits) -> Outcome {
         let whole = feed(stream, limits, &[usize::MAX / 2]);
         assert_eq!(whole, feed(stream, limits, &[1]), "{}", stream.escape_ascii());
         whole
     }
 
     fn check(stream: &[u8], expected: &[&[&[u8]]]) {
-        let (commands, error) = outcome(stream, &Limits::default());
+        let (commands, error) = outcome(stream, &RequestLimits::default());
         assert_eq!((commands.as_slice(), error), (to_owned(expected).as_slice(), None));
     }
 
@@ -547,7 +566,7 @@ mod tests {
     }
 
     fn check_error(stream: &[u8], error: ProtocolError) {
-        let (_, found) = outcome(stream, &Limits::default());
+        let (_, found) = outcome(stream, &RequestLimits::default());
         assert_eq!(found, Some(error), "{}", stream[..stream.len().min(80)].escape_ascii());
     }
 
@@ -573,7 +592,7 @@ mod tests {
         for len in [0, 1, 9, 10, 99, 100, 999, 1000, 9999, 10_000, 70_000] {
             let command = vec![b"SET".to_vec(), b"k".to_vec(), vec![b'v'; len]];
             let commands = vec![command.clone(), vec![b"x".to_vec(); 12], command];
-            assert_eq!(outcome(&encode(&commands), &Limits::default()), (commands, None));
+            assert_eq!(outcome(&encode(&commands), &RequestLimits::default()), (commands, None));
         }
     }
 
@@ -611,11 +630,11 @@ mod tests {
         let long = vec![vec![b"SET".to_vec(), b"k".to_vec(), vec![b'v'; 1 << 20]]];
         let wide = vec![vec![b"x".to_vec(); 100_000]];
         for commands in [long, wide] {
-            let found = feed(&encode(&commands), &Limits::default(), &[1]);
+            let found = feed(&encode(&commands), &RequestLimits::default(), &[1]);
             assert!(found == (commands, None));
         }
         let line = [b"ECHO ".as_slice(), &b"a".repeat(60_000), b"\r\n"].concat();
-        assert_eq!(feed(&line, &Limits::default(), &[1]).0[0][1].len(), 60_000);
+        assert_eq!(feed(&line, &RequestLimits::default(), &[1]).0[0][1].len(), 60_000);
     }
 
     #[test]
@@ -626,14 +645,14 @@ mod tests {
             loop {
                 calls += 1;
                 let (arena, mut args) = (Arena::new(), Vec::new());
-                match parser.parse(&stream, &Limits::default(), &arena, &mut args) {
-                    Step::Busy => assert!(args.is_empty()),
-                    Step::Long { consumed, arg_count } => {
+                match parser.parse(&stream, &RequestLimits::default(), &arena, &mut args) {
+                    ParseStep::Busy => assert!(args.is_empty()),
+                    ParseStep::Long { consumed, arg_count } => {
                         assert_eq!((consumed + 14, arg_count), (stream.len(), count));
                         assert_eq!(args, vec![b"word"; HEAD_ARGS]);
                         return (calls, true);
                     }
-                    Step::Command { .. } => {
+                    ParseStep::Command { .. } => {
                         assert_eq!(args.len(), count);
                         return (calls, false);
                     }
@@ -654,9 +673,12 @@ mod tests {
         long[7] = vec![b'v'; 12_345];
         long[MANY_ARGS] = Vec::new();
         let commands = vec![long.clone(), vec![b"PING".to_vec()], long];
-        assert_eq!(outcome(&encode(&commands), &Limits::default()), (commands.clone(), None));
+        assert_eq!(
+            outcome(&encode(&commands), &RequestLimits::default()),
+            (commands.clone(), None)
+        );
         // Where short numbers do not use the fast path.
-        let limits = Limits { max_inline_bytes: 6, ..Limits::default() };
+        let limits = RequestLimits { max_inline_bytes: 6, ..RequestLimits::default() };
         let short = vec![vec![b"x".to_vec(); MANY_ARGS + 1]];
         let found = feed(&encode(&short), &limits, &[1000]);
         assert_eq!(found, (short, None));
@@ -671,9 +693,13 @@ mod tests {
         let stream = encode(&[vec![b"0123456789".to_vec(); 10_000]]);
         let mut parser = RequestParser::default();
         let half = stream.len() / 2;
-        let step =
-            parser.parse(&stream[..half], &Limits::default(), &Arena::new(), &mut Vec::new());
-        let Step::Incomplete { wanted } = step else { panic!("{step:?}") };
+        let step = parser.parse(
+            &stream[..half],
+            &RequestLimits::default(),
+            &Arena::new(),
+            &mut Vec::new(),
+        );
+        let ParseStep::Incomplete { wanted } = step else { panic!("{step:?}") };
         assert!(wanted.abs_diff(half) < 100, "{wanted} of {half}");
     }
 
@@ -682,12 +708,12 @@ mod tests {
         let wanted = |buf: &[u8]| {
             let step = RequestParser::default().parse(
                 buf,
-                &Limits::default(),
+                &RequestLimits::default(),
                 &Arena::new(),
                 &mut Vec::new(),
             );
             match step {
-                Step::Incomplete { wanted } => wanted,
+                ParseStep::Incomplete { wanted } => wanted,
                 other => panic!("{other:?}"),
             }
         };
@@ -750,7 +776,7 @@ mod tests {
 
     #[test]
     fn before_authentication() {
-        let limits = Limits { authenticated: false, ..Limits::default() };
+        let limits = RequestLimits { authenticated: false, ..RequestLimits::default() };
         let error = |stream: &[u8]| outcome(stream, &limits).1;
         assert_eq!(error(b"*10\r\n"), None);
         assert_eq!(error(b"*11\r\n"), Some(ProtocolError::UnauthenticatedMultibulkLength));
@@ -794,7 +820,7 @@ mod tests {
                 prop::collection::vec(prop::collection::vec(any::<u8>(), 0..130), 1..14), 0..6),
             chunks in prop::collection::vec(1usize..40, 1..8),
         ) {
-            let found = feed(&encode(&commands), &Limits::default(), &chunks);
+            let found = feed(&encode(&commands), &RequestLimits::default(), &chunks);
             prop_assert_eq!(found, (commands, None));
         }
 
@@ -803,7 +829,7 @@ mod tests {
             stream in "([*$][0-9]{0,2}|\r\n|\r|\n|[a-c \"'\\\\x]|\\*2\r\n\\$1\r\nz\r\n){0,40}",
             chunks in prop::collection::vec(1usize..9, 1..8),
         ) {
-            let limits = Limits { max_inline_bytes: 12, ..Limits::default() };
+            let limits = RequestLimits { max_inline_bytes: 12, ..RequestLimits::default() };
             let whole = feed(stream.as_bytes(), &limits, &[usize::MAX / 2]);
             prop_assert_eq!(whole, feed(stream.as_bytes(), &limits, &chunks));
         }

@@ -50,7 +50,7 @@ pub enum Value {
 pub struct Malformed;
 
 /// Why there is no value.
-enum Stop {
+enum ValueStop {
     Incomplete,
     Malformed,
 }
@@ -60,8 +60,8 @@ pub fn parse(bytes: &[u8]) -> Result<Option<(Value, usize)>, Malformed> {
     let mut reader = Reader { bytes, at: 0 };
     match reader.value(0) {
         Ok(value) => Ok(Some((value, reader.at))),
-        Err(Stop::Incomplete) => Ok(None),
-        Err(Stop::Malformed) => Err(Malformed),
+        Err(ValueStop::Incomplete) => Ok(None),
+        Err(ValueStop::Malformed) => Err(Malformed),
     }
 }
 
@@ -71,29 +71,29 @@ struct Reader<'b> {
 }
 
 impl<'b> Reader<'b> {
-    fn value(&mut self, depth: usize) -> Result<Value, Stop> {
+    fn value(&mut self, depth: usize) -> Result<Value, ValueStop> {
         if depth > DEPTH_MAX {
-            return Err(Stop::Malformed);
+            return Err(ValueStop::Malformed);
         }
         let line = self.line()?;
-        let [mark, text @ ..] = line else { return Err(Stop::Malformed) };
+        let [mark, text @ ..] = line else { return Err(ValueStop::Malformed) };
         Ok(match mark {
             b'+' => Value::Simple(text.to_vec()),
             b'-' => Value::Error(text.to_vec()),
-            b':' => Value::Int(parse_i64(text).ok_or(Stop::Malformed)?),
+            b':' => Value::Int(parse_i64(text).ok_or(ValueStop::Malformed)?),
             b'(' => Value::BigNumber(text.to_vec()),
             b'_' if text.is_empty() => Value::Null,
             b'#' if text == b"t" => Value::Bool(true),
             b'#' if text == b"f" => Value::Bool(false),
             b',' if matches!(text, b"nan" | b"-nan") => Value::Double(f64::NAN),
-            b',' => Value::Double(parse_f64(text).ok_or(Stop::Malformed)?),
+            b',' => Value::Double(parse_f64(text).ok_or(ValueStop::Malformed)?),
             b'$' if text == b"-1" => Value::Null,
             b'*' if text == b"-1" => Value::NullArray,
             b'$' => Value::Bulk(self.body(text)?.to_vec()),
             b'!' => Value::Error(self.body(text)?.to_vec()),
             b'=' => match self.body(text)? {
                 [a, b, c, b':', text @ ..] => Value::Verbatim([*a, *b, *c], text.to_vec()),
-                _ => return Err(Stop::Malformed),
+                _ => return Err(ValueStop::Malformed),
             },
             b'*' => Value::Array(self.values(text, depth)?),
             b'~' => Value::Set(self.values(text, depth)?),
@@ -103,24 +103,24 @@ impl<'b> Reader<'b> {
                 let pairs = self.pairs(text, depth)?;
                 Value::Attributed(pairs, Box::new(self.value(depth + 1)?))
             }
-            _ => return Err(Stop::Malformed),
+            _ => return Err(ValueStop::Malformed),
         })
     }
 
-    fn line(&mut self) -> Result<&'b [u8], Stop> {
+    fn line(&mut self) -> Result<&'b [u8], ValueStop> {
         let rest = &self.bytes[self.at..];
-        let end = find_byte(rest, b'\r').ok_or(Stop::Incomplete)?;
+        let end = find_byte(rest, b'\r').ok_or(ValueStop::Incomplete)?;
         match rest.get(end + 1) {
             Some(b'\n') => {
                 self.at += end + 2;
                 Ok(&rest[..end])
             }
-            Some(_) => Err(Stop::Malformed),
-            None => Err(Stop::Incomplete),
+            Some(_) => Err(ValueStop::Malformed),
+            None => Err(ValueStop::Incomplete),
         }
     }
 
-    fn body(&mut self, len: &[u8]) -> Result<&'b [u8], Stop> {
+    fn body(&mut self, len: &[u8]) -> Result<&'b [u8], ValueStop> {
         let len = length(len)?;
         let rest = &self.bytes[self.at..];
         match rest.get(len..len.saturating_add(2)) {
@@ -128,22 +128,22 @@ impl<'b> Reader<'b> {
                 self.at += len + 2;
                 Ok(&rest[..len])
             }
-            Some(_) => Err(Stop::Malformed),
-            None => Err(Stop::Incomplete),
+            Some(_) => Err(ValueStop::Malformed),
+            None => Err(ValueStop::Incomplete),
         }
     }
 
-    fn values(&mut self, count: &[u8], depth: usize) -> Result<Vec<Value>, Stop> {
+    fn values(&mut self, count: &[u8], depth: usize) -> Result<Vec<Value>, ValueStop> {
         (0..length(count)?).map(|_| self.value(depth + 1)).collect()
     }
 
-    fn pairs(&mut self, count: &[u8], depth: usize) -> Result<Vec<(Value, Value)>, Stop> {
+    fn pairs(&mut self, count: &[u8], depth: usize) -> Result<Vec<(Value, Value)>, ValueStop> {
         (0..length(count)?).map(|_| Ok((self.value(depth + 1)?, self.value(depth + 1)?))).collect()
     }
 }
 
-fn length(text: &[u8]) -> Result<usize, Stop> {
-    parse_i64(text).and_then(|len| usize::try_from(len).ok()).ok_or(Stop::Malformed)
+fn length(text: &[u8]) -> Result<usize, ValueStop> {
+    parse_i64(text).and_then(|len| usize::try_from(len).ok()).ok_or(ValueStop::Malformed)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::io::{Write, stdout};
 
 use common::NOW;
 use pantala_base::{Rng, UnixMs};
-use pantala_rdb::file::{HEAD_BYTES, Writer, write_entry};
+use pantala_rdb::file::{HEAD_BYTES, RdbWriter, write_entry};
 use pantala_rdb::{Strings, Style};
 
 const DATABASES: u32 = 3;
@@ -29,7 +29,7 @@ fn main() {
     let newest = if age == "new" { 80 } else { 10 };
     let style = Style { strings, is_portable: false, is_old: age == "redis" };
     let mut out = Vec::new();
-    let mut writer = Writer::begin(0, true, &mut out);
+    let mut writer = RdbWriter::begin(0, true, &mut out);
     writer.aux(b"redis-ver", b"7.0.15", &mut out);
     let code = b"#!lua name=lib\nredis.register_function('f', function() return 42 end)";
     writer.function(code, strings, &mut out);

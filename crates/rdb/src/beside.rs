@@ -17,32 +17,32 @@ const HAS_FLAGS: u32 = 1 << 1;
 
 /// What is kept beside a value: Memcached's flags and the mark against eviction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Beside {
+pub struct KeyMetadata {
     /// Memcached's flags.
     pub flags: u32,
     /// Whether eviction skips the key. Read, not written.
     pub sticky: bool,
 }
 
-impl Beside {
+impl KeyMetadata {
     /// Reads the bytes that follow the mark.
-    pub(crate) fn read(input: &mut Input<'_>) -> Result<Beside, Malformed> {
+    pub(crate) fn read(input: &mut Input<'_>) -> Result<KeyMetadata, Malformed> {
         let bits = u32::from_le_bytes(input.array()?);
         let flags = match bits & HAS_FLAGS {
             0 => 0,
             _ => u32::from_le_bytes(input.array()?),
         };
-        Ok(Beside { flags, sticky: bits & STICKY != 0 })
+        Ok(KeyMetadata { flags, sticky: bits & STICKY != 0 })
     }
 
     /// Reads it with its mark, if the mark is there.
-    pub(crate) fn read_if_there(input: &mut Input<'_>) -> Result<Beside, Malformed> {
+    pub(crate) fn read_if_there(input: &mut Input<'_>) -> Result<KeyMetadata, Malformed> {
         match input.rest().first() {
             Some(&KEY_BITS) => {
                 input.byte()?;
-                Beside::read(input)
+                KeyMetadata::read(input)
             }
-            _ => Ok(Beside::default()),
+            _ => Ok(KeyMetadata::default()),
         }
     }
 }
@@ -68,10 +68,10 @@ mod tests {
         assert!(out.is_empty());
         write_flags(0x1234, &mut out);
         assert_eq!(out, b"\xdc\x02\0\0\0\x34\x12\0\0");
-        let read = |bytes: &[u8]| Beside::read_if_there(&mut Input::new(bytes));
-        assert_eq!(read(&out), Ok(Beside { flags: 0x1234, sticky: false }));
-        assert_eq!(read(b"\xdc\x01\0\0\0"), Ok(Beside { flags: 0, sticky: true }));
-        assert_eq!(read(b"\0\x01a"), Ok(Beside::default()));
+        let read = |bytes: &[u8]| KeyMetadata::read_if_there(&mut Input::new(bytes));
+        assert_eq!(read(&out), Ok(KeyMetadata { flags: 0x1234, sticky: false }));
+        assert_eq!(read(b"\xdc\x01\0\0\0"), Ok(KeyMetadata { flags: 0, sticky: true }));
+        assert_eq!(read(b"\0\x01a"), Ok(KeyMetadata::default()));
         for cut in 1..out.len() {
             assert!(read(&out[..cut]).is_err());
         }

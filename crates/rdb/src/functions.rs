@@ -16,7 +16,7 @@ const VERSION: u16 = 10;
 
 /// Why a payload is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum FunctionFault {
     /// The version is unknown, or the checksum is wrong.
     Seal,
     /// A form that no release has written.
@@ -40,16 +40,20 @@ pub fn write<'a>(codes: impl IntoIterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
 }
 
 /// The code of the libraries in a payload, each of up to `most_bytes`.
-pub fn read(payload: &[u8], versions: Versions, most_bytes: usize) -> Result<Vec<Vec<u8>>, Fault> {
-    let mut input = Input::new(payload::open(payload, versions).ok_or(Fault::Seal)?.body);
+pub fn read(
+    payload: &[u8],
+    versions: Versions,
+    most_bytes: usize,
+) -> Result<Vec<Vec<u8>>, FunctionFault> {
+    let mut input = Input::new(payload::open(payload, versions).ok_or(FunctionFault::Seal)?.body);
     let mut codes = Vec::new();
     while let Ok(mark) = input.byte() {
         match mark {
             FUNCTION => {}
-            FUNCTION_BEFORE_RELEASE => return Err(Fault::BeforeRelease),
-            _ => return Err(Fault::NotAFunction),
+            FUNCTION_BEFORE_RELEASE => return Err(FunctionFault::BeforeRelease),
+            _ => return Err(FunctionFault::NotAFunction),
         }
-        let code = text::read(&mut input, most_bytes).map_err(|_| Fault::Code)?;
+        let code = text::read(&mut input, most_bytes).map_err(|_| FunctionFault::Code)?;
         codes.push(code.bytes(&mut IntText::new()).to_vec());
     }
     Ok(codes)
@@ -78,7 +82,7 @@ mod tests {
         );
         assert!(read(&payload, Versions::Known, 1000).is_err());
         for cut in 0..payload.len() {
-            assert_eq!(read(&payload[..cut], Versions::Known, 1 << 20), Err(Fault::Seal));
+            assert_eq!(read(&payload[..cut], Versions::Known, 1 << 20), Err(FunctionFault::Seal));
         }
     }
 
@@ -98,11 +102,11 @@ mod tests {
     #[test]
     fn what_is_no_library_is_told_apart() {
         for (body, fault) in [
-            (&b"\0\x01a"[..], Fault::NotAFunction),
-            (b"\xf6", Fault::BeforeRelease),
-            (b"\xf5", Fault::Code),
-            (b"\xf5\x02a", Fault::Code),
-            (b"\xf5\x01a\0", Fault::NotAFunction),
+            (&b"\0\x01a"[..], FunctionFault::NotAFunction),
+            (b"\xf6", FunctionFault::BeforeRelease),
+            (b"\xf5", FunctionFault::Code),
+            (b"\xf5\x02a", FunctionFault::Code),
+            (b"\xf5\x01a\0", FunctionFault::NotAFunction),
         ] {
             assert_eq!(read(&sealed(body), Versions::Known, 1 << 20), Err(fault));
         }

@@ -2,38 +2,38 @@
 
 /// The byte before a value: its type and encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kind(pub u8);
+pub struct RdbKind(pub u8);
 
-impl Kind {
+impl RdbKind {
     /// Whether only files may contain it: RESTORE refuses it, as other servers do.
     pub(crate) fn is_only_in_files(self) -> bool {
         matches!(
             self,
-            Kind::HASH_BEFORE_RELEASE
-                | Kind::HASH_LISTPACK_BEFORE_RELEASE
-                | Kind::HASH_METADATA
-                | Kind::HASH_LISTPACK_DEADLINES
-                | Kind::HASH_OF_DRAGONFLY
-                | Kind::SET_OF_DRAGONFLY
+            RdbKind::HASH_BEFORE_RELEASE
+                | RdbKind::HASH_LISTPACK_BEFORE_RELEASE
+                | RdbKind::HASH_METADATA
+                | RdbKind::HASH_LISTPACK_DEADLINES
+                | RdbKind::HASH_OF_DRAGONFLY
+                | RdbKind::SET_OF_DRAGONFLY
         )
     }
 
     /// The kind that replaces it where only kinds of Redis or Valkey are written: without deadlines
     /// of members.
-    pub fn portable(self) -> Kind {
+    pub fn portable(self) -> RdbKind {
         match self {
-            Kind::SET_WITH_DEADLINES => Kind::SET,
-            Kind::SORTED_SET_WITH_DEADLINES => Kind::SORTED_SET_2,
+            RdbKind::SET_WITH_DEADLINES => RdbKind::SET,
+            RdbKind::SORTED_SET_WITH_DEADLINES => RdbKind::SORTED_SET_2,
             known => known,
         }
     }
 
     /// The kind that replaces it where only kinds of Redis 7.0 are written: a hash without
     /// deadlines of fields, a stream whose consumers have one time.
-    pub fn old(self) -> Kind {
+    pub fn old(self) -> RdbKind {
         match self.portable() {
-            Kind::HASH_2 => Kind::HASH,
-            Kind::STREAM_3 => Kind::STREAM_2,
+            RdbKind::HASH_2 => RdbKind::HASH,
+            RdbKind::STREAM_3 => RdbKind::STREAM_2,
             known => known,
         }
     }
@@ -41,19 +41,19 @@ impl Kind {
     /// What Redis and Valkey call the form of its values in their logs, if it is a packed one.
     pub fn packed(self) -> Option<&'static str> {
         Some(match self {
-            Kind::HASH_ZIPMAP => "Zipmap",
-            Kind::LIST_ZIPLIST => "List ziplist",
-            Kind::LIST_QUICKLIST => "Ziplist",
-            Kind::LIST_QUICKLIST_2 => "Listpack",
-            Kind::SET_INTSET => "Intset",
-            Kind::SET_LISTPACK => "Set listpack",
-            Kind::SORTED_SET_ZIPLIST => "Zset ziplist",
-            Kind::SORTED_SET_LISTPACK => "Zset listpack",
-            Kind::HASH_ZIPLIST => "Hash ziplist",
-            Kind::HASH_LISTPACK
-            | Kind::HASH_LISTPACK_BEFORE_RELEASE
-            | Kind::HASH_LISTPACK_DEADLINES => "Hash listpack",
-            Kind::STREAM | Kind::STREAM_2 | Kind::STREAM_3 => "Stream listpack",
+            RdbKind::HASH_ZIPMAP => "Zipmap",
+            RdbKind::LIST_ZIPLIST => "List ziplist",
+            RdbKind::LIST_QUICKLIST => "Ziplist",
+            RdbKind::LIST_QUICKLIST_2 => "Listpack",
+            RdbKind::SET_INTSET => "Intset",
+            RdbKind::SET_LISTPACK => "Set listpack",
+            RdbKind::SORTED_SET_ZIPLIST => "Zset ziplist",
+            RdbKind::SORTED_SET_LISTPACK => "Zset listpack",
+            RdbKind::HASH_ZIPLIST => "Hash ziplist",
+            RdbKind::HASH_LISTPACK
+            | RdbKind::HASH_LISTPACK_BEFORE_RELEASE
+            | RdbKind::HASH_LISTPACK_DEADLINES => "Hash listpack",
+            RdbKind::STREAM | RdbKind::STREAM_2 | RdbKind::STREAM_3 => "Stream listpack",
             _ => return None,
         })
     }
@@ -61,22 +61,23 @@ impl Kind {
     /// The answer of TYPE for its values; a module's name is not known here.
     pub fn type_name(self) -> &'static str {
         match self {
-            Kind::STRING => "string",
-            Kind::LIST | Kind::LIST_ZIPLIST | Kind::LIST_QUICKLIST | Kind::LIST_QUICKLIST_2 => {
-                "list"
-            }
-            Kind::SET
-            | Kind::SET_INTSET
-            | Kind::SET_LISTPACK
-            | Kind::SET_OF_DRAGONFLY
-            | Kind::SET_WITH_DEADLINES => "set",
-            Kind::SORTED_SET
-            | Kind::SORTED_SET_2
-            | Kind::SORTED_SET_ZIPLIST
-            | Kind::SORTED_SET_LISTPACK
-            | Kind::SORTED_SET_WITH_DEADLINES => "zset",
-            Kind::STREAM | Kind::STREAM_2 | Kind::STREAM_3 => "stream",
-            Kind::MODULE => "module",
+            RdbKind::STRING => "string",
+            RdbKind::LIST
+            | RdbKind::LIST_ZIPLIST
+            | RdbKind::LIST_QUICKLIST
+            | RdbKind::LIST_QUICKLIST_2 => "list",
+            RdbKind::SET
+            | RdbKind::SET_INTSET
+            | RdbKind::SET_LISTPACK
+            | RdbKind::SET_OF_DRAGONFLY
+            | RdbKind::SET_WITH_DEADLINES => "set",
+            RdbKind::SORTED_SET
+            | RdbKind::SORTED_SET_2
+            | RdbKind::SORTED_SET_ZIPLIST
+            | RdbKind::SORTED_SET_LISTPACK
+            | RdbKind::SORTED_SET_WITH_DEADLINES => "zset",
+            RdbKind::STREAM | RdbKind::STREAM_2 | RdbKind::STREAM_3 => "stream",
+            RdbKind::MODULE => "module",
             _ => "hash",
         }
     }
@@ -84,10 +85,10 @@ impl Kind {
 
 macro_rules! kinds {
     ($($name:ident = $number:literal, $version:literal, $what:literal;)+) => {
-        impl Kind {
+        impl RdbKind {
             $(
                 #[doc = $what]
-                pub const $name: Kind = Kind($number);
+                pub const $name: RdbKind = RdbKind($number);
             )+
 
             /// The oldest version of the format that has it.
@@ -148,11 +149,11 @@ mod tests {
     #[test]
     fn what_is_written_for_old_servers_they_know() {
         for number in 0..=u8::MAX {
-            let old = Kind(number).old();
-            let written = [Kind::HASH_2, Kind::STREAM_3, Kind::SET_WITH_DEADLINES]
-                .contains(&Kind(number))
-                || Kind(number) == Kind::SORTED_SET_WITH_DEADLINES;
-            assert_eq!(old != Kind(number), written, "{number}");
+            let old = RdbKind(number).old();
+            let written = [RdbKind::HASH_2, RdbKind::STREAM_3, RdbKind::SET_WITH_DEADLINES]
+                .contains(&RdbKind(number))
+                || RdbKind(number) == RdbKind::SORTED_SET_WITH_DEADLINES;
+            assert_eq!(old != RdbKind(number), written, "{number}");
             assert!(!written || old.version().is_some_and(|version| version <= 10), "{number}");
         }
     }

@@ -6,8 +6,8 @@
 //! a snapshot file:  kind | key | value  kind | key | value ...                 (see `file`)
 //! ```
 //!
-//! A value has one of some twenty kinds ([`Kind`]): several for each type, by encoding and age. All
-//! are read; written is the oldest kind that loses nothing, so that old servers can read it:
+//! A value has one of some twenty kinds ([`RdbKind`]): several for each type, by encoding and age.
+//! All are read; written is the oldest kind that loses nothing, so that old servers can read it:
 //!
 //! | type | small | large |
 //! |---|---|---|
@@ -64,9 +64,9 @@ use pantala_values::sorted_set::SortedSetLimits;
 use pantala_values::stream::BlockLimits;
 use pantala_values::{Object, Variant};
 
-pub use beside::{Beside, write_flags};
+pub use beside::{KeyMetadata, write_flags};
 pub use input::{Input, Malformed};
-pub use kind::Kind;
+pub use kind::RdbKind;
 pub use scalars::text::{Strings, Style, Text};
 
 use scalars::text;
@@ -74,7 +74,7 @@ use types::{hash, list, set, sorted_set, stream};
 
 /// Limits for decoded values, and the sizes up to which collections are packed.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct RdbLimits {
     /// The longest string or element, in bytes.
     pub text_bytes: usize,
     /// Hashes.
@@ -91,19 +91,19 @@ pub struct Limits {
 
 /// A decoded value.
 #[derive(Debug)]
-pub enum Value<'a> {
+pub enum RdbValue<'a> {
     /// A string.
     String(Text<'a>),
     /// A collection.
     Object(Object),
 }
 
-impl Value<'_> {
+impl RdbValue<'_> {
     /// A view for writing.
     pub fn view(&self) -> ValueRef<'_, Object> {
         match self {
-            Value::String(text) => ValueRef::Str(text.view()),
-            Value::Object(object) => ValueRef::Object(object),
+            RdbValue::String(text) => ValueRef::Str(text.view()),
+            RdbValue::Object(object) => ValueRef::Object(object),
         }
     }
 }
@@ -112,10 +112,10 @@ impl Value<'_> {
 const BEFORE_ALL: UnixMs = UnixMs(i64::MIN);
 
 /// The kind in which a value is written.
-pub fn kind_of(value: &ValueRef<'_, Object>, now: UnixMs) -> Kind {
+pub fn kind_of(value: &ValueRef<'_, Object>, now: UnixMs) -> RdbKind {
     match value {
-        ValueRef::Str(_) => Kind::STRING,
-        ValueRef::Object(Object::List(_)) => Kind::LIST_QUICKLIST_2,
+        ValueRef::Str(_) => RdbKind::STRING,
+        ValueRef::Object(Object::List(_)) => RdbKind::LIST_QUICKLIST_2,
         ValueRef::Object(Object::Set(set)) => set::kind_of(set.view(), now),
         ValueRef::Object(Object::SortedSet(set)) => sorted_set::kind_of(set, now),
         ValueRef::Object(Object::Hash(hash)) => hash::kind_of(hash.view(), now),
@@ -133,7 +133,7 @@ pub fn write(value: &ValueRef<'_, Object>, now: UnixMs, strings: Strings, out: &
 #[derive(Clone, Copy, Debug)]
 struct Part {
     /// The kind in which it is written.
-    kind: Kind,
+    kind: RdbKind,
     /// Where the last part ended; 0 at the start.
     from: usize,
     now: UnixMs,
@@ -152,7 +152,7 @@ impl Part {
 /// A value that is written in parts, between which it must not change.
 #[derive(Debug)]
 pub struct Writing {
-    kind: Kind,
+    kind: RdbKind,
     now: UnixMs,
     style: Style,
     from: usize,
@@ -180,7 +180,7 @@ impl Writing {
     }
 
     /// The kind in which it is written.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> RdbKind {
         self.kind
     }
 
@@ -215,36 +215,39 @@ const EMPTY: Malformed = Malformed("a collection without elements");
 /// Reads a value of a kind. Elements that have expired at `now` are kept like others: the sweep
 /// removes them.
 pub fn read<'a>(
-    kind: Kind,
+    kind: RdbKind,
     input: &mut Input<'a>,
-    limits: &Limits,
-) -> Result<Value<'a>, Malformed> {
+    limits: &RdbLimits,
+) -> Result<RdbValue<'a>, Malformed> {
     let object = match kind {
-        Kind::STRING => return text::read(input, limits.text_bytes).map(Value::String),
-        Kind::LIST | Kind::LIST_ZIPLIST | Kind::LIST_QUICKLIST | Kind::LIST_QUICKLIST_2 => {
-            list::read(kind, input, limits)?.into_object()
+        RdbKind::STRING => return text::read(input, limits.text_bytes).map(RdbValue::String),
+        RdbKind::LIST
+        | RdbKind::LIST_ZIPLIST
+        | RdbKind::LIST_QUICKLIST
+        | RdbKind::LIST_QUICKLIST_2 => list::read(kind, input, limits)?.into_object(),
+        RdbKind::HASH
+        | RdbKind::HASH_ZIPMAP
+        | RdbKind::HASH_ZIPLIST
+        | RdbKind::HASH_LISTPACK
+        | RdbKind::HASH_2
+        | RdbKind::HASH_BEFORE_RELEASE
+        | RdbKind::HASH_LISTPACK_BEFORE_RELEASE
+        | RdbKind::HASH_METADATA
+        | RdbKind::HASH_LISTPACK_DEADLINES
+        | RdbKind::HASH_OF_DRAGONFLY => hash::read(kind, input, limits)?.into_object(),
+        RdbKind::SET
+        | RdbKind::SET_INTSET
+        | RdbKind::SET_LISTPACK
+        | RdbKind::SET_OF_DRAGONFLY
+        | RdbKind::SET_WITH_DEADLINES => set::read(kind, input, limits)?.into_object(),
+        RdbKind::SORTED_SET
+        | RdbKind::SORTED_SET_2
+        | RdbKind::SORTED_SET_ZIPLIST
+        | RdbKind::SORTED_SET_LISTPACK
+        | RdbKind::SORTED_SET_WITH_DEADLINES => {
+            sorted_set::read(kind, input, limits)?.into_object()
         }
-        Kind::HASH
-        | Kind::HASH_ZIPMAP
-        | Kind::HASH_ZIPLIST
-        | Kind::HASH_LISTPACK
-        | Kind::HASH_2
-        | Kind::HASH_BEFORE_RELEASE
-        | Kind::HASH_LISTPACK_BEFORE_RELEASE
-        | Kind::HASH_METADATA
-        | Kind::HASH_LISTPACK_DEADLINES
-        | Kind::HASH_OF_DRAGONFLY => hash::read(kind, input, limits)?.into_object(),
-        Kind::SET
-        | Kind::SET_INTSET
-        | Kind::SET_LISTPACK
-        | Kind::SET_OF_DRAGONFLY
-        | Kind::SET_WITH_DEADLINES => set::read(kind, input, limits)?.into_object(),
-        Kind::SORTED_SET
-        | Kind::SORTED_SET_2
-        | Kind::SORTED_SET_ZIPLIST
-        | Kind::SORTED_SET_LISTPACK
-        | Kind::SORTED_SET_WITH_DEADLINES => sorted_set::read(kind, input, limits)?.into_object(),
-        Kind::STREAM | Kind::STREAM_2 | Kind::STREAM_3 => {
+        RdbKind::STREAM | RdbKind::STREAM_2 | RdbKind::STREAM_3 => {
             stream::read(kind, input, limits)?.into_object()
         }
         _ => return Err(Malformed("a kind that is not known")),
@@ -252,5 +255,5 @@ pub fn read<'a>(
     if object.is_empty() {
         return Err(EMPTY);
     }
-    Ok(Value::Object(object))
+    Ok(RdbValue::Object(object))
 }

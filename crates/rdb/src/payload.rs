@@ -15,8 +15,8 @@ use pantala_values::Object;
 
 use crate::file::OLDEST_WRITTEN;
 use crate::input::{Input, Malformed};
-use crate::kind::Kind;
-use crate::{Beside, Limits, Strings, Style, Value, Writing, write_flags};
+use crate::kind::RdbKind;
+use crate::{KeyMetadata, RdbLimits, RdbValue, Strings, Style, Writing, write_flags};
 
 const VERSION_BYTES: usize = 2;
 const CHECKSUM_BYTES: usize = 8;
@@ -27,7 +27,7 @@ const LAST_SHARED: u16 = 11;
 const VALKEY: std::ops::RangeInclusive<u16> = 80..=80;
 /// Redis's own versions, and the first kind with another meaning there.
 const FOREIGN: std::ops::Range<u16> = LAST_SHARED + 1..*VALKEY.start();
-const FIRST_FOREIGN_KIND: Kind = Kind::HASH_2;
+const FIRST_FOREIGN_KIND: RdbKind = RdbKind::HASH_2;
 
 /// Which versions are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Payload<'a> {
     /// Kind and value.
     pub body: &'a [u8],
     /// What is kept beside the value.
-    pub beside: Beside,
+    pub beside: KeyMetadata,
     version: u16,
 }
 
@@ -57,12 +57,12 @@ impl Payload<'_> {
     }
 
     /// The kind of the value; `None` where there is none.
-    pub fn kind(&self) -> Option<Kind> {
-        self.body.first().copied().map(Kind)
+    pub fn kind(&self) -> Option<RdbKind> {
+        self.body.first().copied().map(RdbKind)
     }
 
     /// The kind, if it is one of Redis's own.
-    pub fn foreign_kind(&self) -> Option<Kind> {
+    pub fn foreign_kind(&self) -> Option<RdbKind> {
         let kind = self.kind()?;
         (FOREIGN.contains(&self.version) && kind.0 >= FIRST_FOREIGN_KIND.0).then_some(kind)
     }
@@ -80,9 +80,9 @@ pub fn write(value: &ValueRef<'_, Object>, flags: u32, now: UnixMs, out: &mut Ve
     out.extend_from_slice(&footer);
 }
 
-/// Appends a payload for Redis 7.0, without features unknown to it (see [`Kind::old`]). Returns the
-/// value's kind and the kind that was written. Elements stay, whatever their deadlines.
-pub fn write_old(value: &ValueRef<'_, Object>, out: &mut Vec<u8>) -> (Kind, Kind) {
+/// Appends a payload for Redis 7.0, without features unknown to it (see [`RdbKind::old`]). Returns
+/// the value's kind and the kind that was written. Elements stay, whatever their deadlines.
+pub fn write_old(value: &ValueRef<'_, Object>, out: &mut Vec<u8>) -> (RdbKind, RdbKind) {
     let (begin, now) = (out.len(), UnixMs(0));
     let style = Style { is_portable: true, is_old: true, ..Style::default() };
     let mut writing = Writing::begin(value, now, style);
@@ -95,7 +95,7 @@ pub fn write_old(value: &ValueRef<'_, Object>, out: &mut Vec<u8>) -> (Kind, Kind
 }
 
 /// The footer of a kind and value given in these pieces.
-pub fn footer<'p>(kind: Kind, pieces: impl IntoIterator<Item = &'p [u8]>) -> [u8; FOOTER_BYTES] {
+pub fn footer<'p>(kind: RdbKind, pieces: impl IntoIterator<Item = &'p [u8]>) -> [u8; FOOTER_BYTES] {
     let checksum = pieces.into_iter().fold(0, crc64);
     let mut footer = [0; FOOTER_BYTES];
     let (version, seal) = footer.split_at_mut(VERSION_BYTES);
@@ -121,14 +121,14 @@ pub fn open(payload: &[u8], versions: Versions) -> Option<Payload<'_>> {
         return None;
     }
     let mut input = Input::new(body);
-    let beside = Beside::read_if_there(&mut input).ok()?;
+    let beside = KeyMetadata::read_if_there(&mut input).ok()?;
     Some(Payload { body: input.rest(), beside, version })
 }
 
 /// Decodes the value of an opened payload.
-pub fn read<'a>(payload: &Payload<'a>, limits: &Limits) -> Result<Value<'a>, Malformed> {
+pub fn read<'a>(payload: &Payload<'a>, limits: &RdbLimits) -> Result<RdbValue<'a>, Malformed> {
     let mut input = Input::new(payload.body);
-    let kind = Kind(input.byte()?);
+    let kind = RdbKind(input.byte()?);
     if payload.foreign_kind().is_some() || kind.is_only_in_files() {
         return Err(Malformed("a kind of other servers' own"));
     }
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn kinds_that_only_files_have_are_refused() {
-        let limits = crate::Limits {
+        let limits = crate::RdbLimits {
             text_bytes: 100,
             hash: pantala_values::hash::HashLimits { entries: 8, value_bytes: 20 },
             list: pantala_values::list::Fill::new(5),

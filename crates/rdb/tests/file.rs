@@ -4,9 +4,9 @@ mod common;
 
 use common::{contents, file, limits, read_file};
 use pantala_base::Rng;
-use pantala_rdb::file::{Damage, Found, Inspection, ReadOptions};
+use pantala_rdb::file::{DamageFinding, Inspection, RdbDamage, ReadOptions};
 use pantala_rdb::payload::Versions;
-use pantala_rdb::{Kind, Text, Value};
+use pantala_rdb::{RdbKind, RdbValue, Text};
 
 #[test]
 fn files_come_back_in_any_windows() {
@@ -44,7 +44,7 @@ fn what_is_damaged_is_found() {
             let at = rng.below(bytes.len() as u64) as usize;
             wrong[at] ^= 1 << rng.below(8);
             match read_file(&wrong, 50_000, &mut rng) {
-                Err(Damage { found: Found::Checksum { .. }, .. }) => by_checksum += 1,
+                Err(RdbDamage { found: DamageFinding::Checksum { .. }, .. }) => by_checksum += 1,
                 Err(_) => earlier += 1,
                 // Without a checksum, the damage may have changed a text; the file can still be
                 // read.
@@ -95,7 +95,7 @@ fn damage_is_told_with_its_place() {
 }
 
 fn text(value: &str) -> String {
-    let value = Value::String(Text::Made(value.as_bytes().to_vec()));
+    let value = RdbValue::String(Text::Made(value.as_bytes().to_vec()));
     format!("{:?}", contents(&value.view()))
 }
 
@@ -197,7 +197,7 @@ fn a_file_is_inspected_piece_by_piece() {
         let with_deadline = own.filter(|(_, all)| all.starts_with("Some")).count();
         assert_eq!(found.with_deadline, with_deadline as u64);
         assert_eq!(found.kinds.values().sum::<u64>(), found.keys);
-        assert!(found.kinds.contains_key(&Kind::STRING));
+        assert!(found.kinds.contains_key(&RdbKind::STRING));
     }
 }
 

@@ -16,7 +16,7 @@ mod common;
 
 use common::{FileContents, contents, limits, read_file};
 use pantala_base::{Rng, UnixMs};
-use pantala_rdb::{Text, Value};
+use pantala_rdb::{RdbValue, Text};
 use pantala_values::hash::Lifetime;
 use pantala_values::list::End;
 use pantala_values::packed::Element;
@@ -35,46 +35,46 @@ fn golden(name: &str) -> FileContents {
     whole
 }
 
-fn text(text: impl AsRef<[u8]>) -> Value<'static> {
-    Value::String(Text::Made(text.as_ref().to_vec()))
+fn text(text: impl AsRef<[u8]>) -> RdbValue<'static> {
+    RdbValue::String(Text::Made(text.as_ref().to_vec()))
 }
 
-fn list<T: AsRef<[u8]>>(elements: impl IntoIterator<Item = T>) -> Value<'static> {
+fn list<T: AsRef<[u8]>>(elements: impl IntoIterator<Item = T>) -> RdbValue<'static> {
     let mut list = List::large(limits().list);
     elements.into_iter().for_each(|found| list.push(End::Tail, Element::of(found.as_ref())));
     list.settle(limits().list);
-    Value::Object(list.into_object())
+    RdbValue::Object(list.into_object())
 }
 
-fn set<T: AsRef<[u8]>>(members: impl IntoIterator<Item = T>) -> Value<'static> {
+fn set<T: AsRef<[u8]>>(members: impl IntoIterator<Item = T>) -> RdbValue<'static> {
     let mut set = Set::default();
     for member in members {
         set.add(member.as_ref(), limits().set, UnixMs(0));
     }
-    Value::Object(set.into_object())
+    RdbValue::Object(set.into_object())
 }
 
-fn zset<T: AsRef<[u8]>>(members: impl IntoIterator<Item = (T, f64)>) -> Value<'static> {
+fn zset<T: AsRef<[u8]>>(members: impl IntoIterator<Item = (T, f64)>) -> RdbValue<'static> {
     let mut set = SortedSet::default();
     for (member, score) in members {
         set.set(member.as_ref(), score, limits().sorted_set);
     }
-    Value::Object(set.into_object())
+    RdbValue::Object(set.into_object())
 }
 
 fn hash<T: AsRef<[u8]>>(
     fields: impl IntoIterator<Item = (T, T, Option<UnixMs>)>,
-) -> Value<'static> {
+) -> RdbValue<'static> {
     let mut hash = Hash::default();
     for (field, value, deadline) in fields {
         let lifetime = deadline.map_or(Lifetime::Forever, Lifetime::Until);
         hash.set(field.as_ref(), value.as_ref(), lifetime, limits().hash, UnixMs(0));
     }
-    Value::Object(hash.into_object())
+    RdbValue::Object(hash.into_object())
 }
 
 /// Compares all keys of database 0 except `stream`, which has its own times.
-fn check(found: &FileContents, expected: &[(&str, Value<'_>)], deadlines: &[(&str, UnixMs)]) {
+fn check(found: &FileContents, expected: &[(&str, RdbValue<'_>)], deadlines: &[(&str, UnixMs)]) {
     for (key, value) in expected {
         let deadline = deadlines.iter().find(|(name, _)| name == key).map(|(_, at)| *at);
         let told = format!("{deadline:?} {:?}", contents(&value.view()));

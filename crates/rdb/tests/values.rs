@@ -5,7 +5,7 @@ mod common;
 
 use common::{NOW, contents, limits, value};
 use pantala_base::Rng;
-use pantala_rdb::{Input, Kind, Limits, Strings, Writing, payload};
+use pantala_rdb::{Input, RdbKind, RdbLimits, Strings, Writing, payload};
 use pantala_table::{StrRef, ValueRef};
 use pantala_values::Object;
 
@@ -95,7 +95,7 @@ fn compressed_values_come_back_and_are_shorter() {
 
 #[test]
 fn long_strings_are_compressed_in_parts() {
-    let limits = Limits { text_bytes: 1 << 30, ..limits() };
+    let limits = RdbLimits { text_bytes: 1 << 30, ..limits() };
     let mut rng = Rng::from_seed(3);
     let words: Vec<u8> = (0..200_000).flat_map(|_| [b'a' + rng.below(4) as u8; 2]).collect();
     let noise: Vec<u8> = (0..300_000).map(|_| rng.next_u64() as u8).collect();
@@ -107,7 +107,7 @@ fn long_strings_are_compressed_in_parts() {
         assert!(pieces.iter().all(|piece| piece.len() < 17_000));
         assert_eq!(pieces.concat().len() < text.len() / 2, is_shorter);
         let bytes = pieces.concat();
-        let back = pantala_rdb::read(Kind::STRING, &mut Input::new(&bytes), &limits);
+        let back = pantala_rdb::read(RdbKind::STRING, &mut Input::new(&bytes), &limits);
         let back = back.expect("it was written just now");
         assert!(contents(&back.view()) == contents(&value));
     }

@@ -4,7 +4,7 @@
 //!
 //! `cost [--connections N] [--rounds N] [--bytes N] [--only NAME]`
 
-use pantala_reactor::{Config, EngineChoice, Event, Features, Reactor, Receipt, net};
+use pantala_reactor::{EngineChoice, Event, Features, Reactor, ReactorConfig, Receipt, net};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
@@ -28,16 +28,16 @@ fn main() -> io::Result<()> {
             _ => return Err(io::Error::other(format!("what is {name}?"))),
         }
     }
-    let uring = Config { choice: EngineChoice::Uring, ..Config::default() };
-    let epoll = Config { choice: EngineChoice::Epoll, ..Config::default() };
+    let uring = ReactorConfig { choice: EngineChoice::Uring, ..ReactorConfig::default() };
+    let epoll = ReactorConfig { choice: EngineChoice::Epoll, ..ReactorConfig::default() };
     let single = Features { multishot_receive: true, ..Features::default() };
     let kinds = [
         ("epoll", Receipt::Lazy, epoll.clone()),
-        ("epoll, 2 MB", Receipt::Lazy, Config { turn_bytes: 2 << 20, ..epoll }),
+        ("epoll, 2 MB", Receipt::Lazy, ReactorConfig { turn_bytes: 2 << 20, ..epoll }),
         ("uring", Receipt::Lazy, uring.clone()),
         ("uring, prompt", Receipt::Prompt, uring.clone()),
-        ("uring, no multishot", Receipt::Lazy, Config { without: single, ..uring.clone() }),
-        ("uring, 4 MB", Receipt::Lazy, Config { turn_bytes: 4 << 20, ..uring }),
+        ("uring, no multishot", Receipt::Lazy, ReactorConfig { without: single, ..uring.clone() }),
+        ("uring, 4 MB", Receipt::Lazy, ReactorConfig { turn_bytes: 4 << 20, ..uring }),
     ];
     let mut scenes = Vec::new();
     for (name, receipt, config) in kinds {
@@ -85,7 +85,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(config: Config, receipt: Receipt, connections: usize) -> io::Result<Scene> {
+    fn new(config: ReactorConfig, receipt: Receipt, connections: usize) -> io::Result<Scene> {
         let mut reactor = Reactor::new(config)?;
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let mut clients = Vec::new();

@@ -3,11 +3,11 @@
 //! `echo --engine uring|epoll|auto --port N [--prompt] [--turn BYTES] [--without FEATURE]...`
 //! with FEATURE one of `multishot`, `defer`.
 
-use pantala_reactor::{Config, EngineChoice, Event, ListenerId, Reactor, Receipt, net};
+use pantala_reactor::{EngineChoice, Event, ListenerId, Reactor, ReactorConfig, Receipt, net};
 use std::io;
 
 fn main() -> io::Result<()> {
-    let mut config = Config::default();
+    let mut config = ReactorConfig::default();
     let mut port = 7700u16;
     let mut receipt = Receipt::Lazy;
     let mut arguments = std::env::args().skip(1);

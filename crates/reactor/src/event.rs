@@ -1,6 +1,6 @@
 //! What a turn of the loop returns: tokens, events, and the iterator over them.
 //!
-//! The engines collect [`Happening`]s: an event that owns everything it carries, or the place of
+//! The engines collect [`ReactorEvent`]s: an event that owns everything it carries, or the place of
 //! received bytes in the [`Area`]. [`Events`] turns them into [`Event`]s.
 //!
 //! Not here: what makes them (`uring`, `epoll`), and the memory itself (`area`).
@@ -64,15 +64,15 @@ pub enum Event<'r> {
     Woken,
 }
 
-pub(crate) enum Happening {
+pub(crate) enum ReactorEvent {
     Data { conn: Token, offset: u32, length: u32 },
     Other(Event<'static>),
 }
 
 /// The events of one turn. Dropping it loses the remaining events (and closes their sockets).
 pub struct Events<'r> {
-    pub(crate) sent: std::vec::Drain<'r, Happening>,
-    pub(crate) rest: std::vec::Drain<'r, Happening>,
+    pub(crate) sent: std::vec::Drain<'r, ReactorEvent>,
+    pub(crate) rest: std::vec::Drain<'r, ReactorEvent>,
     pub(crate) area: &'r Area,
 }
 
@@ -86,10 +86,10 @@ impl<'r> Iterator for Events<'r> {
             None => self.rest.next()?,
         };
         Some(match happening {
-            Happening::Data { conn, offset, length } => {
+            ReactorEvent::Data { conn, offset, length } => {
                 Event::Data { conn, bytes: self.area.received(offset, length) }
             }
-            Happening::Other(event) => event,
+            ReactorEvent::Other(event) => event,
         })
     }
 }

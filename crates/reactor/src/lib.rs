@@ -56,7 +56,7 @@ use wake::Alarm;
 
 /// The kernel interface that drives a reactor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Engine {
+pub enum IoEngine {
     /// io_uring, kernel 5.19 or later.
     Uring,
     /// epoll, any kernel.
@@ -75,9 +75,9 @@ pub enum EngineChoice {
     Epoll,
 }
 
-/// The configuration of a reactor. `Config::default()` suits a server.
+/// The configuration of a reactor. `ReactorConfig::default()` suits a server.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct ReactorConfig {
     /// The requested engine.
     pub choice: EngineChoice,
     /// About how many bytes a turn receives, so that they are still in the cache when they are
@@ -100,9 +100,9 @@ pub struct Config {
     pub without: Features,
 }
 
-impl Default for Config {
-    fn default() -> Config {
-        Config {
+impl Default for ReactorConfig {
+    fn default() -> ReactorConfig {
+        ReactorConfig {
             choice: EngineChoice::Auto,
             turn_bytes: 512 << 10,
             buffer_bytes: (16 << 10) - 64,
@@ -120,11 +120,11 @@ impl Default for Config {
 /// It may be built in one thread and moved to another, but from the first `wait` on it must stay in
 /// its thread: io_uring then refuses other threads.
 pub struct Reactor {
-    engine: Inside,
+    engine: ReactorImpl,
     alarm: Arc<Alarm>,
 }
 
-enum Inside {
+enum ReactorImpl {
     Uring(Box<uring::Uring>),
     Epoll(Box<epoll::Epoll>),
 }
@@ -134,32 +134,36 @@ impl Reactor {
     ///
     /// # Errors
     /// Those of the kernel; with `EngineChoice::Auto`, epoll is tried when io_uring fails.
-    pub fn new(config: Config) -> io::Result<Reactor> {
+    pub fn new(config: ReactorConfig) -> io::Result<Reactor> {
         let alarm = Alarm::new()?;
         let engine = match config.choice {
-            EngineChoice::Uring => Inside::Uring(Box::new(uring::Uring::new(&config, &alarm)?)),
-            EngineChoice::Epoll => Inside::Epoll(Box::new(epoll::Epoll::new(&config, &alarm)?)),
+            EngineChoice::Uring => {
+                ReactorImpl::Uring(Box::new(uring::Uring::new(&config, &alarm)?))
+            }
+            EngineChoice::Epoll => {
+                ReactorImpl::Epoll(Box::new(epoll::Epoll::new(&config, &alarm)?))
+            }
             EngineChoice::Auto => match uring::Uring::new(&config, &alarm) {
-                Ok(uring) => Inside::Uring(Box::new(uring)),
-                Err(_) => Inside::Epoll(Box::new(epoll::Epoll::new(&config, &alarm)?)),
+                Ok(uring) => ReactorImpl::Uring(Box::new(uring)),
+                Err(_) => ReactorImpl::Epoll(Box::new(epoll::Epoll::new(&config, &alarm)?)),
             },
         };
         Ok(Reactor { engine, alarm })
     }
 
     /// The engine in use.
-    pub fn engine(&self) -> Engine {
+    pub fn engine(&self) -> IoEngine {
         match self.engine {
-            Inside::Uring(_) => Engine::Uring,
-            Inside::Epoll(_) => Engine::Epoll,
+            ReactorImpl::Uring(_) => IoEngine::Uring,
+            ReactorImpl::Epoll(_) => IoEngine::Epoll,
         }
     }
 
     /// The engine and the features it found in this kernel, one line for the log.
     pub fn features(&self) -> String {
         match &self.engine {
-            Inside::Uring(uring) => uring.features().to_string(),
-            Inside::Epoll(_) => "epoll".to_string(),
+            ReactorImpl::Uring(uring) => uring.features().to_string(),
+            ReactorImpl::Epoll(_) => "epoll".to_string(),
         }
     }
 
@@ -171,16 +175,16 @@ impl Reactor {
     /// How many connections it serves.
     pub fn connection_count(&self) -> usize {
         match &self.engine {
-            Inside::Uring(uring) => uring.core.connections.len(),
-            Inside::Epoll(epoll) => epoll.core.connections.len(),
+            ReactorImpl::Uring(uring) => uring.core.connections.len(),
+            ReactorImpl::Epoll(epoll) => epoll.core.connections.len(),
         }
     }
 
     /// The operations, outside a turn, at start-up.
     pub fn ops(&mut self) -> Ops<'_> {
         match &mut self.engine {
-            Inside::Uring(uring) => Ops(OpsInside::Uring(&mut uring.core)),
-            Inside::Epoll(epoll) => Ops(OpsInside::Epoll(&mut epoll.core)),
+            ReactorImpl::Uring(uring) => Ops(OpsInside::Uring(&mut uring.core)),
+            ReactorImpl::Epoll(epoll) => Ops(OpsInside::Epoll(&mut epoll.core)),
         }
     }
 
@@ -192,13 +196,13 @@ impl Reactor {
     /// connection's error is an event.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<(Events<'_>, Ops<'_>)> {
         match &mut self.engine {
-            Inside::Uring(uring) => {
+            ReactorImpl::Uring(uring) => {
                 uring.turn(timeout)?;
                 let uring::Uring { core, area, sent, happenings, .. } = &mut **uring;
                 let events = Events { sent: sent.drain(..), rest: happenings.drain(..), area };
                 Ok((events, Ops(OpsInside::Uring(core))))
             }
-            Inside::Epoll(epoll) => {
+            ReactorImpl::Epoll(epoll) => {
                 epoll.turn(timeout)?;
                 let epoll::Epoll { core, area, sent, happenings, .. } = &mut **epoll;
                 let events = Events { sent: sent.drain(..), rest: happenings.drain(..), area };

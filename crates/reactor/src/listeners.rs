@@ -22,7 +22,7 @@
 //!
 //! Tests: `tests/engines`.
 
-use crate::event::{Event, Happening, ListenerId, Token};
+use crate::event::{Event, ListenerId, ReactorEvent, Token};
 use crate::slab::Slab;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -93,7 +93,7 @@ impl Listeners {
 
     /// Accepts waiting peers, up to the limit of a turn. The set stays readable while there are
     /// more.
-    pub(crate) fn accept(&mut self, out: &mut Vec<Happening>) {
+    pub(crate) fn accept(&mut self, out: &mut Vec<ReactorEvent>) {
         let Some(set) = self.set.as_ref().map(AsRawFd::as_raw_fd) else { return };
         let mut arrivals = [libc::epoll_event { events: 0, u64: 0 }; MOST_EVENTS_PER_TURN];
         let start = arrivals.as_mut_ptr();
@@ -106,7 +106,7 @@ impl Listeners {
         }
     }
 
-    fn accept_from(&mut self, token: Token, out: &mut Vec<Happening>) {
+    fn accept_from(&mut self, token: Token, out: &mut Vec<ReactorEvent>) {
         for _ in 0..MOST_ACCEPTS_PER_TURN {
             let Some(listener) = self.slots.get(token) else { return };
             let fd = listener.socket.as_raw_fd();
@@ -118,7 +118,7 @@ impl Listeners {
                 // SAFETY: the descriptor is new (2).
                 let socket = unsafe { OwnedFd::from_raw_fd(accepted) };
                 listener.failing = false;
-                out.push(Happening::Other(Event::Accepted { listener: listener.id, socket }));
+                out.push(ReactorEvent::Other(Event::Accepted { listener: listener.id, socket }));
                 continue;
             }
             let error = io::Error::last_os_error();
@@ -130,20 +130,20 @@ impl Listeners {
         }
     }
 
-    fn failed(&mut self, token: Token, error: io::Error, out: &mut Vec<Happening>) {
+    fn failed(&mut self, token: Token, error: io::Error, out: &mut Vec<ReactorEvent>) {
         let Some(listener) = self.slots.get(token) else { return };
         let fd = listener.socket.as_raw_fd();
         listener.resting = true;
         if !listener.failing {
             listener.failing = true;
             let listener = listener.id;
-            out.push(Happening::Other(Event::AcceptFailed { listener, error }));
+            out.push(ReactorEvent::Other(Event::AcceptFailed { listener, error }));
         }
         let _absent = self.control(libc::EPOLL_CTL_DEL, fd, 0, 0);
     }
 
     /// Puts resting listeners back into the set.
-    pub(crate) fn rouse(&mut self, out: &mut Vec<Happening>) {
+    pub(crate) fn rouse(&mut self, out: &mut Vec<ReactorEvent>) {
         let resting = |(token, one): (Token, &mut Listener)| {
             std::mem::take(&mut one.resting).then_some(token)
         };

@@ -333,7 +333,7 @@ fn check(result: i32) -> io::Result<()> {
 /// Whether an error of `tcp_listener` means that this machine does not have the address, or does
 /// not know its family.
 pub fn is_absent_address(error: &io::Error) -> bool {
-    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<Explained>());
+    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<SocketError>());
     let number = cause.map_or(error, |explained| &explained.cause).raw_os_error();
     let absent = [libc::EAFNOSUPPORT, libc::EADDRNOTAVAIL, libc::EPROTONOSUPPORT];
     number.is_some_and(|number| absent.contains(&number))
@@ -341,25 +341,25 @@ pub fn is_absent_address(error: &io::Error) -> bool {
 
 /// An error of the kernel, with the operation that failed.
 #[derive(Debug)]
-struct Explained {
+struct SocketError {
     doing: String,
     cause: io::Error,
 }
 
-impl std::fmt::Display for Explained {
+impl std::fmt::Display for SocketError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{}: {}", self.doing, self.cause)
     }
 }
 
-impl std::error::Error for Explained {
+impl std::error::Error for SocketError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.cause)
     }
 }
 
 fn explained(cause: io::Error, doing: String) -> io::Error {
-    io::Error::new(cause.kind(), Explained { doing, cause })
+    io::Error::new(cause.kind(), SocketError { doing, cause })
 }
 
 #[cfg(test)]

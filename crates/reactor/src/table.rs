@@ -14,7 +14,7 @@
 //!
 //! Not here: system calls of the hot path (`epoll`, `uring`). Tests: `tests/engines`.
 
-use crate::event::{Event, Happening, Token};
+use crate::event::{Event, ReactorEvent, Token};
 use crate::slab::Slab;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -87,7 +87,7 @@ pub(crate) struct Table {
     slots: Slab<Connection>,
     finishing: Vec<Token>,
     /// Events caused by `Ops`, reported in the next turn.
-    pub(crate) queued: Vec<Happening>,
+    pub(crate) queued: Vec<ReactorEvent>,
     /// Whether the next turn must not sleep: a receipt is wanted promptly.
     pub(crate) prompt: bool,
 }
@@ -194,44 +194,44 @@ impl Table {
     // ---- events ----
 
     /// The peer has ended: reported unless the connection is leaving.
-    pub(crate) fn ended(&mut self, conn: Token, out: &mut Vec<Happening>) {
+    pub(crate) fn ended(&mut self, conn: Token, out: &mut Vec<ReactorEvent>) {
         let Some(connection) = self.slots.get(conn) else { return };
         connection.state |= ENDED;
         if !connection.is(LEAVING) {
-            out.push(Happening::Other(Event::Eof { conn }));
+            out.push(ReactorEvent::Other(Event::Eof { conn }));
         }
     }
 
-    pub(crate) fn fail(&mut self, conn: Token, error: io::Error, out: &mut Vec<Happening>) {
+    pub(crate) fn fail(&mut self, conn: Token, error: io::Error, out: &mut Vec<ReactorEvent>) {
         let Some(connection) = self.slots.get(conn) else { return };
         let is_silent = connection.is(LEAVING | FAILED);
         connection.state |= FAILED;
         if !is_silent {
-            out.push(Happening::Other(Event::Failed { conn, error }));
+            out.push(ReactorEvent::Other(Event::Failed { conn, error }));
         }
     }
 
     /// The peer has hung up, or reset the connection, while reading is paused.
-    pub(crate) fn hung_up(&mut self, conn: Token, out: &mut Vec<Happening>) {
+    pub(crate) fn hung_up(&mut self, conn: Token, out: &mut Vec<ReactorEvent>) {
         let Some(connection) = self.slots.get(conn) else { return };
         match crate::net::pending_error(&connection.socket) {
             Some(error) => self.fail(conn, error, out),
             None => {
                 connection.state |= HANG_UP_TOLD;
-                out.push(Happening::Other(Event::HungUp { conn }));
+                out.push(ReactorEvent::Other(Event::HungUp { conn }));
             }
         }
     }
 
     /// Its `connect` has ended, successfully or not.
-    pub(crate) fn connected(&mut self, conn: Token, out: &mut Vec<Happening>) {
+    pub(crate) fn connected(&mut self, conn: Token, out: &mut Vec<ReactorEvent>) {
         let Some(connection) = self.slots.get(conn) else { return };
         connection.state &= !CONNECTING;
         if let Some(error) = crate::net::pending_error(&connection.socket) {
             return self.fail(conn, error, out);
         }
         if !connection.is(LEAVING) {
-            out.push(Happening::Other(Event::Connected { conn }));
+            out.push(ReactorEvent::Other(Event::Connected { conn }));
         }
         shut_if_asked(connection);
     }
@@ -239,7 +239,7 @@ impl Table {
     /// The kernel has taken the whole output and released it. Reports `Sent`, except for a closing
     /// connection, whose buffer comes back with `Closed`.
     #[inline]
-    pub(crate) fn send_ended(&mut self, conn: Token, sent: &mut Vec<Happening>) {
+    pub(crate) fn send_ended(&mut self, conn: Token, sent: &mut Vec<ReactorEvent>) {
         let Some(connection) = self.slots.get(conn) else { return };
         connection.state &= !(SENDING | QUICK);
         if connection.is(SHUT_AFTER_SEND | LEAVING) {
@@ -251,7 +251,7 @@ impl Table {
         let mut buffer = std::mem::take(&mut connection.output);
         let is_leaving = connection.is(DETACHING);
         buffer.clear();
-        sent.push(Happening::Other(Event::Sent { conn, buffer }));
+        sent.push(ReactorEvent::Other(Event::Sent { conn, buffer }));
         if is_leaving {
             self.finish_if_idle(conn);
         }
@@ -273,7 +273,7 @@ impl Table {
     #[inline]
     pub(crate) fn finish(
         &mut self,
-        out: &mut Vec<Happening>,
+        out: &mut Vec<ReactorEvent>,
         mut give_up: impl FnMut(&OwnedFd),
     ) -> bool {
         if self.finishing.is_empty() {
@@ -283,7 +283,7 @@ impl Table {
         for conn in finishing.drain(..) {
             let Some(connection) = self.slots.remove(conn) else { continue };
             let Connection { socket, state, mut output, .. } = connection;
-            out.push(Happening::Other(if state & CLOSING != 0 {
+            out.push(ReactorEvent::Other(if state & CLOSING != 0 {
                 drop(socket);
                 output.clear();
                 let buffer = (output.capacity() > 0).then_some(output);

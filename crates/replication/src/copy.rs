@@ -12,7 +12,7 @@ const MOST_BYTES: usize = 1 << 20;
 
 /// The result of taking bytes.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum CopyRead {
     /// This many bytes; more will come.
     Bytes(usize),
     /// The last bytes.
@@ -109,7 +109,7 @@ impl CopyQueue {
     }
 
     /// Appends about `most` bytes to `out`.
-    pub fn take(&self, most: usize, out: &mut Vec<u8>) -> Taken {
+    pub fn take(&self, most: usize, out: &mut Vec<u8>) -> CopyRead {
         let mut state = self.state();
         let before = out.len();
         while out.len() - before < most
@@ -130,9 +130,9 @@ impl CopyQueue {
             self.has_room.notify_all();
         }
         match state.end {
-            Some(End::Broken) => Taken::Broken,
-            Some(End::Whole) if state.pieces.is_empty() => Taken::End(bytes),
-            _ => Taken::Bytes(bytes),
+            Some(End::Broken) => CopyRead::Broken,
+            Some(End::Whole) if state.pieces.is_empty() => CopyRead::End(bytes),
+            _ => CopyRead::Bytes(bytes),
         }
     }
 
@@ -149,14 +149,14 @@ mod tests {
     #[test]
     fn bytes_come_out_as_they_went_in_and_then_the_end() {
         let (queue, mut out) = (CopyQueue::default(), Vec::new());
-        assert_eq!(queue.take(10, &mut out), Taken::Bytes(0));
+        assert_eq!(queue.take(10, &mut out), CopyRead::Bytes(0));
         assert!(queue.put((*b"hello").into()));
         assert!(queue.put((*b" world").into()));
-        assert_eq!(queue.take(7, &mut out), Taken::Bytes(7));
+        assert_eq!(queue.take(7, &mut out), CopyRead::Bytes(7));
         queue.finish();
         queue.put((*b"too late").into());
-        assert_eq!(queue.take(2, &mut out), Taken::Bytes(2));
-        assert_eq!(queue.take(7, &mut out), Taken::End(2));
+        assert_eq!(queue.take(2, &mut out), CopyRead::Bytes(2));
+        assert_eq!(queue.take(7, &mut out), CopyRead::End(2));
         assert_eq!(out, b"hello world");
         assert_eq!(queue.bytes(), 0);
     }
@@ -167,7 +167,7 @@ mod tests {
         queue.put((*b"hello").into());
         queue.finish_with((*b" world").into());
         queue.finish_with((*b"too late").into());
-        assert_eq!(queue.take(100, &mut out), Taken::End(11));
+        assert_eq!(queue.take(100, &mut out), CopyRead::End(11));
         assert_eq!(out, b"hello world");
     }
 
@@ -179,13 +179,13 @@ mod tests {
         let taker = Arc::clone(&queue);
         let taking = std::thread::spawn(move || taker.take(1, &mut Vec::new()));
         assert!(queue.wait_for_room(Duration::from_secs(600)));
-        assert_eq!(taking.join().expect("no panic"), Taken::Bytes(1));
+        assert_eq!(taking.join().expect("no panic"), CopyRead::Bytes(1));
         queue.put(vec![0; 1].into());
         let leaver = Arc::clone(&queue);
         let leaving = std::thread::spawn(move || leaver.break_off());
         assert!(!queue.wait_for_room(Duration::from_secs(600)));
         leaving.join().expect("no panic");
         assert!(queue.is_over());
-        assert_eq!((queue.take(1, &mut Vec::new()), queue.bytes()), (Taken::Broken, 0));
+        assert_eq!((queue.take(1, &mut Vec::new()), queue.bytes()), (CopyRead::Broken, 0));
     }
 }

@@ -34,8 +34,10 @@ pub mod stream;
 pub mod waiters;
 
 pub use checkpoints::Checkpoints;
-pub use copy::{CopyQueue, Taken};
+pub use copy::{CopyQueue, CopyRead};
 pub use id::ReplicationId;
-pub use replicas::{Acknowledged, Announced, Filter, Kind, Phase, Replica, Replicas};
-pub use stream::{Continuation, History, Lost, Stream};
+pub use replicas::{
+    AcknowledgedOffsets, Filter, FollowerKind, Phase, Replica, ReplicaAbilities, Replicas,
+};
+pub use stream::{ChangeStream, Continuation, History, ResumeFailure};
 pub use waiters::Waiters;

@@ -12,7 +12,7 @@ use crate::id::ReplicationId;
 use crate::primitives::{
     AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering,
 };
-use crate::stream::{Continuation, Lost, Stream};
+use crate::stream::{ChangeStream, Continuation, ResumeFailure};
 
 /// The phase of a replica's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Phase {
 
 /// What a replica has announced about itself.
 #[derive(Clone, Debug, Default)]
-pub struct Announced {
+pub struct ReplicaAbilities {
     /// `REPLCONF ip-address`: its address, if other than that of the connection.
     pub address: Option<String>,
     /// `REPLCONF listening-port`.
@@ -57,7 +57,7 @@ pub struct Announced {
 
 /// Which commands a replica knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum FollowerKind {
     /// Those of Redis 7.0.
     Redis,
     /// Also those of Valkey 9.
@@ -66,15 +66,15 @@ pub enum Kind {
     Pantala,
 }
 
-impl Announced {
+impl ReplicaAbilities {
     /// The kind of the replica. Redis and older Valkeys do not announce it.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> FollowerKind {
         let version = self.version.as_ref();
         let major = version.and_then(|text| text.split('.').next()?.parse::<u32>().ok());
         match major {
-            _ if self.takes_own => Kind::Pantala,
-            Some(9..) => Kind::Valkey,
-            _ => Kind::Redis,
+            _ if self.takes_own => FollowerKind::Pantala,
+            Some(9..) => FollowerKind::Valkey,
+            _ => FollowerKind::Redis,
         }
     }
 }
@@ -93,7 +93,7 @@ pub struct Replica {
     pub client: u64,
     /// The address that it connects from, if known.
     pub from: Option<IpAddr>,
-    announced: Mutex<Announced>,
+    announced: Mutex<ReplicaAbilities>,
     phase: AtomicU8,
     /// The stream is sent from this position on; what is before it is not needed any more.
     position: AtomicU64,
@@ -137,7 +137,7 @@ impl Replica {
     }
 
     /// What it has announced about itself.
-    pub fn announced(&self) -> MutexGuard<'_, Announced> {
+    pub fn announced(&self) -> MutexGuard<'_, ReplicaAbilities> {
         self.announced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -260,9 +260,9 @@ impl Replica {
     }
 
     /// Its acknowledgements and its last sign of life.
-    pub fn acknowledged(&self) -> Acknowledged {
+    pub fn acknowledged(&self) -> AcknowledgedOffsets {
         let acked = self.acked.load(Ordering::Acquire);
-        Acknowledged {
+        AcknowledgedOffsets {
             has_spoken: acked > 0,
             position: acked.saturating_sub(1),
             synced: self.synced.load(Ordering::Acquire),
@@ -293,7 +293,7 @@ impl Replica {
 
 /// What a replica has acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Acknowledged {
+pub struct AcknowledgedOffsets {
     /// Whether it has acknowledged anything: while it loads its copy it has not.
     pub has_spoken: bool,
     /// Everything before this position.
@@ -304,7 +304,7 @@ pub struct Acknowledged {
     pub heard_us: u64,
 }
 
-impl Acknowledged {
+impl AcknowledgedOffsets {
     /// Whether it has acknowledged everything before this position. Before its first
     /// acknowledgement it has nothing: not even everything before position 0, where a first copy
     /// may begin.
@@ -353,11 +353,11 @@ impl Replicas {
     pub fn go_on(
         &self,
         replica: &Arc<Replica>,
-        stream: &Stream,
+        stream: &ChangeStream,
         id: ReplicationId,
         position: u64,
         now_us: u64,
-    ) -> Result<Continuation, Lost> {
+    ) -> Result<Continuation, ResumeFailure> {
         // Before the check: what it needs is kept from now on. It does not count for WAIT yet,
         // since its data may be of another history.
         replica.begin_at(position, now_us);
@@ -480,11 +480,11 @@ mod tests {
 
     #[test]
     fn who_goes_on_has_what_it_says_and_who_cannot_has_nothing() {
-        let (replicas, stream) = (Replicas::default(), Stream::default());
+        let (replicas, stream) = (Replicas::default(), ChangeStream::default());
         stream.begin_to_keep();
         let (id, one) = (stream.history().id, Arc::new(Replica::new(1, None, 0)));
         let other = ReplicationId::random();
-        assert_eq!(replicas.go_on(&one, &stream, other, 0, 5), Err(Lost::OtherHistory));
+        assert_eq!(replicas.go_on(&one, &stream, other, 0, 5), Err(ResumeFailure::OtherHistory));
         assert_eq!((one.phase(), one.acknowledged().has(0)), (Phase::Copying, false));
         assert!(replicas.go_on(&one, &stream, id, 0, 5).is_ok());
         assert_eq!((one.phase(), one.acknowledged().has(0)), (Phase::Online, true));
@@ -534,7 +534,7 @@ mod models {
             let replicas = loom::sync::Arc::new(Replicas::default());
             let counted = loom::sync::Arc::clone(&replicas);
             let asking = loom::thread::spawn(move || {
-                let (stream, one) = (Stream::default(), Arc::new(Replica::new(1, None, 0)));
+                let (stream, one) = (ChangeStream::default(), Arc::new(Replica::new(1, None, 0)));
                 let other = ReplicationId::random();
                 assert!(replicas.go_on(&one, &stream, other, 7, 1).is_err());
             });

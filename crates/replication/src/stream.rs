@@ -49,7 +49,7 @@ pub struct History {
 
 /// Why a replica cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
+pub enum ResumeFailure {
     /// Its data is of another history.
     OtherHistory,
     /// The bytes that it lacks are not kept, or it asks for bytes that do not exist yet.
@@ -67,7 +67,7 @@ pub struct Continuation {
 
 /// The backlog: the last bytes of the stream in blocks, with their history.
 #[derive(Debug)]
-pub struct Stream {
+pub struct ChangeStream {
     state: Mutex<State>,
     /// A copy of the end in `state`, readable without the lock.
     end: AtomicU64,
@@ -83,7 +83,7 @@ struct State {
     spare: Vec<Vec<u8>>,
 }
 
-impl Default for Stream {
+impl Default for ChangeStream {
     fn default() -> Self {
         let history = History {
             id: ReplicationId::random(),
@@ -94,11 +94,11 @@ impl Default for Stream {
             kept_bytes: 0,
         };
         let state = State { history, blocks: VecDeque::new(), base: 0, spare: Vec::new() };
-        Stream { state: Mutex::new(state), end: AtomicU64::new(0) }
+        ChangeStream { state: Mutex::new(state), end: AtomicU64::new(0) }
     }
 }
 
-impl Stream {
+impl ChangeStream {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -120,8 +120,8 @@ impl Stream {
         ((state.blocks.len() + state.spare.len()) * BLOCK_BYTES) as u64
     }
 
-    /// The most that [`Stream::memory_bytes`] can be while no replica is connected: the bytes to
-    /// keep, in whole blocks.
+    /// The most that [`ChangeStream::memory_bytes`] can be while no replica is connected: the bytes
+    /// to keep, in whole blocks.
     pub fn kept_memory_bytes(&self) -> u64 {
         let state = self.state();
         let kept_blocks = state.history.kept_bytes.div_ceil(BLOCK_BYTES as u64);
@@ -129,7 +129,7 @@ impl Stream {
         most.min(((state.blocks.len() + state.spare.len()) * BLOCK_BYTES) as u64)
     }
 
-    /// Sets the least number of bytes to keep; the next [`Stream::trim`] drops the excess.
+    /// Sets the least number of bytes to keep; the next [`ChangeStream::trim`] drops the excess.
     pub fn keep_bytes(&self, bytes: u64) {
         self.state().history.kept_bytes = bytes;
     }
@@ -166,7 +166,12 @@ impl Stream {
     ///
     /// # Errors
     /// The bytes at `position` are not kept.
-    pub fn read(&self, position: u64, most: usize, out: &mut Vec<u8>) -> Result<usize, Lost> {
+    pub fn read(
+        &self,
+        position: u64,
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<usize, ResumeFailure> {
         self.state().read(position, most, out)
     }
 
@@ -183,15 +188,15 @@ impl Stream {
     ///
     /// # Errors
     /// Why not.
-    pub fn go_on(&self, id: ReplicationId, position: u64) -> Result<Continuation, Lost> {
+    pub fn go_on(&self, id: ReplicationId, position: u64) -> Result<Continuation, ResumeFailure> {
         let history = self.state().history;
         let is_second =
             || history.second.is_some_and(|(second, end)| second == id && position <= end);
         if id != history.id && !is_second() {
-            return Err(Lost::OtherHistory);
+            return Err(ResumeFailure::OtherHistory);
         }
         if !history.is_kept || !(history.first..=history.end).contains(&position) {
-            return Err(Lost::NotKept);
+            return Err(ResumeFailure::NotKept);
         }
         Ok(Continuation { id: history.id, position })
     }
@@ -267,10 +272,10 @@ impl State {
         }
     }
 
-    fn read(&self, position: u64, most: usize, out: &mut Vec<u8>) -> Result<usize, Lost> {
+    fn read(&self, position: u64, most: usize, out: &mut Vec<u8>) -> Result<usize, ResumeFailure> {
         let History { first, end, .. } = self.history;
         if !(first..=end).contains(&position) {
-            return Err(Lost::NotKept);
+            return Err(ResumeFailure::NotKept);
         }
         let bytes = most.min((end - position) as usize);
         let (mut at, mut left) = ((position - self.base) as usize, bytes);
@@ -307,14 +312,14 @@ impl State {
 mod tests {
     use super::*;
 
-    fn kept(bytes: u64) -> Stream {
-        let stream = Stream::default();
+    fn kept(bytes: u64) -> ChangeStream {
+        let stream = ChangeStream::default();
         stream.keep_bytes(bytes);
         stream.begin_to_keep();
         stream
     }
 
-    fn read(stream: &Stream, position: u64, most: usize) -> Result<Vec<u8>, Lost> {
+    fn read(stream: &ChangeStream, position: u64, most: usize) -> Result<Vec<u8>, ResumeFailure> {
         let mut out = Vec::new();
         let bytes = stream.read(position, most, &mut out)?;
         assert_eq!(bytes, out.len());
@@ -332,7 +337,7 @@ mod tests {
             let found = read(&stream, position as u64, 100_000).expect("it is kept");
             assert_eq!(found, text[position..(position + 100_000).min(200_000)]);
         }
-        assert_eq!(read(&stream, 200_001, 1), Err(Lost::NotKept));
+        assert_eq!(read(&stream, 200_001, 1), Err(ResumeFailure::NotKept));
         assert_eq!(stream.end(), 200_000);
     }
 
@@ -349,7 +354,7 @@ mod tests {
         stream.trim(None);
         let first = stream.history().first;
         assert!(first <= 900_000 && first > 900_000 - BLOCK_BYTES as u64, "{first}");
-        assert_eq!(read(&stream, 300_000, 10), Err(Lost::NotKept));
+        assert_eq!(read(&stream, 300_000, 10), Err(ResumeFailure::NotKept));
         assert_eq!(read(&stream, 999_999, 10), Ok(vec![1]));
         let most = (100_000 / BLOCK_BYTES + 2 + SPARE_BLOCKS_ALONE) * BLOCK_BYTES;
         assert!(stream.memory_bytes() <= most as u64);
@@ -357,18 +362,18 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_before_it_is_asked_for_nor_after() {
-        let stream = Stream::default();
+        let stream = ChangeStream::default();
         stream.append(b"abc");
         assert_eq!((stream.end(), stream.memory_bytes()), (3, 0));
         let id = stream.history().id;
-        assert_eq!(stream.go_on(id, 3), Err(Lost::NotKept));
+        assert_eq!(stream.go_on(id, 3), Err(ResumeFailure::NotKept));
         stream.begin_to_keep();
         assert_eq!(stream.go_on(id, 3), Ok(Continuation { id, position: 3 }));
-        assert_eq!(stream.go_on(id, 2), Err(Lost::NotKept));
+        assert_eq!(stream.go_on(id, 2), Err(ResumeFailure::NotKept));
         stream.append(b"def");
         assert_eq!(read(&stream, 3, 9), Ok(b"def".to_vec()));
         stream.stop_keeping();
-        assert_eq!(stream.go_on(id, 6), Err(Lost::OtherHistory));
+        assert_eq!(stream.go_on(id, 6), Err(ResumeFailure::OtherHistory));
         assert_eq!(stream.end(), 6);
     }
 
@@ -380,13 +385,13 @@ mod tests {
         let id = stream.branch();
         stream.append(&[0; 100]);
         assert_eq!(stream.go_on(old, 100), Ok(Continuation { id, position: 100 }));
-        assert_eq!(stream.go_on(old, 101), Err(Lost::OtherHistory));
+        assert_eq!(stream.go_on(old, 101), Err(ResumeFailure::OtherHistory));
         assert_eq!(stream.go_on(id, 200), Ok(Continuation { id, position: 200 }));
-        assert_eq!(stream.go_on(id, 201), Err(Lost::NotKept));
+        assert_eq!(stream.go_on(id, 201), Err(ResumeFailure::NotKept));
         stream.change_id();
-        assert_eq!(stream.go_on(id, 200), Err(Lost::OtherHistory));
-        assert_eq!(stream.go_on(old, 100), Err(Lost::OtherHistory));
-        assert_eq!(stream.go_on(ReplicationId::random(), 0), Err(Lost::OtherHistory));
+        assert_eq!(stream.go_on(id, 200), Err(ResumeFailure::OtherHistory));
+        assert_eq!(stream.go_on(old, 100), Err(ResumeFailure::OtherHistory));
+        assert_eq!(stream.go_on(ReplicationId::random(), 0), Err(ResumeFailure::OtherHistory));
     }
 
     #[test]
@@ -395,7 +400,7 @@ mod tests {
         stream.append(&[0; 100]);
         let (own, id) = (stream.history().id, ReplicationId::random());
         stream.become_copy(id, 5_000);
-        assert_eq!(stream.go_on(own, 100), Err(Lost::OtherHistory));
+        assert_eq!(stream.go_on(own, 100), Err(ResumeFailure::OtherHistory));
         assert_eq!(stream.go_on(id, 5_000), Ok(Continuation { id, position: 5_000 }));
         assert_eq!(stream.append(b"a"), 5_001);
         assert_eq!(read(&stream, 5_000, 9), Ok(b"a".to_vec()));
@@ -410,7 +415,7 @@ mod tests {
         let primary = kept(1000);
         primary.resume(id, 70, true);
         assert!(primary.go_on(id, 70).is_ok());
-        assert_eq!(primary.go_on(id, 71), Err(Lost::OtherHistory));
+        assert_eq!(primary.go_on(id, 71), Err(ResumeFailure::OtherHistory));
         assert_eq!(primary.append(b"abc"), 73);
     }
 }

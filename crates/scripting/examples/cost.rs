@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pantala_protocol::Version;
-use pantala_scripting::{Abort, Host, Level, Script, Vm, VmLimits};
+use pantala_scripting::{Abort, LogLevel, Script, ScriptHost, Vm, VmLimits};
 
 struct Still;
 
-impl Host for Still {
+impl ScriptHost for Still {
     fn call(&mut self, args: &[&[u8]], _: Version, reply: &mut Vec<u8>) -> Result<(), Abort> {
         let set = black_box(args)[0] == b"SET";
         reply.extend_from_slice(if set { b"+OK\r\n" } else { b"$5\r\nhello\r\n" });
@@ -22,7 +22,7 @@ impl Host for Still {
         Ok(true)
     }
 
-    fn log(&mut self, _: Level, _: &[u8]) {}
+    fn log(&mut self, _: LogLevel, _: &[u8]) {}
 
     fn tell(&mut self, _: bool, _: bool) {}
 

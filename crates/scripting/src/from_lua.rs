@@ -29,7 +29,7 @@ const TABLE_VALUES: usize = 500;
 const BYTES_A_VALUE: usize = 1024;
 
 /// Why a value cannot be sent.
-pub enum Fault {
+pub enum ReplyFault {
     /// The host ends the run.
     Abort,
     /// The reply would exceed its limit.
@@ -38,20 +38,20 @@ pub enum Fault {
     Lua,
 }
 
-impl From<mlua::Error> for Fault {
-    fn from(_: mlua::Error) -> Fault {
-        Fault::Lua
+impl From<mlua::Error> for ReplyFault {
+    fn from(_: mlua::Error) -> ReplyFault {
+        ReplyFault::Lua
     }
 }
 
-impl From<Abort> for Fault {
-    fn from(_: Abort) -> Fault {
-        Fault::Abort
+impl From<Abort> for ReplyFault {
+    fn from(_: Abort) -> ReplyFault {
+        ReplyFault::Abort
     }
 }
 
 /// Writes the values of one run.
-pub struct Writer<'r, 'o> {
+pub struct ReplyWriter<'r, 'o> {
     reply: &'r mut Reply<'o>,
     /// The version the script chose with `redis.setresp`.
     script: Version,
@@ -59,14 +59,14 @@ pub struct Writer<'r, 'o> {
     until_tick: usize,
 }
 
-impl<'r, 'o> Writer<'r, 'o> {
+impl<'r, 'o> ReplyWriter<'r, 'o> {
     /// A writer for one value; `most_bytes` is the limit for the whole output.
     pub fn new(reply: &'r mut Reply<'o>, script: Version, most_bytes: usize) -> Self {
-        Writer { reply, script, most_bytes, until_tick: TICK_VALUES }
+        ReplyWriter { reply, script, most_bytes, until_tick: TICK_VALUES }
     }
 
     /// Appends `value`.
-    pub fn value(&mut self, value: &Value, depth: usize) -> Result<(), Fault> {
+    pub fn value(&mut self, value: &Value, depth: usize) -> Result<(), ReplyFault> {
         self.work(1)?;
         match value {
             Value::String(text) => {
@@ -85,9 +85,9 @@ impl<'r, 'o> Writer<'r, 'o> {
         Ok(())
     }
 
-    fn work(&mut self, values: usize) -> Result<(), Fault> {
+    fn work(&mut self, values: usize) -> Result<(), ReplyFault> {
         if self.reply.len() > self.most_bytes {
-            return Err(Fault::TooLarge);
+            return Err(ReplyFault::TooLarge);
         }
         self.until_tick = self.until_tick.saturating_sub(values);
         if self.until_tick == 0 {
@@ -97,7 +97,7 @@ impl<'r, 'o> Writer<'r, 'o> {
         Ok(())
     }
 
-    fn table(&mut self, table: &Table, depth: usize) -> Result<(), Fault> {
+    fn table(&mut self, table: &Table, depth: usize) -> Result<(), ReplyFault> {
         self.work(TABLE_VALUES)?;
         if let Value::String(text) = table.raw_get("err")? {
             self.reply.error(text.as_bytes());
@@ -147,7 +147,7 @@ impl<'r, 'o> Writer<'r, 'o> {
         self.reply.verbatim(&letters, &text.as_bytes());
     }
 
-    fn map(&mut self, map: &Table, depth: usize) -> Result<(), Fault> {
+    fn map(&mut self, map: &Table, depth: usize) -> Result<(), ReplyFault> {
         let mut count = 0;
         for pair in map.pairs::<Value, Value>() {
             self.work(1)?;
@@ -163,7 +163,7 @@ impl<'r, 'o> Writer<'r, 'o> {
         Ok(())
     }
 
-    fn set(&mut self, set: &Table, depth: usize) -> Result<(), Fault> {
+    fn set(&mut self, set: &Table, depth: usize) -> Result<(), ReplyFault> {
         let mut count = 0;
         for pair in set.pairs::<Value, Value>() {
             self.work(1)?;
@@ -180,7 +180,7 @@ impl<'r, 'o> Writer<'r, 'o> {
 
     /// Writes elements up to the first nil. Lua's own length equals that, except for tables with
     /// holes: for these the header is corrected at the end.
-    fn array(&mut self, table: &Table, depth: usize) -> Result<(), Fault> {
+    fn array(&mut self, table: &Table, depth: usize) -> Result<(), ReplyFault> {
         let len = table.raw_len();
         let start = self.reply.len();
         self.reply.array(len);

@@ -10,7 +10,7 @@
 use pantala_protocol::Version;
 
 /// The server, for one run of a script.
-pub trait Host {
+pub trait ScriptHost {
     /// Runs a command and appends its reply as RESP of `version`; an error reply begins with `-`.
     /// `Err`: the script must end at once, and nothing can catch that.
     fn call(&mut self, args: &[&[u8]], version: Version, reply: &mut Vec<u8>) -> Result<(), Abort>;
@@ -20,7 +20,7 @@ pub trait Host {
     fn may_run(&mut self, args: &[&[u8]]) -> Result<bool, Vec<u8>>;
 
     /// `redis.log`.
-    fn log(&mut self, level: Level, message: &[u8]);
+    fn log(&mut self, level: LogLevel, message: &[u8]);
 
     /// `redis.set_repl`: sets whether the append-only file and replicas receive the script's
     /// further changes.
@@ -37,7 +37,7 @@ pub struct Abort;
 
 /// The level of a script's log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum LogLevel {
     /// `redis.LOG_DEBUG`, 0.
     Debug,
     /// `redis.LOG_VERBOSE`, 1.

@@ -27,11 +27,11 @@ mod vm;
 
 pub mod libs;
 
-pub use host::{Abort, Host, Level};
+pub use host::{Abort, LogLevel, ScriptHost};
 pub use sources::flags::Flags;
-pub use sources::library::{ENGINE, Header, Libraries, Library, Registered};
+pub use sources::library::{ENGINE, Header, Libraries, Library, LibraryFunction};
 pub use sources::script::{ErrorText, SHA_HEX_BYTES, Script};
 pub use vm::{Vm, VmLimits};
 
-/// The work of a script between two calls of [`Host::tick`]: some 50 to 100 microseconds.
+/// The work of a script between two calls of [`ScriptHost::tick`]: some 50 to 100 microseconds.
 pub const TICK_INSTRUCTIONS: u64 = 10_000;

@@ -22,7 +22,7 @@ use std::{ptr, slice};
 use mlua::LightUserData;
 use smallvec::SmallVec;
 
-use crate::globals::api::{self, Emitted};
+use crate::globals::api::{self, ReplyPart};
 use crate::slot;
 
 /// As in lpantala.h.
@@ -67,7 +67,7 @@ impl<'a> Spans<'a> {
 
 /// Keys and arguments of a run, as in lpantala.h.
 #[repr(C)]
-pub struct Lists<'a> {
+pub struct RunLists<'a> {
     keys: *const Span,
     key_count: usize,
     args: *const Span,
@@ -75,10 +75,10 @@ pub struct Lists<'a> {
     _borrowed: std::marker::PhantomData<&'a Spans<'a>>,
 }
 
-impl<'a> Lists<'a> {
+impl<'a> RunLists<'a> {
     /// Both, borrowed.
-    pub fn of(keys: &'a Spans<'a>, args: &'a Spans<'a>) -> Lists<'a> {
-        Lists {
+    pub fn of(keys: &'a Spans<'a>, args: &'a Spans<'a>) -> RunLists<'a> {
+        RunLists {
             keys: keys.spans.as_ptr(),
             key_count: keys.spans.len(),
             args: args.spans.as_ptr(),
@@ -147,14 +147,14 @@ extern "C" fn emit(kind: c_int, data: *const u8, len: usize, number: f64) -> c_i
         // SAFETY: invariant 1, C's part: a string that the script returns, on Lua's stack or below.
         let bytes = if data.is_null() { &[] } else { unsafe { Span { data, len }.bytes() } };
         let value = match kind {
-            0 => Emitted::Bulk(bytes),
-            1 => Emitted::Number(number),
-            2 => Emitted::Truth(true),
-            3 => Emitted::Truth(false),
-            5 => Emitted::Array(number as usize),
-            6 => Emitted::Status(bytes),
-            7 => Emitted::Error(bytes),
-            _ => Emitted::Nil,
+            0 => ReplyPart::Bulk(bytes),
+            1 => ReplyPart::Number(number),
+            2 => ReplyPart::Truth(true),
+            3 => ReplyPart::Truth(false),
+            5 => ReplyPart::Array(number as usize),
+            6 => ReplyPart::Status(bytes),
+            7 => ReplyPart::Error(bytes),
+            _ => ReplyPart::Nil,
         };
         api::emit(value)
     };

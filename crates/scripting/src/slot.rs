@@ -10,37 +10,37 @@
 use scoped_tls_hkt::scoped_thread_local;
 
 use crate::globals::api::Shared;
-use crate::{Abort, Host, TICK_INSTRUCTIONS};
+use crate::{Abort, ScriptHost, TICK_INSTRUCTIONS};
 
 /// The parts of a run that functions called by Lua need.
-pub trait Run {
+pub trait ScriptRun {
     /// The host and the shared state.
-    fn parts(&mut self) -> (&mut dyn Host, &Shared);
+    fn parts(&mut self) -> (&mut dyn ScriptHost, &Shared);
 }
 
 struct Parts<'a> {
-    host: &'a mut dyn Host,
+    host: &'a mut dyn ScriptHost,
     shared: &'a Shared,
 }
 
-impl Run for Parts<'_> {
+impl ScriptRun for Parts<'_> {
     #[inline]
-    fn parts(&mut self) -> (&mut dyn Host, &Shared) {
+    fn parts(&mut self) -> (&mut dyn ScriptHost, &Shared) {
         (self.host, self.shared)
     }
 }
 
-scoped_thread_local!(static mut RUN: for<'a> &'a mut (dyn Run + 'a));
+scoped_thread_local!(static mut RUN: for<'a> &'a mut (dyn ScriptRun + 'a));
 
 /// Runs `work` while `host` is stored here.
 #[inline]
-pub fn with_host<R>(host: &mut dyn Host, shared: &Shared, work: impl FnOnce() -> R) -> R {
+pub fn with_host<R>(host: &mut dyn ScriptHost, shared: &Shared, work: impl FnOnce() -> R) -> R {
     RUN.set(&mut Parts { host, shared }, work)
 }
 
 /// Calls `ask` with the run of this thread, if there is one.
 #[inline]
-pub fn run<R>(ask: impl FnOnce(&mut dyn Host, &Shared) -> R) -> Option<R> {
+pub fn run<R>(ask: impl FnOnce(&mut dyn ScriptHost, &Shared) -> R) -> Option<R> {
     RUN.is_set().then(|| {
         RUN.with(|run| {
             let (host, shared) = run.parts();
@@ -51,7 +51,7 @@ pub fn run<R>(ask: impl FnOnce(&mut dyn Host, &Shared) -> R) -> Option<R> {
 
 /// Calls `ask` with the host of this thread's run, if there is one.
 #[inline]
-pub fn host<R>(ask: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
+pub fn host<R>(ask: impl FnOnce(&mut dyn ScriptHost) -> R) -> Option<R> {
     run(|host, _| ask(host))
 }
 

@@ -15,9 +15,9 @@
 //!    library's functions. These live as long as the library does in this VM, and each VM has its
 //!    own: a library that counts in a local counts per thread, and may restart at any time.
 //! 3. Everything that a script does ends in a reply or in the host's `Abort`. Memory: `VmLimits`;
-//!    depth: Lua's own bounds; time: `Host::tick`, after each `TICK_INSTRUCTIONS` or so of work,
-//!    also inside library functions and while compiling; an abort passes every pcall, coroutine and
-//!    handler. C accounts for its loops with `lua_charge`, Rust with `libs::budget`.
+//!    depth: Lua's own bounds; time: `ScriptHost::tick`, after each `TICK_INSTRUCTIONS` or so of
+//!    work, also inside library functions and while compiling; an abort passes every pcall,
+//!    coroutine and handler. C accounts for its loops with `lua_charge`, Rust with `libs::budget`.
 //! 4. A reply is appended as a whole or, on `Abort`, not at all.
 //!
 //! Not here: the globals and `redis.*` (`globals`), conversions (`to_lua`,
@@ -32,14 +32,14 @@ use mlua::{Function, Lua, LuaOptions, StdLib, Value};
 use pantala_protocol::{Reply, Version};
 
 use crate::bridge::{ABORTED, DONE, EMITTED, LuaBridge};
-use crate::from_lua::{Fault, Writer};
+use crate::from_lua::{ReplyFault, ReplyWriter};
 use crate::globals::api::Shared;
-use crate::globals::loading::{self, Gathered};
+use crate::globals::loading::{self, RegisteredFunctions};
 use crate::globals::sandbox::Sandbox;
 use crate::libs::budget::Budget;
-use crate::raw::{Lists, Spans};
+use crate::raw::{RunLists, Spans};
 use crate::sources::compiled::Compiled;
-use crate::{Abort, ErrorText, Host, Library, Registered, Script, faults, libs, slot};
+use crate::{Abort, ErrorText, Library, LibraryFunction, Script, ScriptHost, faults, libs, slot};
 
 /// The limits of one VM.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +71,7 @@ impl Default for VmLimits {
 pub struct Vm {
     limits: VmLimits,
     scripts: Compiled,
-    libraries: VecDeque<Loaded>,
+    libraries: VecDeque<LoadedLibrary>,
     shared: Rc<Shared>,
     tidy_above_bytes: usize,
     sandbox: Sandbox,
@@ -80,7 +80,7 @@ pub struct Vm {
 }
 
 /// A library loaded into this VM. Holding the `Arc` keeps its address from being reused.
-struct Loaded {
+struct LoadedLibrary {
     library: Arc<Library>,
     /// By how much the VM has grown, garbage included.
     bytes: usize,
@@ -88,21 +88,21 @@ struct Loaded {
 }
 
 /// Why a library was not loaded.
-enum Unloaded {
+enum LoadFault {
     /// The text of an error reply.
     Refused(ErrorText),
     /// The host has aborted the run.
     Aborted,
 }
 
-impl From<ErrorText> for Unloaded {
-    fn from(message: ErrorText) -> Unloaded {
-        Unloaded::Refused(message)
+impl From<ErrorText> for LoadFault {
+    fn from(message: ErrorText) -> LoadFault {
+        LoadFault::Refused(message)
     }
 }
 
 /// A run's status, and its result or error.
-type Ended = mlua::Result<(i64, Value)>;
+type RunResult = mlua::Result<(i64, Value)>;
 
 /// The growth of a VM after which a cleanup is considered.
 const TIDY_BYTES: usize = 1 << 20;
@@ -139,22 +139,22 @@ impl Vm {
     /// Compiles `script` unless this VM has it. `Err`: the text of an error reply, without `-`.
     pub fn compile(&mut self, script: &Arc<Script>) -> Result<(), ErrorText> {
         self.function_of(script).map(drop).map_err(|unloaded| match unloaded {
-            Unloaded::Refused(message) => message,
-            Unloaded::Aborted => b"ERR the script took too long to compile".to_vec(),
+            LoadFault::Refused(message) => message,
+            LoadFault::Aborted => b"ERR the script took too long to compile".to_vec(),
         })
     }
 
-    fn function_of(&mut self, script: &Script) -> Result<Function, Unloaded> {
+    fn function_of(&mut self, script: &Script) -> Result<Function, LoadFault> {
         if let Some(function) = self.scripts.get(script.sha()) {
             return Ok(function.clone());
         }
         let (function, bytes) =
             self.compiled(script.code(), SCRIPT_NAME, None).map_err(|unloaded| match unloaded {
-                Unloaded::Refused(message) => {
+                LoadFault::Refused(message) => {
                     let what = b"ERR Error compiling script (new function): ".as_slice();
-                    Unloaded::Refused([what, &message].concat())
+                    LoadFault::Refused([what, &message].concat())
                 }
-                Unloaded::Aborted => Unloaded::Aborted,
+                LoadFault::Aborted => LoadFault::Aborted,
             })?;
         self.scripts.keep(*script.sha(), function.clone(), bytes);
         self.apply_limit();
@@ -167,9 +167,9 @@ impl Vm {
         code: &[u8],
         name: &str,
         environment: Option<&mlua::Table>,
-    ) -> Result<(Function, usize), Unloaded> {
+    ) -> Result<(Function, usize), LoadFault> {
         let mut compiled = self.compiled_at_once(code, name, environment);
-        if matches!(&compiled, Err(Unloaded::Refused(message)) if message.ends_with(NO_MEMORY)) {
+        if matches!(&compiled, Err(LoadFault::Refused(message)) if message.ends_with(NO_MEMORY)) {
             // Dropped functions, and what others have left, are garbage.
             let _ = self.lua.gc_collect();
             compiled = self.compiled_at_once(code, name, environment);
@@ -182,7 +182,7 @@ impl Vm {
         code: &[u8],
         name: &str,
         environment: Option<&mlua::Table>,
-    ) -> Result<(Function, usize), Unloaded> {
+    ) -> Result<(Function, usize), LoadFault> {
         let compile = &self.bridge.compile;
         let compiled = self.lua.create_string(code).and_then(|code| {
             compile.call::<(Value, Value, Option<bool>)>((code, name, environment))
@@ -191,9 +191,9 @@ impl Vm {
             Ok((Value::Function(function), weight, _)) => {
                 Ok((function, weight.as_usize().unwrap_or(0)))
             }
-            Ok((_, _, Some(true))) => Err(Unloaded::Aborted),
-            Ok((_, message, _)) => Err(Unloaded::Refused(faults::plain(&message))),
-            Err(error) => Err(Unloaded::Refused(error.to_string().into_bytes())),
+            Ok((_, _, Some(true))) => Err(LoadFault::Aborted),
+            Ok((_, message, _)) => Err(LoadFault::Refused(faults::plain(&message))),
+            Err(error) => Err(LoadFault::Refused(error.to_string().into_bytes())),
         }
     }
 
@@ -206,7 +206,7 @@ impl Vm {
         keys: &[&[u8]],
         args: &[&[u8]],
         version: Version,
-        host: &mut dyn Host,
+        host: &mut dyn ScriptHost,
         reply: &mut Vec<u8>,
     ) -> Result<(), Abort> {
         if let Some(function) = self.scripts.get(script.sha()) {
@@ -217,8 +217,8 @@ impl Vm {
             Ok(function) => {
                 self.perform(&self.bridge.run, &function, (keys, args), version, host, reply)
             }
-            Err(Unloaded::Aborted) => Err(Abort),
-            Err(Unloaded::Refused(message)) => {
+            Err(LoadFault::Aborted) => Err(Abort),
+            Err(LoadFault::Refused(message)) => {
                 Reply::new(reply, version).error(message);
                 Ok(())
             }
@@ -233,7 +233,7 @@ impl Vm {
         function: &Function,
         (keys, args): (&[&[u8]], &[&[u8]]),
         version: Version,
-        host: &mut dyn Host,
+        host: &mut dyn ScriptHost,
         reply: &mut Vec<u8>,
     ) -> Result<(), Abort> {
         let start = reply.len();
@@ -270,9 +270,9 @@ impl Vm {
         function: &Function,
         keys: &[&[u8]],
         args: &[&[u8]],
-    ) -> Ended {
+    ) -> RunResult {
         let (keys, args) = (Spans::of(keys), Spans::of(args));
-        let lists = Lists::of(&keys, &args);
+        let lists = RunLists::of(&keys, &args);
         bridge.call((function, lists.pointer()))
     }
 
@@ -286,7 +286,7 @@ impl Vm {
     }
 
     /// Appends the result of a run.
-    fn answer(&self, ended: Ended, version: Version, out: &mut Vec<u8>) -> Result<(), Abort> {
+    fn answer(&self, ended: RunResult, version: Version, out: &mut Vec<u8>) -> Result<(), Abort> {
         let start = out.len();
         let mut reply = Reply::new(out, version);
         match ended {
@@ -297,15 +297,17 @@ impl Vm {
             Ok((DONE, value)) => {
                 let most_bytes = self.shared.most_bytes.get();
                 let script = self.shared.version.get();
-                let written = Writer::new(&mut reply, script, most_bytes).value(&value, 0);
+                let written = ReplyWriter::new(&mut reply, script, most_bytes).value(&value, 0);
                 match written {
                     Ok(()) => {}
                     Err(fault) => {
                         reply.truncate(start);
                         match fault {
-                            Fault::Abort => return Err(Abort),
-                            Fault::TooLarge => reply.error("ERR the script's reply is too large"),
-                            Fault::Lua => reply.error("ERR the script's reply cannot be read"),
+                            ReplyFault::Abort => return Err(Abort),
+                            ReplyFault::TooLarge => {
+                                reply.error("ERR the script's reply is too large")
+                            }
+                            ReplyFault::Lua => reply.error("ERR the script's reply cannot be read"),
                         }
                     }
                 }
@@ -373,12 +375,12 @@ impl Vm {
     pub fn load_library(
         &mut self,
         code: &[u8],
-        host: &mut dyn Host,
-    ) -> Result<Vec<Registered>, ErrorText> {
+        host: &mut dyn ScriptHost,
+    ) -> Result<Vec<LibraryFunction>, ErrorText> {
         match self.gather(code, host) {
             Ok(gathered) => Ok(gathered.into_iter().map(|(registered, _)| registered).collect()),
-            Err(Unloaded::Refused(message)) => Err(message),
-            Err(Unloaded::Aborted) => Err(b"ERR FUNCTION LOAD timeout".to_vec()),
+            Err(LoadFault::Refused(message)) => Err(message),
+            Err(LoadFault::Aborted) => Err(b"ERR FUNCTION LOAD timeout".to_vec()),
         }
     }
 
@@ -386,9 +388,9 @@ impl Vm {
     fn gather(
         &mut self,
         code: &[u8],
-        host: &mut dyn Host,
-    ) -> Result<Vec<(Registered, Function)>, Unloaded> {
-        let gathered = Gathered::default();
+        host: &mut dyn ScriptHost,
+    ) -> Result<Vec<(LibraryFunction, Function)>, LoadFault> {
+        let gathered = RegisteredFunctions::default();
         let ours = |error: mlua::Error| format!("ERR {error}").into_bytes();
         let (environment, meta) = self.environment(&gathered).map_err(ours)?;
         let shared = Rc::clone(&self.shared);
@@ -397,20 +399,20 @@ impl Vm {
             self.compiled(code, LIBRARY_NAME, Some(&environment))
         });
         let (function, _) = compiled.map_err(|unloaded| match unloaded {
-            Unloaded::Refused(message) => {
+            LoadFault::Refused(message) => {
                 let what = b"ERR Error compiling function: ".as_slice();
-                Unloaded::Refused([what, &message].concat())
+                LoadFault::Refused([what, &message].concat())
             }
-            Unloaded::Aborted => Unloaded::Aborted,
+            LoadFault::Aborted => LoadFault::Aborted,
         })?;
-        let ended: Ended = slot::with_host(host, &shared, || self.bridge.load.call(function));
+        let ended: RunResult = slot::with_host(host, &shared, || self.bridge.load.call(function));
         match ended.map_err(ours)? {
             (DONE, _) => {}
-            (ABORTED, _) => return Err(Unloaded::Aborted),
+            (ABORTED, _) => return Err(LoadFault::Aborted),
             (_, error) => {
                 let message = faults::bare(&error);
                 let what = b"ERR Error registering functions: ".as_slice();
-                return Err(Unloaded::Refused([what, &message].concat()));
+                return Err(LoadFault::Refused([what, &message].concat()));
             }
         }
         // From now on it has the globals of functions.
@@ -423,7 +425,10 @@ impl Vm {
     }
 
     /// A library's own globals, with their metatable: empty, and behind them only `redis`.
-    fn environment(&self, gathered: &Gathered) -> mlua::Result<(mlua::Table, mlua::Table)> {
+    fn environment(
+        &self,
+        gathered: &RegisteredFunctions,
+    ) -> mlua::Result<(mlua::Table, mlua::Table)> {
         let redis = loading::table(&self.lua, &self.bridge, gathered)?;
         self.sandbox.shut(&self.lua, &self.bridge, &redis)?;
         let visible = self.lua.create_table()?;
@@ -447,18 +452,18 @@ impl Vm {
         keys: &[&[u8]],
         args: &[&[u8]],
         version: Version,
-        host: &mut dyn Host,
+        host: &mut dyn ScriptHost,
         reply: &mut Vec<u8>,
     ) -> Result<(), Abort> {
         let at = match self.libraries.iter().position(|one| Arc::ptr_eq(&one.library, library)) {
             Some(at) => at,
             None => match self.keep(library, host) {
                 Ok(at) => at,
-                Err(Unloaded::Refused(message)) => {
+                Err(LoadFault::Refused(message)) => {
                     Reply::new(reply, version).error(message);
                     return Ok(());
                 }
-                Err(Unloaded::Aborted) => return Err(Abort),
+                Err(LoadFault::Aborted) => return Err(Abort),
             },
         };
         let Some(function) = self.libraries[at].functions.get(function) else {
@@ -469,11 +474,15 @@ impl Vm {
     }
 
     /// Loads a library to stay, in place of an older one with its name; returns its index.
-    fn keep(&mut self, library: &Arc<Library>, host: &mut dyn Host) -> Result<usize, Unloaded> {
+    fn keep(
+        &mut self,
+        library: &Arc<Library>,
+        host: &mut dyn ScriptHost,
+    ) -> Result<usize, LoadFault> {
         let mut before_bytes = self.memory_bytes();
         let mut gathered = self.gather(&library.code, host);
         // Dropped libraries are loaded again when they are called.
-        while matches!(&gathered, Err(Unloaded::Refused(message)) if message.ends_with(NO_MEMORY))
+        while matches!(&gathered, Err(LoadFault::Refused(message)) if message.ends_with(NO_MEMORY))
             && self.libraries.pop_front().is_some()
         {
             let _ = self.lua.gc_collect();
@@ -488,7 +497,7 @@ impl Vm {
         }
         let (library, functions) = (Arc::clone(library), functions.collect());
         let bytes = self.memory_bytes().saturating_sub(before_bytes);
-        self.libraries.push_back(Loaded { library, bytes, functions });
+        self.libraries.push_back(LoadedLibrary { library, bytes, functions });
         Ok(self.libraries.len() - 1)
     }
 }

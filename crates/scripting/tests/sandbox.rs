@@ -174,7 +174,7 @@ fn the_small_functions() {
     bench.check("return {redis.acl_check_cmd('get','a'),1}", "*2|:1|:1|");
     bench.check("return redis.acl_check_cmd('set','a',1)", "$-1|");
     bench.check("redis.log(redis.LOG_WARNING,'a',{},'b',3)", "$-1|");
-    assert_eq!(bench.host.logged[0], (pantala_scripting::Level::Warning, b"a  b 3".to_vec()));
+    assert_eq!(bench.host.logged[0], (pantala_scripting::LogLevel::Warning, b"a  b 3".to_vec()));
     bench.check("return os.clock() >= 0", ":1|");
     bench.check("return gcinfo() > 0 and collectgarbage('count') > 0", ":1|");
     bench.check("return collectgarbage('stop')", ":0|");

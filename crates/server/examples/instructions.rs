@@ -2,7 +2,7 @@
 //! sockets: `instructions KIND N`. `bench/instructions` counts its instructions with callgrind.
 
 use pantala_commands::Protocol;
-use pantala_server::in_process::InProcess;
+use pantala_server::in_process::LocalServer;
 use pantala_settings::Settings;
 
 #[global_allocator]
@@ -97,7 +97,7 @@ fn main() -> Result<(), String> {
         return Err(format!("usage: instructions {} N", names.join("|")));
     };
     let count: u64 = count.parse().map_err(|_| "N is a number")?;
-    let mut server = InProcess::new(Settings::defaults())?;
+    let mut server = LocalServer::new(Settings::defaults())?;
     let digest = prepare(&mut server, kind.value_bytes);
     if KINDS_OF_MEMCACHED.iter().any(|other| other.name == kind.name) {
         server.speak(Protocol::MemcachedText);
@@ -126,7 +126,7 @@ fn main() -> Result<(), String> {
 }
 
 /// Makes what the commands work on; the digest of the script.
-fn prepare(server: &mut InProcess, value_bytes: usize) -> String {
+fn prepare(server: &mut LocalServer, value_bytes: usize) -> String {
     let value = "x".repeat(value_bytes);
     let mut reply = Vec::new();
     for n in 0..KEYS {

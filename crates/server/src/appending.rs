@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use pantala_journal::{Journal, Rings, Stamp};
-use pantala_persistence::aof::{Part, Rewrite, Writer};
+use pantala_persistence::aof::{AofWriter, Part, Rewrite};
 use pantala_persistence::snapshot::Form;
 
 use crate::saves::Save;
@@ -23,7 +23,7 @@ pub enum Order {
     /// Reply when everything that was handed over is in the file.
     Flush(Sender<()>),
     /// Append to this file from now on.
-    Open(Box<Writer>),
+    Open(Box<AofWriter>),
     /// Write no more: the file was turned off. Replies when it is closed.
     Close(Sender<()>),
     /// End feeding the stream after what is recorded by now. Replies with the stream's end, once
@@ -47,7 +47,7 @@ pub struct Rewritten {
 
 /// The sizes of the files, and the progress of writing.
 #[derive(Clone, Copy, Debug)]
-pub struct Sizes {
+pub struct FileSizes {
     /// The size of all files, in bytes.
     pub bytes: u64,
     /// Their size after the last rewrite, in bytes.
@@ -64,9 +64,9 @@ pub struct Sizes {
     pub durable_offset: u64,
 }
 
-impl Default for Sizes {
+impl Default for FileSizes {
     fn default() -> Self {
-        Sizes {
+        FileSizes {
             bytes: 0,
             base_bytes: 0,
             is_good: true,
@@ -117,7 +117,7 @@ pub struct Rewrites {
 
 /// The state of the append-only file and its rewrites, shared by all threads.
 #[derive(Default)]
-pub struct Appending {
+pub struct AppendOnlyState {
     state: Mutex<State>,
     numbers: AtomicU64,
     is_kept: AtomicBool,
@@ -131,12 +131,12 @@ struct State {
     is_open: bool,
     /// Records are fed to replicas.
     is_fed: bool,
-    sizes: Sizes,
+    sizes: FileSizes,
     rewrites: Rewrites,
     /// The server is about to stop: no rewrite begins.
     has_no_more: bool,
     /// The rewrite that waits for its cut.
-    expected: Option<Expected>,
+    expected: Option<ScheduledRewrite>,
     /// The rings in which records outlive the process until they are in the file.
     rings: Option<Arc<Rings>>,
     /// Requests for the stream's position at a cut, by the cut's number.
@@ -153,7 +153,7 @@ impl State {
 }
 
 /// A rewrite that waits for its cut.
-struct Expected {
+struct ScheduledRewrite {
     /// The number of the cut.
     number: u64,
     /// The form of its base.
@@ -175,7 +175,7 @@ impl Default for Rewrites {
     }
 }
 
-impl Appending {
+impl AppendOnlyState {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -198,7 +198,7 @@ impl Appending {
     }
 
     /// Hands a file to the journal's thread, which has been started: it appends to it from now on.
-    pub fn open(&self, journal: &Journal, writer: Writer) {
+    pub fn open(&self, journal: &Journal, writer: AofWriter) {
         let mut state = self.state();
         state.is_open = true;
         if let Some(orders) = &state.orders {
@@ -214,7 +214,7 @@ impl Appending {
         self.state().rings = rings;
     }
 
-    /// The rings of [`Appending::set_rings`].
+    /// The rings of [`AppendOnlyState::set_rings`].
     pub fn rings(&self) -> Option<Arc<Rings>> {
         self.state().rings.clone()
     }
@@ -230,7 +230,7 @@ impl Appending {
         self.is_kept.store(is_kept, Ordering::Relaxed);
     }
 
-    /// What [`Appending::set_kept`] has noted.
+    /// What [`AppendOnlyState::set_kept`] has noted.
     pub fn is_kept(&self) -> bool {
         self.is_kept.load(Ordering::Relaxed)
     }
@@ -428,7 +428,7 @@ impl Appending {
     pub fn expect_rewrite(&self, form: Form) -> (u64, Receiver<Option<Rewrite>>) {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (waiting, coming) = channel();
-        self.state().expected = Some(Expected { number, form, waiting });
+        self.state().expected = Some(ScheduledRewrite { number, form, waiting });
         (number, coming)
     }
 
@@ -480,12 +480,12 @@ impl Appending {
     }
 
     /// Sets the sizes of the files.
-    pub fn tell(&self, sizes: Sizes) {
+    pub fn tell(&self, sizes: FileSizes) {
         self.state().sizes = sizes;
     }
 
     /// The sizes of the files.
-    pub fn sizes(&self) -> Sizes {
+    pub fn sizes(&self) -> FileSizes {
         self.state().sizes
     }
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use pantala_base::hash::HashSeed;
 use pantala_commands::{Protocol, Registry, Session};
-use pantala_journal::{Item, Reader, Recorder};
-use pantala_keyspace::{ChangeSink, Keyspace, NeverWaits};
-use pantala_reactor::{Config, EngineChoice, Reactor, Token};
+use pantala_journal::{Item, JournalReader, Recorder};
+use pantala_keyspace::{ChangeSink, Keyspace, WorkerMark};
+use pantala_reactor::{EngineChoice, Reactor, ReactorConfig, Token};
 use pantala_settings::Settings;
 
 use crate::process::listening::ListenerKind;
@@ -24,23 +24,23 @@ use pantala_engine::lane;
 use pantala_engine::stats::tallies::ThreadTally;
 
 /// A server with one client.
-pub struct InProcess {
+pub struct LocalServer {
     pub(crate) worker: Worker,
     lane_tally: Arc<ThreadTally>,
     lane_recorder: Recorder,
-    reader: Reader,
+    reader: JournalReader,
 }
 
-impl InProcess {
+impl LocalServer {
     /// An empty server.
     ///
     /// # Errors
     /// The system has no descriptors left.
     pub fn new(settings: Settings) -> Result<Self, String> {
-        InProcess::observed(settings, None)
+        LocalServer::observed(settings, None)
     }
 
-    /// Like [`InProcess::new`], with `change_sink` told of every change of a key in place of the
+    /// Like [`LocalServer::new`], with `change_sink` told of every change of a key in place of the
     /// clients.
     ///
     /// # Errors
@@ -59,14 +59,14 @@ impl InProcess {
             supervisor: Supervisor::none(),
             oom_score: OomScore::none(),
         });
-        let config = Config { choice: EngineChoice::Epoll, ..Config::default() };
+        let config = ReactorConfig { choice: EngineChoice::Epoll, ..ReactorConfig::default() };
         let reactor = Reactor::new(config).map_err(|error| error.to_string())?;
         let inbox = Arc::new(Inbox::new(reactor.waker()));
         let lane_tally = shared.engine.stats.tallies.join();
         let lane_recorder = shared.engine.journal.join();
-        let reader = Reader::new(Arc::clone(&shared.engine.journal), 0);
+        let reader = JournalReader::new(Arc::clone(&shared.engine.journal), 0);
         let worker = Worker::new(shared, 0, inbox);
-        let mut server = InProcess { worker, lane_tally, lane_recorder, reader };
+        let mut server = LocalServer { worker, lane_tally, lane_recorder, reader };
         server.join();
         Ok(server)
     }
@@ -131,7 +131,7 @@ impl InProcess {
         self.exchange_as(0, request, reply);
     }
 
-    /// Like [`InProcess::exchange`], for the client with this index.
+    /// Like [`LocalServer::exchange`], for the client with this index.
     pub(crate) fn exchange_as(&mut self, index: u32, request: &[u8], reply: &mut Vec<u8>) {
         self.worker.refresh();
         // Commands that wait may be able to go on.
@@ -144,7 +144,7 @@ impl InProcess {
                 break;
             }
             self.worker.look_at_users();
-            let guard = NeverWaits::new();
+            let guard = WorkerMark::new();
             self.worker.serve(std::mem::take(&mut chunks));
             drop(guard);
             self.run_lane();
@@ -187,12 +187,12 @@ mod tests {
     use pantala_base::UnixMs;
     use pantala_keyspace::{ALL_OR_NONE_TRIES, DbIndex, LockPlan, Scope, Tally};
 
-    use crate::worker::connection::Waiting;
+    use crate::worker::connection::ParkReason;
 
     use super::*;
 
     fn check(requests: &[&str], expected: &str) {
-        let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+        let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
         let mut reply = Vec::new();
         for request in requests {
             server.exchange(request.as_bytes(), &mut reply);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     /// Does `work` while another thread holds the partition of a key.
-    fn with_key_held(server: &mut InProcess, key: &[u8], work: impl FnOnce(&mut InProcess)) {
+    fn with_key_held(server: &mut LocalServer, key: &[u8], work: impl FnOnce(&mut LocalServer)) {
         let shared = Arc::clone(&server.worker.shared);
         let (held, is_held) = std::sync::mpsc::channel();
         let (free, is_to_free) = std::sync::mpsc::channel::<()>();
@@ -270,13 +270,13 @@ mod tests {
 
     #[test]
     fn a_command_that_meets_busy_keys_again_and_again_goes_to_the_lane() {
-        let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+        let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
         let mut reply = Vec::new();
         with_key_held(&mut server, b"b", |server| {
             server.exchange(b"MSET a 1 b 2\r\nMGET a b\r\n", &mut reply);
             for _ in 1..ALL_OR_NONE_TRIES {
                 assert_eq!(server.worker.shared.engine.lane.waiting(), 0);
-                server.worker.try_again(Waiting::Partition);
+                server.worker.try_again(ParkReason::Partition);
                 let mut chunks = Chunks::default();
                 server.worker.take_resumed(&mut chunks);
                 server.worker.serve(chunks);
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn the_command_of_a_client_that_has_gone_does_not_begin() {
         for is_gone in [true, false] {
-            let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+            let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
             let mut reply = Vec::new();
             let value = "x".repeat(3 << 20);
             let set = format!("*3\r\n$3\r\nSET\r\n$1\r\nb\r\n${}\r\n{value}\r\n", value.len());
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn who_waits_no_longer_leaves_the_queue_of_a_busy_key() {
-        let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+        let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
         let mut reply = Vec::new();
         server.exchange(b"BLPOP a b 0\r\n", &mut reply);
         assert_eq!(server.space().waited_keys(), 2);
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn a_memcached_get_whose_partition_is_busy_goes_on_where_it_was() {
         for words in ["get", "gat 100"] {
-            let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+            let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
             server.speak(Protocol::MemcachedText);
             let (mut reply, mut rest) = (Vec::new(), Vec::new());
             server.exchange(b"set a 0 0 1\r\nx\r\nset b 1 0 1\r\ny\r\n", &mut Vec::new());

@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use pantala_engine::Engine;
 use pantala_engine::condition::states::States;
 use pantala_keyspace::snapshot::{Snapshot, SnapshotProgress};
-use pantala_persistence::snapshot::History;
+use pantala_persistence::snapshot::SavedHistory;
 
 /// The snapshot that is being written, and the history of those before.
 pub struct Saves {
@@ -24,7 +24,7 @@ pub struct Saves {
 }
 
 struct State {
-    history: History,
+    history: SavedHistory,
     current: Option<Arc<Save>>,
     /// The next one is the final one: no other begins.
     is_for_stop: bool,
@@ -88,7 +88,7 @@ impl Save {
 
 /// How a snapshot has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum SaveEnd {
     /// The file is complete.
     Well,
     /// There is no file.
@@ -111,7 +111,7 @@ impl State {
 impl Saves {
     /// No snapshot yet; the server has started at this time (Unix, seconds).
     pub fn new(now_s: i64) -> Saves {
-        let history = History::begin(now_s);
+        let history = SavedHistory::begin(now_s);
         let state = State { history, current: None, is_for_stop: false };
         Saves { state: Mutex::new(state), changed: Condvar::new() }
     }
@@ -146,15 +146,15 @@ impl Saves {
     }
 
     /// Notes the end of a snapshot, at this time (Unix, seconds; monotonic, microseconds).
-    pub fn end(&self, save: &Save, ended: Ended, now_s: i64, now_us: u64) {
+    pub fn end(&self, save: &Save, ended: SaveEnd, now_s: i64, now_us: u64) {
         let took_s = now_us.saturating_sub(save.began_us) / 1_000_000;
         let mut state = self.state();
         match ended {
-            Ended::Well => {
+            SaveEnd::Well => {
                 state.history.succeeded(now_s, took_s, save.changes.load(Ordering::Relaxed));
             }
-            Ended::Failed if save.is_in_background => state.history.failed(now_s, took_s),
-            Ended::Failed | Ended::CalledOff => {}
+            SaveEnd::Failed if save.is_in_background => state.history.failed(now_s, took_s),
+            SaveEnd::Failed | SaveEnd::CalledOff => {}
         }
         state.current = None;
         drop(state);
@@ -172,7 +172,7 @@ impl Saves {
     }
 
     /// The results of those before.
-    pub fn history(&self) -> History {
+    pub fn history(&self) -> SavedHistory {
         self.state().history
     }
 

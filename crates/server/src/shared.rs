@@ -14,7 +14,7 @@ use pantala_engine::engine::assemble::Parts;
 use pantala_keyspace::ChangeSink;
 use pantala_settings::Settings;
 
-use crate::appending::Appending;
+use crate::appending::AppendOnlyState;
 use crate::http::Http;
 use crate::migrate::Links;
 use crate::process::background::flushing::DelayedFlush;
@@ -46,7 +46,7 @@ pub struct Shared {
     /// The state of snapshots.
     pub saves: Saves,
     /// The append-only file.
-    pub appending: Appending,
+    pub appending: AppendOnlyState,
     /// This server as a primary and as a replica.
     pub replication: Replication,
     /// The state of loading.
@@ -136,7 +136,7 @@ impl Shared {
             workers,
             run: RunInfo::begin(),
             rates: Mutex::new(Rates::default()),
-            appending: Appending::default(),
+            appending: AppendOnlyState::default(),
             replication: Replication::default(),
             loading: LoadState::default(),
             saves: Saves::new(unix_us().div_euclid(1_000_000)),

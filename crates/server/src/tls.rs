@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use pantala_engine::Engine;
 use pantala_settings::Settings;
 use pantala_settings::field::TlsClients;
-use pantala_tls::{Acceptor, ClientCertificates, Connector, Options};
+use pantala_tls::{Acceptor, ClientCertificates, Connector, TlsOptions};
 
 /// The certificates in force, the files they came from, and the counters of handshakes.
 #[derive(Default)]
@@ -85,17 +85,17 @@ impl Tls {
 
 /// Checks the files of certificates and keys from time to time.
 #[derive(Default)]
-pub struct Watch {
+pub struct CertificateWatch {
     last: Option<Instant>,
 }
 
 /// Properties of a file that change when it is written or replaced.
-type Written = (u64, u64, i64, i64);
+type FileSignature = (u64, u64, i64, i64);
 
 /// The properties of all files in the settings; of a directory, its own.
-type Files = [Option<Written>; 4];
+type Files = [Option<FileSignature>; 4];
 
-impl Watch {
+impl CertificateWatch {
     /// The time until the next check.
     pub fn pause(settings: &Settings) -> Duration {
         match settings.tls_auto_reload_interval_s {
@@ -108,7 +108,7 @@ impl Watch {
     /// time.
     pub fn look(&mut self, tls: &Tls, engine: &Engine) {
         let settings = &*engine.settings.current();
-        let pause = Watch::pause(settings);
+        let pause = CertificateWatch::pause(settings);
         let is_early = self.last.is_some_and(|last| last.elapsed() < pause);
         if pause == Duration::MAX || is_early || tls.acceptor().is_none() {
             return;
@@ -133,7 +133,7 @@ fn files_of(settings: &Settings) -> Files {
     named.map(|path| written(path))
 }
 
-fn written(path: &str) -> Option<Written> {
+fn written(path: &str) -> Option<FileSignature> {
     let metadata = std::fs::metadata(path).ok()?;
     Some((metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
 }
@@ -171,12 +171,12 @@ fn has_client_certificate(settings: &Settings) -> bool {
 }
 
 /// The certificate for other servers: the client's, else the server's.
-fn outgoing(settings: &Settings) -> Options<'_> {
+fn outgoing(settings: &Settings) -> TlsOptions<'_> {
     let as_server = options(settings, false);
     if !has_client_certificate(settings) {
         return as_server;
     }
-    Options {
+    TlsOptions {
         certificate_file: &settings.tls_client_cert_file,
         key_file: &settings.tls_client_key_file,
         key_password: &settings.tls_client_key_file_pass,
@@ -184,8 +184,8 @@ fn outgoing(settings: &Settings) -> Options<'_> {
     }
 }
 
-fn options(settings: &Settings, asks_for_login: bool) -> Options<'_> {
-    Options {
+fn options(settings: &Settings, asks_for_login: bool) -> TlsOptions<'_> {
+    TlsOptions {
         certificate_file: &settings.tls_cert_file,
         key_file: &settings.tls_key_file,
         key_password: &settings.tls_key_file_pass,

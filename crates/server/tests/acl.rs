@@ -2,10 +2,10 @@
 //! worker, and every command row.
 
 use pantala_commands::Protocol;
-use pantala_server::in_process::InProcess;
+use pantala_server::in_process::LocalServer;
 use pantala_settings::Settings;
 
-fn ask(server: &mut InProcess, request: impl AsRef<[u8]>) -> String {
+fn ask(server: &mut LocalServer, request: impl AsRef<[u8]>) -> String {
     let mut reply = Vec::new();
     server.exchange(request.as_ref(), &mut reply);
     String::from_utf8_lossy(&reply).into_owned()
@@ -20,10 +20,10 @@ fn request(args: &[&str]) -> Vec<u8> {
 }
 
 /// A server on which an operator has run these commands.
-fn server(commands: &[&str]) -> InProcess {
+fn server(commands: &[&str]) -> LocalServer {
     // A wrong password is not followed by a delay: in this process no time passes.
     let settings = Settings::defaults().with("auth_failure_delay", "0").expect("a number");
-    let mut server = InProcess::new(settings).expect("descriptors");
+    let mut server = LocalServer::new(settings).expect("descriptors");
     for command in commands {
         let words: Vec<&str> = command.split(' ').collect();
         let told = ask(&mut server, request(&words));
@@ -33,7 +33,7 @@ fn server(commands: &[&str]) -> InProcess {
 }
 
 #[track_caller]
-fn check(server: &mut InProcess, request: impl AsRef<[u8]>, expected: &str) {
+fn check(server: &mut LocalServer, request: impl AsRef<[u8]>, expected: &str) {
     assert_eq!(ask(server, request), expected);
 }
 
@@ -69,7 +69,7 @@ fn binary(opcode: u8, key: &str, value: &[u8]) -> Vec<u8> {
 }
 
 /// The status of the answer.
-fn status(server: &mut InProcess, request: &[u8]) -> (u8, u8) {
+fn status(server: &mut LocalServer, request: &[u8]) -> (u8, u8) {
     let mut reply = Vec::new();
     server.exchange(request, &mut reply);
     (reply[6], reply[7])

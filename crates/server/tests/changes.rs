@@ -1,16 +1,16 @@
 //! How many changes commands count in `rdb_changes_since_last_save`, which decides when a save is
 //! due: as in Valkey 9.1.2.
 
-use pantala_server::in_process::InProcess;
+use pantala_server::in_process::LocalServer;
 use pantala_settings::Settings;
 
-fn ask(server: &mut InProcess, line: &str) -> String {
+fn ask(server: &mut LocalServer, line: &str) -> String {
     let mut reply = Vec::new();
     server.exchange(format!("{line}\r\n").as_bytes(), &mut reply);
     String::from_utf8_lossy(&reply).into_owned()
 }
 
-fn changes(server: &mut InProcess) -> i64 {
+fn changes(server: &mut LocalServer) -> i64 {
     let info = ask(server, "INFO persistence");
     let mut lines = info.lines();
     let line = lines.find_map(|line| line.strip_prefix("rdb_changes_since_last_save:"));
@@ -20,7 +20,7 @@ fn changes(server: &mut InProcess) -> i64 {
 /// Runs lines of commands one after the other; each begins with the count expected for it.
 #[track_caller]
 fn check(script: &str) {
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (expected, command) = line.split_once(' ').expect("a count and a command");
         let before = changes(&mut server);

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use pantala_base::UnixMs;
 use pantala_keyspace::event::{EventClass, SET};
 use pantala_keyspace::{
-    ChangeSink, DbIndex, Effect, Expiry, Keyspace, LockPlan, Scope, Tally, Ticket, Wanted,
+    ChangeSink, DbIndex, Effect, EventMask, Expiry, Keyspace, LockPlan, Scope, Tally, Ticket,
 };
-use pantala_server::in_process::InProcess;
+use pantala_server::in_process::LocalServer;
 use pantala_settings::Settings;
 
 type Heard = Arc<Mutex<Vec<String>>>;
@@ -50,9 +50,9 @@ fn plant_expired(space: &Keyspace, name: &str) {
 fn check(before: &[&str], expired: &[&str], command: &str, expected: &[&str]) {
     let heard = Heard::default();
     let sink = Box::new(Ear(Arc::clone(&heard)));
-    let mut server = InProcess::observed(Settings::defaults(), Some(sink)).expect("descriptors");
+    let mut server = LocalServer::observed(Settings::defaults(), Some(sink)).expect("descriptors");
     let other = EventClass::NEW.0 | EventClass::KEY_MISS.0;
-    server.space().want(Wanted::events(EventClass(!other)));
+    server.space().want(EventMask::events(EventClass(!other)));
     let mut reply = Vec::new();
     for line in before {
         server.exchange(format!("{line}\r\n").as_bytes(), &mut reply);

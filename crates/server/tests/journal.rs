@@ -2,17 +2,17 @@
 //!
 //! Each case shows what clients send and what is recorded of it, a command a line.
 
-use pantala_server::in_process::InProcess;
+use pantala_server::in_process::LocalServer;
 use pantala_settings::Settings;
 
 /// Runs the commands of `sent`, a line each, and compares what was recorded.
 fn check(sent: &str, expected: &str) {
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
     server.record();
     check_with(&mut server, sent, expected);
 }
 
-fn check_with(server: &mut InProcess, sent: &str, expected: &str) {
+fn check_with(server: &mut LocalServer, sent: &str, expected: &str) {
     let mut reply = Vec::new();
     for line in sent.lines().map(str::trim).filter(|line| !line.is_empty()) {
         server.exchange(format!("{line}\r\n").as_bytes(), &mut reply);
@@ -115,7 +115,7 @@ fn a_script_that_begins_again_is_recorded_once() {
 #[test]
 fn keys_of_many_partitions_are_one_step() {
     let keys: String = (0..3000).map(|number| format!(" k{number} v")).collect();
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
     server.record();
     let sent = format!("MSET{keys}");
     check_with(&mut server, &sent, &format!("SELECT 0\n{sent}"));

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use pantala_keyspace::event::EventClass;
-use pantala_keyspace::{ChangeSink, Effect, Ticket, Wanted};
-use pantala_server::in_process::InProcess;
+use pantala_keyspace::{ChangeSink, Effect, EventMask, Ticket};
+use pantala_server::in_process::LocalServer;
 use pantala_settings::Settings;
 
 const LONG_BYTES: usize = 3 << 20;
 
-fn ask(server: &mut InProcess, words: &[&[u8]]) -> Vec<u8> {
+fn ask(server: &mut LocalServer, words: &[&[u8]]) -> Vec<u8> {
     let mut request = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
         request.extend(format!("${}\r\n", word.len()).bytes());
@@ -21,25 +21,25 @@ fn ask(server: &mut InProcess, words: &[&[u8]]) -> Vec<u8> {
     reply
 }
 
-fn line<'w>(server: &mut InProcess, line: &'w str) -> Vec<u8> {
+fn line<'w>(server: &mut LocalServer, line: &'w str) -> Vec<u8> {
     let words: Vec<&'w [u8]> = line.split(' ').map(str::as_bytes).collect();
     ask(server, &words)
 }
 
 /// How many commands went to the lane.
-fn laned(server: &mut InProcess) -> u64 {
+fn laned(server: &mut LocalServer) -> u64 {
     let info = String::from_utf8(line(server, "INFO pantala")).expect("text");
     let value = info.lines().find_map(|line| line.strip_prefix("lane_commands:"));
     value.and_then(|value| value.parse().ok()).expect("a number")
 }
 
 /// A server with `text` as a string, as an element of a list and of a hash, and as many elements.
-fn server_with(text: &[u8]) -> InProcess {
+fn server_with(text: &[u8]) -> LocalServer {
     observed(text, None)
 }
 
-fn observed(text: &[u8], sink: Option<Box<dyn ChangeSink>>) -> InProcess {
-    let mut server = InProcess::observed(Settings::defaults(), sink).expect("descriptors");
+fn observed(text: &[u8], sink: Option<Box<dyn ChangeSink>>) -> LocalServer {
+    let mut server = LocalServer::observed(Settings::defaults(), sink).expect("descriptors");
     ask(&mut server, &[b"SET", b"s", text]);
     ask(&mut server, &[b"SET", b"t", text]);
     ask(&mut server, &[b"RPUSH", b"l", b"a", text]);
@@ -135,7 +135,7 @@ fn chain(start: &str, kilobytes: usize, end: &str) -> Vec<u8> {
 #[test]
 fn a_long_script_is_compiled_and_run_on_the_lane() {
     for (kilobytes, is_long) in [(128, 1), (1, 0)] {
-        let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+        let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
         let registers = "#!lua name=l\nserver.register_function('f', function()";
         let library = chain(registers, kilobytes, "end)");
         let (body, broken) = (chain("", kilobytes, ""), chain("", kilobytes, "end"));
@@ -173,7 +173,7 @@ fn a_long_script_is_compiled_and_run_on_the_lane() {
 
 #[test]
 fn many_elements_are_not_even_copied_to_be_sorted() {
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
     let numbers: Vec<String> = (0..2000).map(|number| number.to_string()).collect();
     for (kind, key) in [("RPUSH", "l"), ("SADD", "s")] {
         line(&mut server, &format!("{kind} {key} {}", numbers.join(" ")));
@@ -203,7 +203,7 @@ fn wide(start: &str, count: usize) -> Vec<u8> {
     request.into_bytes()
 }
 
-fn exchange(server: &mut InProcess, requests: &[Vec<u8>]) -> String {
+fn exchange(server: &mut LocalServer, requests: &[Vec<u8>]) -> String {
     let mut reply = Vec::new();
     server.exchange(&requests.concat(), &mut reply);
     String::from_utf8(reply).expect("text")
@@ -212,7 +212,7 @@ fn exchange(server: &mut InProcess, requests: &[Vec<u8>]) -> String {
 #[test]
 fn many_arguments_run_on_the_lane_in_their_order() {
     for count in [2046, 2047, 3000, MANY] {
-        let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+        let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
         let before = laned(&mut server);
         let pipeline = [
             b"SET k 1\r\n".to_vec(),
@@ -231,7 +231,7 @@ fn many_arguments_run_on_the_lane_in_their_order() {
 
 #[test]
 fn many_arguments_that_come_in_pieces_are_one_command() {
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
     let request = [wide("SADD s", MANY), b"SCARD s\r\nSADD".to_vec()].concat();
     let mut reply = Vec::new();
     for piece in request.chunks(7001) {
@@ -245,7 +245,7 @@ fn many_arguments_that_come_in_pieces_are_one_command() {
 fn many_arguments_wait_for_exec_like_few() {
     let long = vec![b'v'; LONG_BYTES];
     let set = [b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3145728\r\n".as_slice(), &long, b"\r\n"].concat();
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
     let commands = [
         b"MULTI\r\n".to_vec(),
         wide("RPUSH l", MANY),
@@ -267,7 +267,7 @@ fn many_arguments_wait_for_exec_like_few() {
 
 #[test]
 fn what_is_wrong_with_many_arguments_is_said_without_the_lane() {
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
     let before = laned(&mut server);
     let unknown = exchange(&mut server, &[wide("NOSUCH", MANY)]);
     let quoted: String = (0..34).map(|number| format!("'{number}' ")).collect();
@@ -298,7 +298,7 @@ impl ChangeSink for Ear {
 }
 
 /// The reply to a transaction of these commands, and the events heard meanwhile.
-fn transaction(server: &mut InProcess, ear: &Ear, commands: &[&str]) -> (String, Vec<String>) {
+fn transaction(server: &mut LocalServer, ear: &Ear, commands: &[&str]) -> (String, Vec<String>) {
     line(server, "MULTI");
     for command in commands {
         assert_eq!(line(server, command), b"+QUEUED\r\n", "{command}");
@@ -312,7 +312,7 @@ fn transaction(server: &mut InProcess, ear: &Ear, commands: &[&str]) -> (String,
 fn a_transaction_that_goes_to_the_lane_has_done_nothing_before() {
     let ear = Ear::default();
     let mut server = observed(&vec![b'v'; LONG_BYTES], Some(Box::new(ear.clone())));
-    server.space().want(Wanted::events(EventClass(!0)));
+    server.space().want(EventMask::events(EventClass(!0)));
     line(&mut server, "SET foo 0");
     line(&mut server, "SELECT 5");
     line(&mut server, "SET foo five");

@@ -3,23 +3,23 @@
 
 use pantala_base::Rng;
 use pantala_commands::{Group, Protocol};
-use pantala_server::in_process::InProcess;
+use pantala_server::in_process::LocalServer;
 use pantala_settings::{Caller, Settings};
 
-fn server() -> InProcess {
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+fn server() -> LocalServer {
+    let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
     server.speak(Protocol::MemcachedText);
     server
 }
 
-fn ask(server: &mut InProcess, request: impl AsRef<[u8]>) -> String {
+fn ask(server: &mut LocalServer, request: impl AsRef<[u8]>) -> String {
     let mut reply = Vec::new();
     server.exchange(request.as_ref(), &mut reply);
     String::from_utf8(reply).expect("text")
 }
 
 #[track_caller]
-fn check(server: &mut InProcess, request: &str, expected: &str) {
+fn check(server: &mut LocalServer, request: &str, expected: &str) {
     assert_eq!(ask(server, request), expected, "{request:?}");
 }
 
@@ -136,7 +136,7 @@ fn who_has_to_give_a_password_gives_it_with_set() {
     // A wrong password is not followed by a delay: in this process no time passes.
     let pairs: [(&[u8], &[u8]); 2] = [(b"requirepass", b"secret"), (b"auth_failure_delay", b"0")];
     let settings = Settings::defaults().set(&pairs, Caller::Local).expect("it may be set");
-    let mut server = InProcess::new(settings).expect("descriptors");
+    let mut server = LocalServer::new(settings).expect("descriptors");
     server.speak(Protocol::MemcachedText);
     check(&mut server, "get a\r\n", "CLIENT_ERROR unauthenticated\r\n");
     check(
@@ -148,10 +148,10 @@ fn who_has_to_give_a_password_gives_it_with_set() {
 }
 
 /// A server whose single port serves both protocols, with a fresh connection.
-fn shared_port() -> InProcess {
+fn shared_port() -> LocalServer {
     let pairs: [(&[u8], &[u8]); 1] = [(b"primary_port_memcached", b"clear")];
     let settings = Settings::defaults().set(&pairs, Caller::Local).expect("it may be set");
-    let mut server = InProcess::new(settings).expect("descriptors");
+    let mut server = LocalServer::new(settings).expect("descriptors");
     server.speak(Protocol::Undecided);
     server
 }
@@ -383,7 +383,7 @@ fn a_large_delay_of_a_flush_is_a_moment() {
 
 #[test]
 fn every_row_is_allowed_as_a_command_that_rules_know() {
-    let server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let server = LocalServer::new(Settings::defaults()).expect("descriptors");
     let registry = server.registry();
     for (number, row) in registry.rows().iter().enumerate() {
         let found = registry.row_of(&row.full_name()).expect("it is there");
@@ -395,8 +395,8 @@ fn every_row_is_allowed_as_a_command_that_rules_know() {
 
 #[test]
 fn a_request_is_allowed_to_whom_a_command_is_that_does_the_same() {
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
-    let allowed = |server: &mut InProcess, rules: &str, asked: &str| -> bool {
+    let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
+    let allowed = |server: &mut LocalServer, rules: &str, asked: &str| -> bool {
         server.speak(Protocol::Resp);
         let rules: Vec<&str> = rules.split(' ').collect();
         let words = [&["ACL", "SETUSER", "default", "resetkeys", "~*", "-@all"][..], &rules];

@@ -15,8 +15,8 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use pantala_commands::{
-    AtTimeout, Call, Command, Done, Flags, Group, KeyFlags, KeySpec, KeyWait, Lane, Registry, Stop,
-    WaitedKeys,
+    Call, Command, CommandResult, Flags, Group, KeyFlags, KeySpec, KeyWait, Lane, Registry, Stop,
+    TimeoutReply, WaitedKeys,
 };
 use pantala_keyspace::event::RPUSH;
 use pantala_server::commands::families;
@@ -43,7 +43,7 @@ const ROWS: &[Command] = &[
 ];
 
 /// Pushes an element, writes a part of a reply, and panics. Nothing is printed on stderr.
-fn push_and_panic(call: &mut Call<'_, '_>) -> Done {
+fn push_and_panic(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, element) = (call.key(), call.args[2]);
     let mut opened = call.keys.open(key);
     opened.collection_or_new::<List>()?.push(End::Tail, Element::of(element));
@@ -54,10 +54,10 @@ fn push_and_panic(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// Waits for a list, and panics once there is one.
-fn panic_when_there_is_one(call: &mut Call<'_, '_>) -> Done {
+fn panic_when_there_is_one(call: &mut Call<'_, '_>) -> CommandResult {
     let key = call.key();
     if !call.keys.peek(key).exists() {
-        let at_timeout = AtTimeout::Null;
+        let at_timeout = TimeoutReply::Null;
         return call.wait(KeyWait { until: None, keys: WaitedKeys::All, at_timeout, args: None });
     }
     call.reply.array(2);
@@ -65,7 +65,7 @@ fn panic_when_there_is_one(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// A command of one key that turns out to take long.
-fn go_to_lane(call: &mut Call<'_, '_>) -> Done {
+fn go_to_lane(call: &mut Call<'_, '_>) -> CommandResult {
     if call.lane == Lane::Worker {
         return Err(Stop::Lane);
     }
@@ -81,7 +81,7 @@ fn gate(name: &[u8]) -> Arc<Barrier> {
     Arc::clone(gates.entry(name.to_vec()).or_insert_with(|| Arc::new(Barrier::new(2))))
 }
 
-fn hold(call: &mut Call<'_, '_>) -> Done {
+fn hold(call: &mut Call<'_, '_>) -> CommandResult {
     let gate = gate(call.args[1]);
     gate.wait();
     gate.wait();

@@ -1,6 +1,6 @@
 //! A change made by one command of a pipeline is seen by the next.
 
-use pantala_server::in_process::InProcess;
+use pantala_server::in_process::LocalServer;
 use pantala_settings::Settings;
 
 fn request(args: &[&str]) -> String {
@@ -10,7 +10,7 @@ fn request(args: &[&str]) -> String {
 
 #[test]
 fn a_setting_is_in_force_from_the_next_command_on() {
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
     let pipeline = [
         request(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]),
         request(&["GET", "a"]),

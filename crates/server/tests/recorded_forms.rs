@@ -6,20 +6,20 @@
 
 use pantala_base::clock::unix_ms;
 use pantala_commands::meant;
-use pantala_server::in_process::InProcess;
+use pantala_server::in_process::LocalServer;
 use pantala_settings::Settings;
 
 /// Moments this close to the present are shown as `<ms>`.
 const NEAR_MS: i64 = 10_000_000;
 
-fn server() -> InProcess {
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+fn server() -> LocalServer {
+    let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
     server.record();
     server
 }
 
 /// Sends commands, a line each; returns the replies.
-fn send(server: &mut InProcess, commands: &str) -> String {
+fn send(server: &mut LocalServer, commands: &str) -> String {
     let mut reply = Vec::new();
     for line in commands.lines().map(str::trim).filter(|line| !line.is_empty()) {
         server.exchange(format!("{line}\r\n").as_bytes(), &mut reply);

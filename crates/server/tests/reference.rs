@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use pantala_commands::syntax::{Argument, arguments};
-use pantala_commands::{ABSENT, Begin, Command, Find, KeySpec, Registry};
+use pantala_commands::{ABSENT, Command, Find, KeySpec, KeySpecStart, Registry};
 
 fn facts(lines: &'static str) -> BTreeMap<&'static str, &'static str> {
     lines.lines().filter(|line| !line.starts_with('#')).filter_map(|l| l.split_once('\t')).collect()
@@ -22,9 +22,9 @@ fn sorted(words: impl Iterator<Item = &'static str>) -> String {
 fn spec_text(spec: &KeySpec) -> String {
     let flags = sorted(spec.flags.names());
     let begin = match spec.begin {
-        Begin::Index(index) => format!("index {index}"),
-        Begin::Keyword(word, from) => format!("keyword {word} {from}"),
-        Begin::Unknown => "unknown".to_owned(),
+        KeySpecStart::Index(index) => format!("index {index}"),
+        KeySpecStart::Keyword(word, from) => format!("keyword {word} {from}"),
+        KeySpecStart::Unknown => "unknown".to_owned(),
     };
     let find = match spec.find {
         Find::Range { last, step } => format!("range {last} {step} 0"),

@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex};
 
 use pantala_keyspace::event::EventClass;
-use pantala_keyspace::{ChangeSink, Effect, Ticket, Wanted};
-use pantala_server::in_process::InProcess;
+use pantala_keyspace::{ChangeSink, Effect, EventMask, Ticket};
+use pantala_server::in_process::LocalServer;
 use pantala_settings::Settings;
 
 /// Changes keys of several kinds, also by removing one, and then loops as often as its argument
@@ -31,7 +31,7 @@ impl ChangeSink for Ear {
     fn forget_all(&self, _tickets: &mut Vec<Ticket>) {}
 }
 
-fn ask(server: &mut InProcess, words: &[&str]) -> String {
+fn ask(server: &mut LocalServer, words: &[&str]) -> String {
     let mut request = format!("*{}\r\n", words.len());
     for word in words {
         request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
@@ -43,7 +43,7 @@ fn ask(server: &mut InProcess, words: &[&str]) -> String {
 
 /// `calls`, `rejected_calls` and `failed_calls` of a command, and its executions in LATENCY
 /// HISTOGRAM.
-fn counts(server: &mut InProcess, command: &str) -> [String; 4] {
+fn counts(server: &mut LocalServer, command: &str) -> [String; 4] {
     let info = ask(server, &["INFO", "commandstats"]);
     let line = info.split_once(&format!("cmdstat_{command}:")).map_or("", |(_, line)| line);
     let line = line.split(' ').next().unwrap_or_default();
@@ -59,7 +59,7 @@ fn counts(server: &mut InProcess, command: &str) -> [String; 4] {
 
 #[test]
 fn who_is_undone_is_counted_once() {
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
     let script = "redis.call('SET', 'k', 'text') redis.pcall('INCR', 'k') redis.pcall('GET') \
         redis.call('KEYS', 'none') redis.call('GET', 'k') redis.call('GET', 'missing') \
         for i = 1, tonumber(ARGV[1]) do end";
@@ -88,8 +88,8 @@ fn who_is_undone_is_counted_once() {
 fn who_is_undone_has_run_once() {
     let heard = Arc::default();
     let sink = Box::new(Ear(Arc::clone(&heard)));
-    let mut server = InProcess::observed(Settings::defaults(), Some(sink)).expect("descriptors");
-    server.space().want(Wanted::events(EventClass::STRING));
+    let mut server = LocalServer::observed(Settings::defaults(), Some(sink)).expect("descriptors");
+    server.space().want(EventMask::events(EventClass::STRING));
     for (run, loops) in ["1", "1", "1", LONG, "1", LONG].into_iter().enumerate() {
         ask(&mut server, &["SET", "gone", "v"]);
         heard.lock().expect("no panic under it").clear();
@@ -110,9 +110,9 @@ fn who_is_undone_has_run_once() {
 fn who_has_very_much_to_tell_tells_it_once() {
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
     let sink = Box::new(Ear(Arc::clone(&heard)));
-    let mut server = InProcess::observed(Settings::defaults(), Some(sink)).expect("descriptors");
+    let mut server = LocalServer::observed(Settings::defaults(), Some(sink)).expect("descriptors");
     ask(&mut server, &["SET", "large", &"x".repeat(1 << 20)]);
-    server.space().want(Wanted::events(EventClass::STRING));
+    server.space().want(EventMask::events(EventClass::STRING));
     let script = "for i = 1, 70000 do redis.call('SET', 'k', i) end \
         redis.call('APPEND', 'large', 'y') return redis.call('GET', 'k')";
     // It cannot change a large value without the token, so it is undone.
@@ -130,7 +130,7 @@ fn who_has_very_much_to_tell_tells_it_once() {
 /// A script that waits for time to pass does end: once it has run for too long, TIME advances.
 #[test]
 fn time_goes_on_in_a_script_that_takes_too_long() {
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
     ask(&mut server, &["CONFIG", "SET", "busy-reply-threshold", "5"]);
     let waits = "local function us() local t = redis.call('TIME') return t[1] * 1e6 + t[2] end \
         local began, later = us(), 0 \
@@ -159,7 +159,7 @@ impl std::io::Write for Lines {
 
 #[test]
 fn who_is_undone_logs_once() {
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let mut server = LocalServer::new(Settings::defaults()).expect("descriptors");
     let script = "redis.log(redis.LOG_WARNING, 'begun') redis.call('SET', 'k', 1) \
         for i = 1, tonumber(ARGV[1]) do end redis.log(redis.LOG_WARNING, 'ended')";
     let lines = Lines::default();

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex};
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
 use pantala_keyspace::snapshot::{
-    Outcome, Piece, Room, Snapshot, SnapshotEntry, SnapshotParts, SnapshotTarget, Span, Walked,
+    Snapshot, SnapshotEntry, SnapshotOutcome, SnapshotParts, SnapshotPiece, SnapshotRoom,
+    SnapshotTarget, Span, WalkOutcome,
 };
 use pantala_keyspace::{DbIndex, Scope, Tally};
 use pantala_rdb::{Strings, Writing};
-use pantala_server::in_process::InProcess;
+use pantala_server::in_process::LocalServer;
 use pantala_settings::Settings;
 use pantala_table::ValueRef;
 use pantala_values::Object;
@@ -71,7 +72,7 @@ impl SnapshotTarget for Recording {
         Box::new(begin(entry, out))
     }
 
-    fn take(&self, piece: Piece) {
+    fn take(&self, piece: SnapshotPiece) {
         let mut taken = self.0.lock().expect("no panic");
         let mut bytes = piece.bytes;
         match piece.span {
@@ -86,8 +87,8 @@ impl SnapshotTarget for Recording {
         taken.pieces.push((piece.db, bytes));
     }
 
-    fn room(&self) -> Room {
-        Room::Free
+    fn room(&self) -> SnapshotRoom {
+        SnapshotRoom::Free
     }
 
     fn has_room_for_parts(&self) -> bool {
@@ -117,7 +118,7 @@ fn add(contents: &mut Contents, db: DbIndex, written: &[u8]) {
 }
 
 struct Server {
-    process: InProcess,
+    process: LocalServer,
     running: Option<(Snapshot, Arc<Recording>, Contents)>,
     /// Every command waits for the snapshot instead of writing a large value itself.
     all_wait: bool,
@@ -125,7 +126,7 @@ struct Server {
 
 impl Server {
     fn new() -> Server {
-        let process = InProcess::new(Settings::defaults()).expect("descriptors");
+        let process = LocalServer::new(Settings::defaults()).expect("descriptors");
         Server { process, running: None, all_wait: true }
     }
 
@@ -195,8 +196,8 @@ impl Server {
     fn walk(&mut self, steps: u64) -> bool {
         let Some((snapshot, target, expected)) = self.running.take() else { return true };
         for _ in 0..steps {
-            if let Walked::Done(outcome) = snapshot.walk(self.process.space()) {
-                assert_eq!(outcome, Outcome::Complete);
+            if let WalkOutcome::Done(outcome) = snapshot.walk(self.process.space()) {
+                assert_eq!(outcome, SnapshotOutcome::Complete);
                 let unasked = snapshot.progress().unasked;
                 assert!(unasked == 0 || !self.all_wait, "a command has written a large value");
                 let found = target.contents();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Barrier, OnceLock};
 
-use pantala_commands::{Call, Command, Done, Group, Registry};
+use pantala_commands::{Call, Command, CommandResult, Group, Registry};
 use pantala_server::commands::families;
 use pantala_server::process::start::start_with;
 use pantala_server::shared::Shared;
@@ -21,7 +21,7 @@ static HAS_OUTLIVED_JOURNAL: OnceLock<SyncSender<bool>> = OnceLock::new();
 
 /// Holds its worker until the first worker has left, and for as long as the journal would take to
 /// end if it did not wait for this worker.
-fn hold(call: &mut Call<'_, '_>) -> Done {
+fn hold(call: &mut Call<'_, '_>) -> CommandResult {
     const LOOKS: usize = 2_000;
     let shared = SERVER.get().expect("it has started");
     IS_HELD.get().expect("it has started").wait();

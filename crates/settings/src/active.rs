@@ -10,11 +10,11 @@ use crate::field::{
     ShutdownWords, Supervised, TlsClients, TlsUserField, VersionCheck,
 };
 use crate::kind::{BYTES, COUNT, Kind, LONG, PORT, SHUTDOWN, SIZE};
-use crate::row::{Group, OnChange, Row, live, protected, start};
+use crate::row::{OnChange, Row, SettingGroup, live, protected, start};
 use crate::shapes;
 use crate::shapes::title::{self, TitleTemplate};
 use crate::sources::users::UserLine;
-use Group::{
+use SettingGroup::{
     Commands, Encodings, Memory, Network, Observe, Persistence, Process, Replication, Security,
     Threads, Tls,
 };

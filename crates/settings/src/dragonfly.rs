@@ -5,9 +5,11 @@
 //! `proactor_threads`, `announce_port`, `force_epoll`). Tests: `row`.
 
 use crate::kind::{COUNT, Kind};
-use crate::row::{Group, Row, live, start};
-use Group::{Cluster, Commands, Memory, Network, Observe, Persistence, Process, Security, Threads};
+use crate::row::{Row, SettingGroup, live, start};
 use Kind::{Bool, Text, Word};
+use SettingGroup::{
+    Cluster, Commands, Memory, Network, Observe, Persistence, Process, Security, Threads,
+};
 
 pub(crate) const ROWS: &[Row] = &[
     start("alsologtostderr", Bool, "no", Observe)

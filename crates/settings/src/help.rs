@@ -3,7 +3,7 @@
 //! Not here: anything about a single setting; the rows say it. Tests: at the foot, and
 //! `tests/page.rs`, which keeps the pages current.
 
-use crate::row::{self, Change, Effect, Group, Row, SWITCHES};
+use crate::row::{self, ChangeTime, Row, SWITCHES, SettingEffect, SettingGroup};
 use std::fmt::Write;
 
 const USAGE: &str = "\
@@ -34,7 +34,7 @@ pub(crate) fn version() -> String {
 
 /// `--help`: the settings that act.
 pub(crate) fn short() -> String {
-    help(|row| row.effect == Effect::Active && !row.hidden)
+    help(|row| row.effect == SettingEffect::Active && !row.hidden)
 }
 
 /// `--helpfull`: every setting.
@@ -44,7 +44,7 @@ pub(crate) fn full() -> String {
 
 fn help(shown: impl Fn(&Row) -> bool) -> String {
     let mut text = String::from(USAGE);
-    for group in Group::ALL {
+    for group in SettingGroup::ALL {
         let rows: Vec<&Row> =
             row::rows().iter().filter(|row| row.group == group && shown(row)).collect();
         if rows.is_empty() {
@@ -53,9 +53,9 @@ fn help(shown: impl Fn(&Row) -> bool) -> String {
         let _ = write!(text, "\n{}\n", group.title());
         for row in rows {
             let inert = match (row.effect, row.promise) {
-                (Effect::Active, _) => "",
-                (Effect::Inert, None) => " (nothing acts on it yet)",
-                (Effect::Inert, Some(_)) => " (refused: nothing acts on it yet)",
+                (SettingEffect::Active, _) => "",
+                (SettingEffect::Inert, None) => " (nothing acts on it yet)",
+                (SettingEffect::Inert, Some(_)) => " (refused: nothing acts on it yet)",
             };
             let default = if row.default.is_empty() { "\"\"" } else { row.default };
             let _ = writeln!(text, "  --{} (default {default}){inert}", row.name);
@@ -84,20 +84,20 @@ pub(crate) fn page() -> String {
     );
     type Part = fn(&Row) -> bool;
     let parts: [(&str, Part); 3] = [
-        ("Settings that act", |row| row.effect == Effect::Active),
+        ("Settings that act", |row| row.effect == SettingEffect::Active),
         ("Refused settings", |row| row.promise.is_some()),
-        ("Inert settings", |row| row.effect == Effect::Inert && row.promise.is_none()),
+        ("Inert settings", |row| row.effect == SettingEffect::Inert && row.promise.is_none()),
     ];
     for (heading, is_part) in parts {
         let _ = write!(page, "\n## {heading}\n");
-        for group in Group::ALL {
+        for group in SettingGroup::ALL {
             chapter(&mut page, |row| row.group == group && is_part(row), group);
         }
     }
     page
 }
 
-fn chapter(page: &mut String, shown: impl Fn(&Row) -> bool, group: Group) {
+fn chapter(page: &mut String, shown: impl Fn(&Row) -> bool, group: SettingGroup) {
     let mut rows = row::rows().iter().filter(|row| shown(row)).peekable();
     if rows.peek().is_none() {
         return;
@@ -106,9 +106,9 @@ fn chapter(page: &mut String, shown: impl Fn(&Row) -> bool, group: Group) {
     page.push_str("| name | default | allowed | change | |\n|---|---|---|---|---|\n");
     for row in rows {
         let change = match row.change {
-            Change::Live => "live",
-            Change::Start => "start",
-            Change::Protected => "protected",
+            ChangeTime::Live => "live",
+            ChangeTime::Start => "start",
+            ChangeTime::Protected => "protected",
         };
         let default = match row.default {
             "" => String::new(),

@@ -9,13 +9,13 @@
 
 use crate::field::Permission;
 use crate::kind::{BYTES, COUNT, HOST_NAME, IPV4, IPV6, Kind, LONG, PORT};
-use crate::row::{Group, Row, live, start};
+use crate::row::{Row, SettingGroup, live, start};
 use crate::shapes;
-use Group::{
+use Kind::{Bool, Int, Text, Word};
+use SettingGroup::{
     Cluster, Commands, Encodings, Memory, Network, Observe, Persistence, Process, Replication,
     Security, Threads, Tls,
 };
-use Kind::{Bool, Int, Text, Word};
 
 const NODE_NAME: Kind = Kind::Checked(shapes::node_name, "letters, digits, -./:_");
 const NODE_ADDRESS: Kind = Kind::Checked(shapes::node_address, "an address or a host name");

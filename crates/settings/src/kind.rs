@@ -14,9 +14,9 @@ use std::borrow::Cow;
 
 /// Why a value was refused, worded as Redis clients know it, without the setting's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal(pub Cow<'static, str>);
+pub struct ValueRefusal(pub Cow<'static, str>);
 
-impl Refusal {
+impl ValueRefusal {
     pub(crate) const fn of(text: &'static str) -> Self {
         Self(Cow::Borrowed(text))
     }
@@ -28,7 +28,7 @@ impl Refusal {
 
 /// How strictly words for yes and no are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum BoolStyle {
     /// As CONFIG SET of Redis reads: `yes` and `no` only.
     Strict,
     /// As flags and files are read: also true, false, on, off, 1, 0.
@@ -36,7 +36,7 @@ pub enum Reading {
 }
 
 /// A grammar of its own: its check gets the new text and the present value.
-pub type Check = fn(text: &str, present: &str) -> Result<String, Refusal>;
+pub type Check = fn(text: &str, present: &str) -> Result<String, ValueRefusal>;
 
 /// The values a setting accepts.
 #[derive(Clone, Copy, Debug)]
@@ -88,12 +88,12 @@ impl Kind {
         &self,
         text: &str,
         present: &str,
-        reading: Reading,
-    ) -> Result<String, Refusal> {
+        reading: BoolStyle,
+    ) -> Result<String, ValueRefusal> {
         match *self {
             Self::Bool => yes_or_no(text, reading)
                 .map(|yes| String::from(if yes { "yes" } else { "no" }))
-                .ok_or(Refusal::of("argument must be 'yes' or 'no'")),
+                .ok_or(ValueRefusal::of("argument must be 'yes' or 'no'")),
             Self::Int(min, max) => whole(text, min, max).map(|n| n.to_string()),
             Self::IntOr(min, max, word) => match text {
                 _ if text.eq_ignore_ascii_case(word) => Ok("0".into()),
@@ -104,11 +104,11 @@ impl Kind {
             }
             Self::MemoryOrMinusOne => match text.parse::<i64>() {
                 Ok(-1) => Ok("-1".into()),
-                Ok(n) if n < 0 => Err(Refusal::between(-1, i64::MAX)),
+                Ok(n) if n < 0 => Err(ValueRefusal::between(-1, i64::MAX)),
                 _ => match parse_bytes(text.as_bytes()) {
                     Some(n) if n <= i64::MAX as u64 => Ok(n.to_string()),
-                    Some(_) => Err(Refusal::between(-1, i64::MAX)),
-                    None => Err(Refusal::of("argument must be a memory value")),
+                    Some(_) => Err(ValueRefusal::between(-1, i64::MAX)),
+                    None => Err(ValueRefusal::of("argument must be a memory value")),
                 },
             },
             Self::MemoryOrPercent => memory_or_percent(text),
@@ -149,30 +149,30 @@ impl Kind {
 }
 
 /// The refusal that lists the words there are.
-pub(crate) fn one_of(words: &[&str]) -> Refusal {
+pub(crate) fn one_of(words: &[&str]) -> ValueRefusal {
     let words = words.join(", ");
-    Refusal(Cow::Owned(format!("argument(s) must be one of the following: {words}")))
+    ValueRefusal(Cow::Owned(format!("argument(s) must be one of the following: {words}")))
 }
 
 /// `yes` and `no` in any case; when lenient also the other usual words.
-pub(crate) fn yes_or_no(text: &str, reading: Reading) -> Option<bool> {
+pub(crate) fn yes_or_no(text: &str, reading: BoolStyle) -> Option<bool> {
     match (text.to_ascii_lowercase().as_str(), reading) {
         ("yes", _) => Some(true),
         ("no", _) => Some(false),
-        ("true" | "on" | "1", Reading::Lenient) => Some(true),
-        ("false" | "off" | "0", Reading::Lenient) => Some(false),
+        ("true" | "on" | "1", BoolStyle::Lenient) => Some(true),
+        ("false" | "off" | "0", BoolStyle::Lenient) => Some(false),
         _ => None,
     }
 }
 
 /// A whole number as Redis writes one: no plus sign, no leading zeros, no spaces.
-fn whole(text: &str, min: i64, max: i64) -> Result<i64, Refusal> {
+fn whole(text: &str, min: i64, max: i64) -> Result<i64, ValueRefusal> {
     let n: i64 = text
         .parse()
         .ok()
         .filter(|n: &i64| n.to_string() == text)
-        .ok_or(Refusal::of("argument couldn't be parsed into an integer"))?;
-    if n < min || n > max { Err(Refusal::between(min, max)) } else { Ok(n) }
+        .ok_or(ValueRefusal::of("argument couldn't be parsed into an integer"))?;
+    if n < min || n > max { Err(ValueRefusal::between(min, max)) } else { Ok(n) }
 }
 
 fn bytes_within(
@@ -180,12 +180,12 @@ fn bytes_within(
     min: u64,
     max: u64,
     malformed: &'static str,
-) -> Result<String, Refusal> {
-    let n = parse_bytes(text.as_bytes()).ok_or(Refusal::of(malformed))?;
-    if n < min || n > max { Err(Refusal::between(min, max)) } else { Ok(n.to_string()) }
+) -> Result<String, ValueRefusal> {
+    let n = parse_bytes(text.as_bytes()).ok_or(ValueRefusal::of(malformed))?;
+    if n < min || n > max { Err(ValueRefusal::between(min, max)) } else { Ok(n.to_string()) }
 }
 
-fn memory_or_percent(text: &str) -> Result<String, Refusal> {
+fn memory_or_percent(text: &str) -> Result<String, ValueRefusal> {
     const MALFORMED: &str = "argument must be a memory or percent value";
     let Some(percent) = text.strip_suffix('%') else {
         return bytes_within(text, 0, u64::MAX, MALFORMED);
@@ -195,17 +195,19 @@ fn memory_or_percent(text: &str) -> Result<String, Refusal> {
         Ok(n) if n <= 100 && percent.starts_with(|c: char| c.is_ascii_digit()) => {
             Ok(format!("{n}%"))
         }
-        Ok(n) if n > 100 => Err(Refusal::of("percentage argument must be less or equal to 100")),
-        _ => Err(Refusal::of(MALFORMED)),
+        Ok(n) if n > 100 => {
+            Err(ValueRefusal::of("percentage argument must be less or equal to 100"))
+        }
+        _ => Err(ValueRefusal::of(MALFORMED)),
     }
 }
 
-fn octal(text: &str) -> Result<String, Refusal> {
+fn octal(text: &str) -> Result<String, ValueRefusal> {
     match u32::from_str_radix(text, 8) {
         Ok(bits) if bits <= 0o777 && text.starts_with(|c: char| c.is_ascii_digit()) => {
             Ok(format!("{bits:o}"))
         }
-        _ => Err(Refusal::of("argument couldn't be parsed as an octal number")),
+        _ => Err(ValueRefusal::of("argument couldn't be parsed as an octal number")),
     }
 }
 
@@ -221,7 +223,7 @@ mod tests {
     use super::*;
 
     fn strict(kind: Kind, text: &str) -> Result<String, String> {
-        kind.canonical(text, "", Reading::Strict).map_err(|why| why.0.into_owned())
+        kind.canonical(text, "", BoolStyle::Strict).map_err(|why| why.0.into_owned())
     }
 
     #[test]
@@ -281,7 +283,7 @@ mod tests {
     fn yes_has_more_words_at_start_than_later() {
         assert_eq!(strict(Kind::Bool, "YES").as_deref(), Ok("yes"));
         assert!(strict(Kind::Bool, "true").is_err());
-        let lenient = |text| Kind::Bool.canonical(text, "", Reading::Lenient).ok();
+        let lenient = |text| Kind::Bool.canonical(text, "", BoolStyle::Lenient).ok();
         assert_eq!(lenient("True").as_deref(), Some("yes"));
         assert_eq!(lenient("0").as_deref(), Some("no"));
         assert_eq!(lenient("2"), None);

@@ -35,8 +35,8 @@ mod sources;
 
 pub use active::Settings;
 pub use pages::{Page, pages};
-pub use row::{Carried, Change, Effect, Group, OnChange, Row, find, rows};
+pub use row::{CarryRule, ChangeTime, OnChange, Row, SettingEffect, SettingGroup, find, rows};
 pub use snapshot::{Caller, SetError};
 pub use sources::disk::Disk;
 pub use sources::start::{Launch, Rename, Sources, Start, UsageError};
-pub use sources::users::{KeptUser, UserLine};
+pub use sources::users::{SavedUser, UserLine};

@@ -7,14 +7,14 @@
 //!
 //! Not here: the rows themselves (`active`, `inert`, `dragonfly`). Tests: at the foot.
 
-use crate::kind::{Kind, Reading};
+use crate::kind::{BoolStyle, Kind};
 use crate::{Settings, active, dragonfly, inert};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// When a setting may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ChangeTime {
     /// At start and by CONFIG SET.
     Live,
     /// At start only.
@@ -25,7 +25,7 @@ pub enum Change {
 
 /// Whether anything acts on a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum SettingEffect {
     /// The server acts on it.
     Active,
     /// Accepted and kept, so that files load and CONFIG GET answers; nothing acts on it yet.
@@ -34,7 +34,7 @@ pub enum Effect {
 
 /// See [`Row::carried`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Carried {
+pub enum CarryRule {
     /// It is the default.
     Default,
     /// It acts, in this canonical form.
@@ -90,7 +90,7 @@ pub enum OnChange {
 
 /// Chapters of the help text and of the documentation page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Group {
+pub enum SettingGroup {
     /// Listening, connections and their limits.
     Network,
     /// Threads and the event loop.
@@ -117,7 +117,7 @@ pub enum Group {
     Encodings,
 }
 
-impl Group {
+impl SettingGroup {
     /// Every group in the order of the documentation.
     pub const ALL: [Self; 12] = [
         Self::Network,
@@ -174,11 +174,11 @@ pub struct Row {
     /// Canonical text of the default.
     pub default: &'static str,
     /// When it may change.
-    pub change: Change,
+    pub change: ChangeTime,
     /// Whether anything acts on it.
-    pub effect: Effect,
+    pub effect: SettingEffect,
     /// Its chapter.
-    pub group: Group,
+    pub group: SettingGroup,
     /// One line about it.
     pub doc: &'static str,
     /// Several mentions in one source are strung together instead of the last one winning.
@@ -199,11 +199,11 @@ pub struct Row {
 
 impl Row {
     const fn new(
-        change: Change,
+        change: ChangeTime,
         name: &'static str,
         kind: Kind,
         default: &'static str,
-        group: Group,
+        group: SettingGroup,
     ) -> Self {
         Self {
             name,
@@ -212,7 +212,7 @@ impl Row {
             kind,
             default,
             change,
-            effect: Effect::Inert,
+            effect: SettingEffect::Inert,
             group,
             doc: "",
             accumulates: false,
@@ -282,31 +282,41 @@ impl Row {
     }
 
     /// What a start here would make of another server's value.
-    pub fn carried(&self, value: &str) -> Carried {
-        match self.kind.canonical(value, self.default, Reading::Lenient) {
-            Err(why) => Carried::Invalid(why.0.into_owned()),
-            Ok(canonical) if canonical == self.default => Carried::Default,
-            Ok(canonical) if self.refuses(&canonical) => Carried::Refused,
-            Ok(_) if self.effect == Effect::Inert => Carried::Idle,
-            Ok(canonical) => Carried::Acts(canonical),
+    pub fn carried(&self, value: &str) -> CarryRule {
+        match self.kind.canonical(value, self.default, BoolStyle::Lenient) {
+            Err(why) => CarryRule::Invalid(why.0.into_owned()),
+            Ok(canonical) if canonical == self.default => CarryRule::Default,
+            Ok(canonical) if self.refuses(&canonical) => CarryRule::Refused,
+            Ok(_) if self.effect == SettingEffect::Inert => CarryRule::Idle,
+            Ok(canonical) => CarryRule::Acts(canonical),
         }
     }
 
     pub(crate) const fn acting(mut self, read: Read, write: Write) -> Self {
-        self.effect = Effect::Active;
+        self.effect = SettingEffect::Active;
         self.field = Some((read, write));
         self
     }
 }
 
 /// A row that CONFIG SET may change.
-pub(crate) const fn live(name: &'static str, kind: Kind, default: &'static str, of: Group) -> Row {
-    Row::new(Change::Live, name, kind, default, of)
+pub(crate) const fn live(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    of: SettingGroup,
+) -> Row {
+    Row::new(ChangeTime::Live, name, kind, default, of)
 }
 
 /// A row that only a start may change.
-pub(crate) const fn start(name: &'static str, kind: Kind, default: &'static str, of: Group) -> Row {
-    Row::new(Change::Start, name, kind, default, of)
+pub(crate) const fn start(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    of: SettingGroup,
+) -> Row {
+    Row::new(ChangeTime::Start, name, kind, default, of)
 }
 
 /// A row that CONFIG SET may change where `enable-protected-configs` says so.
@@ -314,9 +324,9 @@ pub(crate) const fn protected(
     name: &'static str,
     kind: Kind,
     default: &'static str,
-    of: Group,
+    of: SettingGroup,
 ) -> Row {
-    Row::new(Change::Protected, name, kind, default, of)
+    Row::new(ChangeTime::Protected, name, kind, default, of)
 }
 
 /// A flag that sets another setting to a word.
@@ -385,7 +395,7 @@ mod tests {
     #[test]
     fn defaults_are_canonical() {
         for row in rows() {
-            let canonical = row.kind.canonical(row.default, row.default, Reading::Strict);
+            let canonical = row.kind.canonical(row.default, row.default, BoolStyle::Strict);
             assert_eq!(canonical.as_deref(), Ok(row.default), "{}", row.name);
         }
     }
@@ -393,7 +403,7 @@ mod tests {
     #[test]
     fn only_what_nothing_acts_on_is_refused() {
         for row in rows() {
-            assert!(row.promise.is_none() || row.effect == Effect::Inert, "{}", row.name);
+            assert!(row.promise.is_none() || row.effect == SettingEffect::Inert, "{}", row.name);
             assert!(!row.refuses(row.default), "{}", row.name);
         }
     }
@@ -401,11 +411,11 @@ mod tests {
     #[test]
     fn it_is_known_what_becomes_of_a_value() {
         let carried = |name, value| find(name).expect("there is one").carried(value);
-        assert_eq!(carried("maxmemory", "0"), Carried::Default);
-        assert_eq!(carried("maxmemory", "1gb"), Carried::Acts("1073741824".into()));
-        assert_eq!(carried("io-threads", "4"), Carried::Idle);
-        assert_eq!(carried("unixsocketgroup", "redis"), Carried::Refused);
-        assert!(matches!(carried("maxmemory-policy", "lrx"), Carried::Invalid(_)));
+        assert_eq!(carried("maxmemory", "0"), CarryRule::Default);
+        assert_eq!(carried("maxmemory", "1gb"), CarryRule::Acts("1073741824".into()));
+        assert_eq!(carried("io-threads", "4"), CarryRule::Idle);
+        assert_eq!(carried("unixsocketgroup", "redis"), CarryRule::Refused);
+        assert!(matches!(carried("maxmemory-policy", "lrx"), CarryRule::Invalid(_)));
     }
 
     #[test]
@@ -424,7 +434,7 @@ mod tests {
     #[test]
     fn what_is_done_on_a_change_can_be_asked_for() {
         for row in rows().iter().filter(|row| row.on_change != OnChange::Nothing) {
-            let is_live = row.change == Change::Live && row.effect == Effect::Active;
+            let is_live = row.change == ChangeTime::Live && row.effect == SettingEffect::Active;
             assert!(is_live, "{}", row.name);
         }
     }

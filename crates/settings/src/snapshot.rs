@@ -11,8 +11,8 @@
 
 use crate::Settings;
 use crate::field::{EvictionPolicy, Permission};
-use crate::kind::{Reading, Refusal};
-use crate::row::{self, Change, Row};
+use crate::kind::{BoolStyle, ValueRefusal};
+use crate::row::{self, ChangeTime, Row};
 use pantala_base::{glob, limits};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub enum SetError {
     /// No setting has this name.
     Unknown(String),
     /// The setting of this name refuses to change, or refuses the value.
-    Refused(String, Refusal),
+    Refused(String, ValueRefusal),
 }
 
 impl fmt::Display for SetError {
@@ -119,7 +119,7 @@ impl Settings {
             let name = String::from_utf8_lossy(name).into_owned();
             let row = row::find(&name).ok_or_else(|| SetError::Unknown(name.clone()))?;
             if chosen.iter().any(|(earlier, _)| row::plain(earlier) == row::plain(&name)) {
-                return Err(SetError::Refused(name, Refusal::of("duplicate parameter")));
+                return Err(SetError::Refused(name, ValueRefusal::of("duplicate parameter")));
             }
             if let Some(why) = self.locked(row, caller) {
                 return Err(SetError::Refused(name, why));
@@ -134,24 +134,24 @@ impl Settings {
         Ok(next)
     }
 
-    fn judged(&self, row: &Row, value: &[u8]) -> Result<String, Refusal> {
-        let text =
-            std::str::from_utf8(value).map_err(|_| Refusal::of("argument must be UTF-8 text"))?;
-        let reading = if row.beyond_redis { Reading::Lenient } else { Reading::Strict };
+    fn judged(&self, row: &Row, value: &[u8]) -> Result<String, ValueRefusal> {
+        let text = std::str::from_utf8(value)
+            .map_err(|_| ValueRefusal::of("argument must be UTF-8 text"))?;
+        let reading = if row.beyond_redis { BoolStyle::Lenient } else { BoolStyle::Strict };
         let canonical = row.kind.canonical(text, &self.value(row), reading)?;
         if row.refuses(&canonical) {
-            return Err(Refusal(Cow::Owned(format!("'{}' {UNKEPT}", row.name))));
+            return Err(ValueRefusal(Cow::Owned(format!("'{}' {UNKEPT}", row.name))));
         }
         Ok(canonical)
     }
 
-    fn locked(&self, row: &Row, caller: Caller) -> Option<Refusal> {
+    fn locked(&self, row: &Row, caller: Caller) -> Option<ValueRefusal> {
         match (row.change, self.enable_protected_configs, caller) {
-            (Change::Live, ..)
-            | (Change::Protected, Permission::Yes, _)
-            | (Change::Protected, Permission::Local, Caller::Local) => None,
-            (Change::Start, ..) => Some(Refusal::of("can't set immutable config")),
-            (Change::Protected, ..) => Some(Refusal::of("can't set protected config")),
+            (ChangeTime::Live, ..)
+            | (ChangeTime::Protected, Permission::Yes, _)
+            | (ChangeTime::Protected, Permission::Local, Caller::Local) => None,
+            (ChangeTime::Start, ..) => Some(ValueRefusal::of("can't set immutable config")),
+            (ChangeTime::Protected, ..) => Some(ValueRefusal::of("can't set protected config")),
         }
     }
 
@@ -166,7 +166,7 @@ impl Settings {
         let row = row::find(name).ok_or_else(|| SetError::Unknown(name.into()))?;
         let canonical = row
             .kind
-            .canonical(value, &self.value(row), Reading::Lenient)
+            .canonical(value, &self.value(row), BoolStyle::Lenient)
             .map_err(|why| SetError::Refused(name.into(), why))?;
         self.put(row, canonical);
         Ok(self)

@@ -64,14 +64,14 @@ pub struct Gate {
 
 /// The slots of the lane that stayed inside, by number.
 #[derive(Debug, Default)]
-pub struct Occupied(Vec<usize>);
+pub struct LaneSeats(Vec<usize>);
 
 /// Presence inside the gate; ends when dropped.
-pub struct Inside<'g> {
+pub struct GateGuard<'g> {
     slot: &'g GateSlot,
 }
 
-impl Drop for Inside<'_> {
+impl Drop for GateGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         self.slot.state.store(OUT, Ordering::Release);
@@ -99,7 +99,7 @@ impl Gate {
     /// Enters on slot `index` of `role`, waiting while the gate is closed for that role. A slot
     /// belongs to one thread; the index is below the count given at the start.
     #[inline]
-    pub fn enter(&self, role: Role, index: usize) -> Inside<'_> {
+    pub fn enter(&self, role: Role, index: usize) -> GateGuard<'_> {
         let slot = match role {
             Role::Worker => &self.workers[index],
             Role::Lane => &self.lane[index],
@@ -107,7 +107,7 @@ impl Gate {
         if self.step_in(slot) != OPEN {
             self.wait_outside(slot);
         }
-        Inside { slot }
+        GateGuard { slot }
     }
 
     /// Invariant 1, the worker's half: stores IN, then loads the gate.
@@ -120,10 +120,10 @@ impl Gate {
 
     /// Invariant 1, the closer's half: stores `closed`, then looks at the slots, at most `looks`
     /// times. Fails with the slots that are still inside.
-    fn close_for(&self, closed: u32, slots: &[GateSlot], mut looks: u32) -> Result<(), Occupied> {
+    fn close_for(&self, closed: u32, slots: &[GateSlot], mut looks: u32) -> Result<(), LaneSeats> {
         self.state.store(closed, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let mut occupied = Occupied::default();
+        let mut occupied = LaneSeats::default();
         for (index, slot) in slots.iter().enumerate() {
             let mut looked = 0_u32;
             while slot.state.load(Ordering::Acquire) != OUT {
@@ -167,7 +167,7 @@ impl Gate {
     ///
     /// # Errors
     /// The slots that are inside.
-    pub fn try_alone<R>(&self, looks: u32, work: impl FnOnce() -> R) -> Result<R, Occupied> {
+    pub fn try_alone<R>(&self, looks: u32, work: impl FnOnce() -> R) -> Result<R, LaneSeats> {
         let _closer = relock(&self.closers);
         let _reopen = Reopen { gate: self };
         self.close_for(LANE_CLOSED, &self.lane, looks)?;
@@ -177,7 +177,7 @@ impl Gate {
 
     /// Waits until each of these slots was seen outside, with the gate open for others; false if
     /// the wait was aborted.
-    pub fn await_leaving(&self, occupied: &Occupied, is_aborted: &dyn Fn() -> bool) -> bool {
+    pub fn await_leaving(&self, occupied: &LaneSeats, is_aborted: &dyn Fn() -> bool) -> bool {
         occupied.0.iter().all(|&index| {
             while self.lane[index].state.load(Ordering::Acquire) != OUT {
                 if is_aborted() {

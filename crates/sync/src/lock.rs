@@ -58,12 +58,12 @@ pub trait Ticket: Send {
 /// A value with the lock that protects it.
 pub struct PartitionLock<T, W> {
     state: AtomicU32,
-    parked: Mutex<Parked<W>>,
+    parked: Mutex<ParkedTickets<W>>,
     value: UnsafeCell<T>,
 }
 
 /// Tickets: those for when nobody is inside, and those for when the lock is closed again.
-struct Parked<W> {
+struct ParkedTickets<W> {
     next: Vec<W>,
     at_end: Vec<W>,
 }
@@ -78,7 +78,7 @@ impl<T, W: Ticket> PartitionLock<T, W> {
     pub fn new(value: T) -> Self {
         PartitionLock {
             state: AtomicU32::new(0),
-            parked: Mutex::new(Parked { next: Vec::new(), at_end: Vec::new() }),
+            parked: Mutex::new(ParkedTickets { next: Vec::new(), at_end: Vec::new() }),
             value: UnsafeCell::new(value),
         }
     }
@@ -162,7 +162,7 @@ impl<T, W: Ticket> PartitionLock<T, W> {
         self.park_in(&mut relock(&self.parked), ticket)
     }
 
-    fn park_in(&self, parked: &mut Parked<W>, ticket: W) -> Result<(), W> {
+    fn park_in(&self, parked: &mut ParkedTickets<W>, ticket: W) -> Result<(), W> {
         let before = self.state.fetch_or(PARKED, Ordering::Relaxed);
         if before & LOCKED != 0 {
             parked.next.push(ticket);

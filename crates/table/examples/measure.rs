@@ -11,7 +11,7 @@ use std::hint::black_box;
 
 use pantala_base::UnixMs;
 use pantala_base::hash::HashSeed;
-use pantala_table::{Object, Place, Table, ValueRef};
+use pantala_table::{Object, RecordPlace, Table, ValueRef};
 
 #[global_allocator]
 static ALLOCATOR: pantala_memory::Counting = pantala_memory::Counting;
@@ -82,7 +82,7 @@ impl Store {
         true
     }
 
-    fn find(&self, key: &[u8]) -> Option<(&Table<Nothing>, Place)> {
+    fn find(&self, key: &[u8]) -> Option<(&Table<Nothing>, RecordPlace)> {
         let hash = self.seed.hash(key);
         let table = &self.tables[hash as usize % TABLES];
         Some((table, table.find(hash, key)?))
@@ -247,7 +247,7 @@ fn speed() {
 }
 
 /// A byte of the value: the first that a reply would read.
-fn read_first(table: &Table<Nothing>, place: Place) -> u8 {
+fn read_first(table: &Table<Nothing>, place: RecordPlace) -> u8 {
     match table.value(place) {
         ValueRef::Str(text) => text.bytes(&mut Default::default()).first().copied().unwrap_or(0),
         ValueRef::Object(_) => 0,

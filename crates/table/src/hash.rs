@@ -13,7 +13,7 @@
 //! Words keep five bits of the directory prefix: the *window* at depth d begins at bit `d - d % 5`,
 //! so four splits in five read no record either.
 
-use crate::word::{Trail, WINDOW_BITS, Word};
+use crate::word::{BucketWord, HashBits, WINDOW_BITS};
 
 /// Bits of the directory prefix, which bound the depth of a segment.
 pub(crate) const PREFIX_BITS: u32 = 28;
@@ -47,8 +47,8 @@ pub(crate) fn window(hash: u64, shift: u32) -> u8 {
 
 /// The bits of a hash that a word keeps at this depth.
 #[inline]
-pub(crate) fn trail(hash: u64, shift: u32) -> Trail {
-    Word::trail(position(hash), window(hash, shift))
+pub(crate) fn trail(hash: u64, shift: u32) -> HashBits {
+    BucketWord::trail(position(hash), window(hash, shift))
 }
 
 /// The window that all keys of a segment share up to its depth, when `depth` is a multiple of five:

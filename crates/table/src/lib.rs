@@ -43,15 +43,15 @@ mod word;
 use pantala_base::UnixMs;
 
 pub use class::size_class;
-pub use evict::{Among, Choice, Evicted, First, Lately, MOST_VICTIMS};
+pub use evict::{Choice, EvictionClock, EvictionCount, First, MOST_VICTIMS, TableTurn};
 pub use records::number::IntText;
-pub use records::owned::{Discarded, Encoding, OwnedRecord, StrRef, ValueRef};
+pub use records::owned::{DiscardedValue, Encoding, OwnedRecord, StrRef, ValueRef};
 pub use records::record::MAX_STRING_BYTES;
 pub use records::tail::{CAS_MAX, Tail};
 pub use records::text::string_bytes;
 pub use renewal::{PARTS_PER_STEP, Renewal, RenewalCursor};
-pub use table::{Full, Place, Table};
-pub use walk::{Cursor, SweepCursor, Swept};
+pub use table::{RecordPlace, SegmentFull, Table};
+pub use walk::{Cursor, SweepCount, SweepCursor};
 pub use word::HOTTEST;
 
 /// A collection that a record holds: 8-byte aligned, at most 64 bytes, moved as bytes.

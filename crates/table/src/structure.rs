@@ -19,7 +19,7 @@ use crate::hash::{PREFIX_BITS, position, trail, window_of_prefix, window_shift};
 use crate::records::owned::OwnedRecord;
 use crate::records::record::Record;
 use crate::segment::{FRESH_FILL_PERCENT, Item, LARGEST, MOST_SLOTS, SHAPES, Segment};
-use crate::word::{WINDOW_BITS, Word};
+use crate::word::{BucketWord, WINDOW_BITS};
 use crate::{Object, Table, is_expired};
 
 /// Buddies merge when they hold at most this many items together.
@@ -317,7 +317,7 @@ fn part(segment: Segment, rehash: Rehash<'_>) -> (Vec<Item>, Vec<Item>) {
 
 fn renew_windows(items: &mut [Item], window: u8) {
     for item in items {
-        item.word.set_trail(Word::trail(item.position, window));
+        item.word.set_trail(BucketWord::trail(item.position, window));
     }
 }
 

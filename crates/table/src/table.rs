@@ -11,8 +11,8 @@
 //! - T1. Segments keep S1..S4, the directory D1..D3, records R1..R5 with the `O` of the table.
 //! - T2. `len` and `deadlines` count all records and those with a deadline, strays too; `segments`
 //!   and `units` count segments and their 128-byte units.
-//! - T3. A `Place` is valid until the next insert, removal, `make_room`, `tidy_after_remove` or
-//!   `sweep`. Debug builds check that; it is the only promise of a caller that release builds
+//! - T3. A `RecordPlace` is valid until the next insert, removal, `make_room`, `tidy_after_remove`
+//!   or `sweep`. Debug builds check that; it is the only promise of a caller that release builds
 //!   trust.
 //! - T4. A key is in the table at most once: an insert follows a failed lookup.
 //!
@@ -26,20 +26,20 @@ use pantala_base::UnixMs;
 use crate::Object;
 use crate::class::size_class;
 use crate::directory::{Directory, Entry};
-use crate::evict::Standing;
+use crate::evict::EvictionState;
 use crate::group::prefetch;
 use crate::hash::{position, trail};
 use crate::records::number::IntText;
 use crate::records::owned::{
-    Discarded, Encoding, OwnedRecord, StrRef, ValueRef, bytes_of, create_object, encoding_of, free,
-    value_of,
+    DiscardedValue, Encoding, OwnedRecord, StrRef, ValueRef, bytes_of, create_object, encoding_of,
+    free, value_of,
 };
 use crate::records::record::{self, Record};
 use crate::records::tail::{self, Tail};
 use crate::records::text;
 use crate::segment::{Header, SHAPES, Segment, UNIT_BYTES};
 use crate::walk::Cursor;
-use crate::word::{HOTTEST, Kind, Word};
+use crate::word::{BucketWord, HOTTEST, Kind};
 
 /// A table of records; collections are of type `O`.
 pub struct Table<O: Object> {
@@ -49,7 +49,7 @@ pub struct Table<O: Object> {
     pub(crate) deadlines: usize,
     pub(crate) segments: u32,
     pub(crate) units: u32,
-    pub(crate) eviction: Standing,
+    pub(crate) eviction: EvictionState,
     /// The value of a record's saved bit that counts as saved; see `begin_epoch`.
     epoch: bool,
     #[cfg(debug_assertions)]
@@ -63,13 +63,13 @@ pub(crate) type Strays = Vec<Stray>;
 #[derive(Clone, Copy)]
 pub(crate) struct Stray {
     pub(crate) hash: u64,
-    pub(crate) word: Word,
+    pub(crate) word: BucketWord,
 }
 
 /// The location of a record, valid until the table is changed (T3).
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
-    pub(crate) slot: *mut Word,
+pub struct RecordPlace {
+    pub(crate) slot: *mut BucketWord,
     /// The header of its segment; null for a stray.
     header: *mut Header,
     #[cfg(debug_assertions)]
@@ -78,7 +78,7 @@ pub struct Place {
 
 /// The segment is full: call [`Table::make_room`] and insert again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
+pub struct SegmentFull;
 
 // SAFETY: a table is the one owner of all it points to, and an `O` may be sent.
 unsafe impl<O: Object> Send for Table<O> {}
@@ -101,7 +101,7 @@ impl<O: Object> Table<O> {
             deadlines: 0,
             segments: 0,
             units: 0,
-            eviction: Standing::START,
+            eviction: EvictionState::START,
             epoch: false,
             #[cfg(debug_assertions)]
             generation: 0,
@@ -177,7 +177,7 @@ impl<O: Object> Table<O> {
 
     /// Fetches the record at a place into the cache.
     #[inline]
-    pub fn prefetch(&self, p: Place) {
+    pub fn prefetch(&self, p: RecordPlace) {
         let record = self.word(p).pointer();
         prefetch(record);
         prefetch(record.wrapping_add(64));
@@ -185,7 +185,7 @@ impl<O: Object> Table<O> {
 
     /// Looks a key up.
     #[inline]
-    pub fn find(&self, hash: u64, key: &[u8]) -> Option<Place> {
+    pub fn find(&self, hash: u64, key: &[u8]) -> Option<RecordPlace> {
         let entry = self.directory.entry(hash);
         if entry.is_empty() {
             return None;
@@ -200,7 +200,7 @@ impl<O: Object> Table<O> {
     }
 
     #[cold]
-    fn find_stray(&self, hash: u64, key: &[u8]) -> Option<Place> {
+    fn find_stray(&self, hash: u64, key: &[u8]) -> Option<RecordPlace> {
         let stray = self.strays.as_ref()?.iter().find(|stray| {
             // SAFETY: T1: a stray's word owns a live record.
             stray.hash == hash && unsafe { Record::of(stray.word) }.has_key(key)
@@ -209,8 +209,8 @@ impl<O: Object> Table<O> {
     }
 
     #[inline]
-    pub(crate) fn place(&self, slot: *mut Word, header: *mut Header) -> Place {
-        Place {
+    pub(crate) fn place(&self, slot: *mut BucketWord, header: *mut Header) -> RecordPlace {
+        RecordPlace {
             slot,
             header,
             #[cfg(debug_assertions)]
@@ -229,7 +229,7 @@ impl<O: Object> Table<O> {
 
     /// The word at a place.
     #[inline]
-    fn word(&self, p: Place) -> Word {
+    fn word(&self, p: RecordPlace) -> BucketWord {
         #[cfg(debug_assertions)]
         assert_eq!(p.generation, self.generation, "T3: a place of an older state or another table");
         // SAFETY: T3.
@@ -238,7 +238,7 @@ impl<O: Object> Table<O> {
 
     /// Mutable access to the word at a place.
     #[inline]
-    fn word_mut(&mut self, p: Place) -> &mut Word {
+    fn word_mut(&mut self, p: RecordPlace) -> &mut BucketWord {
         #[cfg(debug_assertions)]
         assert_eq!(p.generation, self.generation, "T3: a place of an older state or another table");
         // SAFETY: T3; the table is borrowed as long as the result.
@@ -246,27 +246,27 @@ impl<O: Object> Table<O> {
     }
 
     #[inline]
-    fn record(&self, p: Place) -> Record {
+    fn record(&self, p: RecordPlace) -> Record {
         // SAFETY: T1.
         unsafe { Record::of(self.word(p)) }
     }
 
     /// The key at a place.
     #[inline]
-    pub fn key(&self, p: Place) -> &[u8] {
+    pub fn key(&self, p: RecordPlace) -> &[u8] {
         self.record(p).key()
     }
 
     /// The value at a place.
     #[inline]
-    pub fn value(&self, p: Place) -> ValueRef<'_, O> {
+    pub fn value(&self, p: RecordPlace) -> ValueRef<'_, O> {
         // SAFETY: T1; the table is borrowed as long as the result.
         unsafe { value_of(self.word(p)) }
     }
 
     /// The string at a place, if it is one.
     #[inline]
-    pub fn string(&self, p: Place) -> Option<StrRef<'_>> {
+    pub fn string(&self, p: RecordPlace) -> Option<StrRef<'_>> {
         match self.value(p) {
             ValueRef::Str(text) => Some(text),
             ValueRef::Object(_) => None,
@@ -275,7 +275,7 @@ impl<O: Object> Table<O> {
 
     /// The object at a place, if it is one.
     #[inline]
-    pub fn object(&self, p: Place) -> Option<&O> {
+    pub fn object(&self, p: RecordPlace) -> Option<&O> {
         match self.value(p) {
             ValueRef::Str(_) => None,
             ValueRef::Object(object) => Some(object),
@@ -284,7 +284,7 @@ impl<O: Object> Table<O> {
 
     /// Mutable access to the object at a place, if it is one. Its type tag must not change.
     #[inline]
-    pub fn object_mut(&mut self, p: Place) -> Option<&mut O> {
+    pub fn object_mut(&mut self, p: RecordPlace) -> Option<&mut O> {
         let word = self.word(p);
         if !word.kind().is_object() {
             return None;
@@ -295,29 +295,29 @@ impl<O: Object> Table<O> {
 
     /// 0 for a string, otherwise the object's tag; reads no record.
     #[inline]
-    pub fn type_tag(&self, p: Place) -> u8 {
+    pub fn type_tag(&self, p: RecordPlace) -> u8 {
         self.word(p).kind().tag()
     }
 
     /// The encoding of the value; reads no record.
-    pub fn encoding(&self, p: Place) -> Encoding {
+    pub fn encoding(&self, p: RecordPlace) -> Encoding {
         encoding_of(self.word(p))
     }
 
     /// Allocated bytes of the record and all it owns, without its share of the index.
-    pub fn record_bytes(&self, p: Place) -> usize {
+    pub fn record_bytes(&self, p: RecordPlace) -> usize {
         // SAFETY: T1.
         unsafe { bytes_of::<O>(self.word(p)) }
     }
 
     /// The deadline, if there is one.
     #[inline]
-    pub fn deadline(&self, p: Place) -> Option<UnixMs> {
+    pub fn deadline(&self, p: RecordPlace) -> Option<UnixMs> {
         self.record(p).deadline()
     }
 
     /// Sets or removes the deadline.
-    pub fn set_deadline(&mut self, p: Place, deadline: Option<UnixMs>) {
+    pub fn set_deadline(&mut self, p: RecordPlace, deadline: Option<UnixMs>) {
         let before = self.word(p).has_deadline();
         // SAFETY: T1.
         unsafe { record::set_deadline(self.word_mut(p), deadline) };
@@ -335,12 +335,12 @@ impl<O: Object> Table<O> {
     }
 
     /// How hot the record is, 0..=3: uses raise it, eviction lowers it; see `evict`.
-    pub fn hotness(&self, p: Place) -> u8 {
+    pub fn hotness(&self, p: RecordPlace) -> u8 {
         self.word(p).hotness()
     }
 
     /// Sets the hotness, at most 3.
-    pub fn set_hotness(&mut self, p: Place, hotness: u8) {
+    pub fn set_hotness(&mut self, p: RecordPlace, hotness: u8) {
         self.word_mut(p).set_hotness(hotness);
     }
 
@@ -351,7 +351,7 @@ impl<O: Object> Table<O> {
 
     /// Raises the hotness by the policy's step, at most to the top; writes nothing at the top.
     #[inline]
-    pub fn touch(&mut self, p: Place) {
+    pub fn touch(&mut self, p: RecordPlace) {
         let step = self.eviction.step();
         let word = self.word_mut(p);
         let hotness = word.hotness();
@@ -361,12 +361,12 @@ impl<O: Object> Table<O> {
     }
 
     /// Whether eviction skips the record.
-    pub fn sticky(&self, p: Place) -> bool {
+    pub fn sticky(&self, p: RecordPlace) -> bool {
         self.word(p).is_sticky()
     }
 
     /// Sets whether eviction skips the record.
-    pub fn set_sticky(&mut self, p: Place, sticky: bool) {
+    pub fn set_sticky(&mut self, p: RecordPlace, sticky: bool) {
         self.word_mut(p).set_sticky(sticky);
     }
 
@@ -383,7 +383,7 @@ impl<O: Object> Table<O> {
 
     /// Whether the snapshot already has this record; always true while no snapshot runs.
     #[inline]
-    pub fn is_saved(&self, p: Place) -> bool {
+    pub fn is_saved(&self, p: RecordPlace) -> bool {
         self.word(p).saved() == self.epoch
     }
 
@@ -394,7 +394,7 @@ impl<O: Object> Table<O> {
     }
 
     /// Marks the record as saved in the running snapshot.
-    pub fn mark_saved(&mut self, p: Place) {
+    pub fn mark_saved(&mut self, p: RecordPlace) {
         let epoch = self.epoch;
         self.word_mut(p).set_saved(epoch);
     }
@@ -413,13 +413,13 @@ impl<O: Object> Table<O> {
 
     /// The memcached metadata beside a string; none beside an object.
     #[inline]
-    pub fn tail(&self, p: Place) -> Tail {
+    pub fn tail(&self, p: RecordPlace) -> Tail {
         // SAFETY: T1.
         unsafe { tail::tail_of(self.word(p)) }
     }
 
     /// Sets the memcached metadata beside a string.
-    pub fn set_tail(&mut self, p: Place, tail: Tail) {
+    pub fn set_tail(&mut self, p: RecordPlace, tail: Tail) {
         assert!(!self.word(p).kind().is_object(), "a collection has no tail");
         // SAFETY: T1; it is a string.
         unsafe { tail::set(self.word_mut(p), tail) };
@@ -427,7 +427,7 @@ impl<O: Object> Table<O> {
 
     /// Takes the whole record out and leaves one with the same key, deadline, flags and marks and
     /// an empty string, to be overwritten. The cost does not depend on the value.
-    pub fn take_value(&mut self, p: Place) -> OwnedRecord<O> {
+    pub fn take_value(&mut self, p: RecordPlace) -> OwnedRecord<O> {
         let old = self.word(p);
         let flags = self.tail(p).flags;
         let empty = {
@@ -448,28 +448,28 @@ impl<O: Object> Table<O> {
     /// As [`Table::set_string`], and sets the tail.
     pub fn set_string_with_tail(
         &mut self,
-        p: Place,
+        p: RecordPlace,
         value: &[u8],
         tail: Tail,
-    ) -> Option<Discarded<O>> {
+    ) -> Option<DiscardedValue<O>> {
         // SAFETY: T1; what is loose is not the table's any more.
-        unsafe { Discarded::from_loose(text::set_with_tail(self.word_mut(p), value, tail)) }
+        unsafe { DiscardedValue::from_loose(text::set_with_tail(self.word_mut(p), value, tail)) }
     }
 
     /// Replaces the value by a string, keeping key and deadline but no tail. A part that may take
     /// long to free is returned.
-    pub fn set_string(&mut self, p: Place, value: &[u8]) -> Option<Discarded<O>> {
+    pub fn set_string(&mut self, p: RecordPlace, value: &[u8]) -> Option<DiscardedValue<O>> {
         // SAFETY: T1; what is loose is not the table's any more.
-        unsafe { Discarded::from_loose(text::set(self.word_mut(p), value)) }
+        unsafe { DiscardedValue::from_loose(text::set(self.word_mut(p), value)) }
     }
 
     /// Replaces value and deadline by a string, keeping the key.
     pub fn set_string_and_deadline(
         &mut self,
-        p: Place,
+        p: RecordPlace,
         value: &[u8],
         deadline: Option<UnixMs>,
-    ) -> Option<Discarded<O>> {
+    ) -> Option<DiscardedValue<O>> {
         let keeps_space = self.word(p).has_deadline() || deadline.is_none();
         if keeps_space {
             self.set_deadline(p, deadline);
@@ -482,15 +482,15 @@ impl<O: Object> Table<O> {
     }
 
     /// Replaces the value by a number, keeping key and deadline.
-    pub fn set_int(&mut self, p: Place, value: i64) -> Option<Discarded<O>> {
+    pub fn set_int(&mut self, p: RecordPlace, value: i64) -> Option<DiscardedValue<O>> {
         // SAFETY: T1; what is loose is not the table's any more.
-        unsafe { Discarded::from_loose(text::set_int(self.word_mut(p), value)) }
+        unsafe { DiscardedValue::from_loose(text::set_int(self.word_mut(p), value)) }
     }
 
     /// Appends to a string; returns the new length. The sum is at most
     /// [`MAX_STRING_BYTES`](crate::MAX_STRING_BYTES). Panics on an object, as the other string
     /// operations do.
-    pub fn append(&mut self, p: Place, tail: &[u8]) -> usize {
+    pub fn append(&mut self, p: RecordPlace, tail: &[u8]) -> usize {
         let old_len = self.string_len(p);
         let len = old_len + tail.len();
         self.resize_uninit(p, len);
@@ -503,7 +503,7 @@ impl<O: Object> Table<O> {
     }
 
     /// Writes bytes at an offset, filling a gap with zeros; returns the new length.
-    pub fn set_range(&mut self, p: Place, offset: usize, bytes: &[u8]) -> usize {
+    pub fn set_range(&mut self, p: RecordPlace, offset: usize, bytes: &[u8]) -> usize {
         let len = self.string_len(p).max(offset + bytes.len());
         self.resize(p, len);
         // SAFETY: T1; `resize` made `len` bytes.
@@ -515,7 +515,7 @@ impl<O: Object> Table<O> {
     }
 
     /// Truncates a string or extends it with zeros. A number becomes text.
-    pub fn resize(&mut self, p: Place, len: usize) {
+    pub fn resize(&mut self, p: RecordPlace, len: usize) {
         let old_len = self.resize_uninit(p, len);
         if len > old_len {
             // SAFETY: T1; `resize_uninit` made `len` bytes.
@@ -524,7 +524,7 @@ impl<O: Object> Table<O> {
     }
 
     /// Mutable access to the bytes of a string. A number becomes text.
-    pub fn string_mut(&mut self, p: Place) -> Option<&mut [u8]> {
+    pub fn string_mut(&mut self, p: RecordPlace) -> Option<&mut [u8]> {
         if self.word(p).kind().is_object() {
             return None;
         }
@@ -537,29 +537,29 @@ impl<O: Object> Table<O> {
     }
 
     /// Whether the string was changed in place since it was set.
-    pub fn is_edited(&self, p: Place) -> bool {
+    pub fn is_edited(&self, p: RecordPlace) -> bool {
         self.word(p).is_edited()
     }
 
     /// A copy of a string with its deadline and flags under another key; `None` for an object.
-    pub fn copy_string(&self, p: Place, key: &[u8]) -> Option<OwnedRecord<O>> {
+    pub fn copy_string(&self, p: RecordPlace, key: &[u8]) -> Option<OwnedRecord<O>> {
         let word = self.word(p);
         // SAFETY: T1; the copy is a fresh record, owned by nobody else.
         (!word.kind().is_object())
             .then(|| unsafe { OwnedRecord::from_word(text::duplicate(word, key)) })
     }
 
-    fn resize_uninit(&mut self, p: Place, len: usize) -> usize {
+    fn resize_uninit(&mut self, p: RecordPlace, len: usize) -> usize {
         // SAFETY: T1; the callers write the new bytes at once. `string_len` panics on objects.
         unsafe { text::resize(self.word_mut(p), len) }
     }
 
-    fn string_len(&self, p: Place) -> usize {
+    fn string_len(&self, p: RecordPlace) -> usize {
         self.string(p).expect("the caller has checked the type").len()
     }
 
     /// Replaces the value by an object, keeping key and deadline.
-    pub fn set_object(&mut self, p: Place, object: O) -> Option<Discarded<O>> {
+    pub fn set_object(&mut self, p: RecordPlace, object: O) -> Option<DiscardedValue<O>> {
         let kind = Kind::object(object.type_tag());
         let word = self.word_mut(p);
         // SAFETY: T1; what is loose is not the table's any more; the part is made before it is
@@ -571,7 +571,7 @@ impl<O: Object> Table<O> {
             text::make_part(word, part);
             word.set_kind(kind);
             Record::of(*word).write_object(object);
-            Discarded::from_loose(loose)
+            DiscardedValue::from_loose(loose)
         }
     }
 
@@ -582,7 +582,7 @@ impl<O: Object> Table<O> {
         key: &[u8],
         value: &[u8],
         deadline: Option<UnixMs>,
-    ) -> Result<Place, Full> {
+    ) -> Result<RecordPlace, SegmentFull> {
         let spot = self.vacate(hash)?;
         let word = text::create(key, value, deadline);
         Ok(self.settle(spot, hash, word))
@@ -595,7 +595,7 @@ impl<O: Object> Table<O> {
         key: &[u8],
         value: i64,
         deadline: Option<UnixMs>,
-    ) -> Result<Place, Full> {
+    ) -> Result<RecordPlace, SegmentFull> {
         self.insert_string(hash, key, IntText::new().write(value), deadline)
     }
 
@@ -606,7 +606,7 @@ impl<O: Object> Table<O> {
         key: &[u8],
         object: O,
         deadline: Option<UnixMs>,
-    ) -> Result<Place, (Full, O)> {
+    ) -> Result<RecordPlace, (SegmentFull, O)> {
         match self.vacate(hash) {
             Ok(spot) => {
                 let word = create_object(key, object, deadline);
@@ -622,28 +622,28 @@ impl<O: Object> Table<O> {
         &mut self,
         hash: u64,
         record: OwnedRecord<O>,
-    ) -> Result<Place, OwnedRecord<O>> {
+    ) -> Result<RecordPlace, OwnedRecord<O>> {
         match self.vacate(hash) {
             Ok(spot) => Ok(self.settle(spot, hash, record.into_word())),
-            Err(Full) => Err(record),
+            Err(SegmentFull) => Err(record),
         }
     }
 
-    fn vacate(&mut self, hash: u64) -> Result<Spot, Full> {
+    fn vacate(&mut self, hash: u64) -> Result<InsertSlot, SegmentFull> {
         let entry = self.directory.entry(hash);
         if entry.is_empty() {
-            return Err(Full);
+            return Err(SegmentFull);
         }
         let segment = entry.segment();
         self.outdate_places();
         match segment.vacate(position(hash)) {
-            Some(slot) => Ok(Spot { slot, entry }),
-            None if segment.is_stuck() => Ok(Spot { slot: ptr::null_mut(), entry }),
-            None => Err(Full),
+            Some(slot) => Ok(InsertSlot { slot, entry }),
+            None if segment.is_stuck() => Ok(InsertSlot { slot: ptr::null_mut(), entry }),
+            None => Err(SegmentFull),
         }
     }
 
-    fn settle(&mut self, spot: Spot, hash: u64, mut word: Word) -> Place {
+    fn settle(&mut self, spot: InsertSlot, hash: u64, mut word: BucketWord) -> RecordPlace {
         word.set_saved(self.epoch);
         self.len += 1;
         self.deadlines += usize::from(word.has_deadline());
@@ -660,7 +660,7 @@ impl<O: Object> Table<O> {
     }
 
     #[cold]
-    fn settle_stray(&mut self, hash: u64, word: Word) -> Place {
+    fn settle_stray(&mut self, hash: u64, word: BucketWord) -> RecordPlace {
         let strays = self.strays.get_or_insert_default();
         strays.push(Stray { hash, word });
         let last = strays.len() - 1;
@@ -669,7 +669,7 @@ impl<O: Object> Table<O> {
     }
 
     /// Takes a record out. The segment stays as it is: see [`Table::tidy_after_remove`].
-    pub fn remove(&mut self, p: Place) -> OwnedRecord<O> {
+    pub fn remove(&mut self, p: RecordPlace) -> OwnedRecord<O> {
         let word = self.word(p);
         self.outdate_places();
         if p.header.is_null() {
@@ -686,7 +686,7 @@ impl<O: Object> Table<O> {
     }
 
     #[cold]
-    fn remove_stray(&mut self, slot: *mut Word) {
+    fn remove_stray(&mut self, slot: *mut BucketWord) {
         let strays = self.strays.as_mut().expect("the place is in it");
         let at = strays.iter().position(|stray| ptr::from_ref(&stray.word) == slot.cast_const());
         strays.swap_remove(at.expect("T3: the place is in it"));
@@ -710,7 +710,7 @@ impl<O: Object> Table<O> {
     }
 
     /// Wraps a word that no slot keeps any more.
-    pub(crate) fn disown(&mut self, word: Word) -> OwnedRecord<O> {
+    pub(crate) fn disown(&mut self, word: BucketWord) -> OwnedRecord<O> {
         self.len -= 1;
         self.deadlines -= usize::from(word.has_deadline());
         // SAFETY: the slot has given the word up (R4).
@@ -748,8 +748,8 @@ impl<O: Object> Table<O> {
 }
 
 /// The place for a new record: an empty slot, or among the strays (null).
-struct Spot {
-    slot: *mut Word,
+struct InsertSlot {
+    slot: *mut BucketWord,
     entry: Entry,
 }
 

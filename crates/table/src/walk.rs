@@ -14,7 +14,7 @@ use crate::directory::{Entry, segment_prefix};
 use crate::hash::{POSITIONS, PREFIX_BITS, position};
 use crate::records::owned::OwnedRecord;
 use crate::segment::{MOST_SLOTS, Segment, first_position, home_of};
-use crate::{Object, Place, Table};
+use crate::{Object, RecordPlace, Table};
 
 /// The position of a scan: prefix (28 bits), depth (5 bits) and position (16 bits), in the low 49
 /// bits.
@@ -90,7 +90,7 @@ impl SweepCursor {
 
 /// The result of one part of a sweep.
 #[derive(Clone, Copy, Debug)]
-pub struct Swept {
+pub struct SweepCount {
     /// Where to continue; `None` when the table's end was reached.
     pub next: Option<SweepCursor>,
     /// Records whose deadline was read.
@@ -106,7 +106,7 @@ const RANDOM_TRIES: usize = 64;
 
 impl<O: Object> Table<O> {
     /// Emits the records of one home bucket and returns where to continue.
-    pub fn scan(&self, cursor: Cursor, emit: &mut dyn FnMut(Place)) -> Cursor {
+    pub fn scan(&self, cursor: Cursor, emit: &mut dyn FnMut(RecordPlace)) -> Cursor {
         let entry = self.directory.entry_of_prefix(cursor.prefix());
         if cursor.is_end() || entry.is_empty() {
             return Cursor::END;
@@ -130,7 +130,7 @@ impl<O: Object> Table<O> {
         prefix: u32,
         segment: Segment,
         home: Option<usize>,
-        emit: &mut dyn FnMut(Place),
+        emit: &mut dyn FnMut(RecordPlace),
     ) {
         for stray in self.strays.iter().flat_map(|strays| strays.iter()) {
             let of = home_of(position(stray.hash), segment.homes());
@@ -144,7 +144,7 @@ impl<O: Object> Table<O> {
     }
 
     /// Calls `each` with every record.
-    pub fn for_each(&self, each: &mut dyn FnMut(Place)) {
+    pub fn for_each(&self, each: &mut dyn FnMut(RecordPlace)) {
         self.directory.for_each(|prefix, segment| {
             segment.for_each(|slot| each(self.place(slot, segment.header())));
             self.emit_strays(prefix, segment, None, each);
@@ -160,8 +160,8 @@ impl<O: Object> Table<O> {
         now: UnixMs,
         max_records: usize,
         out: &mut dyn FnMut(OwnedRecord<O>),
-    ) -> Swept {
-        let mut swept = Swept { next: Some(at), visited: 0, expired: 0, earliest: None };
+    ) -> SweepCount {
+        let mut swept = SweepCount { next: Some(at), visited: 0, expired: 0, earliest: None };
         if at == SweepCursor::START {
             self.sweep_strays(now, &mut swept, out);
         }
@@ -191,7 +191,7 @@ impl<O: Object> Table<O> {
     fn sweep_strays(
         &mut self,
         now: UnixMs,
-        swept: &mut Swept,
+        swept: &mut SweepCount,
         out: &mut dyn FnMut(OwnedRecord<O>),
     ) {
         let Some(mut strays) = self.strays.take() else {
@@ -220,7 +220,7 @@ impl<O: Object> Table<O> {
     /// A random record, near-uniformly: a random slot of a random segment, tried again when it is
     /// empty. Shallow segments are drawn more often, so each of their slots is accepted more
     /// rarely.
-    pub fn random(&self, random: &mut dyn FnMut() -> u64) -> Option<Place> {
+    pub fn random(&self, random: &mut dyn FnMut() -> u64) -> Option<RecordPlace> {
         if self.len == 0 {
             return None;
         }
@@ -256,7 +256,7 @@ impl<O: Object> Table<O> {
     }
 
     /// The first record at or after a random prefix.
-    fn first_from(&self, hash: u64) -> Option<Place> {
+    fn first_from(&self, hash: u64) -> Option<RecordPlace> {
         let begin = segment_prefix(hash, PREFIX_BITS);
         let (mut behind, mut before) = (None, None);
         self.directory.for_each(|prefix, segment| {

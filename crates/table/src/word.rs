@@ -69,20 +69,20 @@ impl Kind {
 /// Eight bytes of a bucket; zero where the slot is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
-pub(crate) struct Word(u64);
+pub(crate) struct BucketWord(u64);
 
-const _: () = assert!(size_of::<Word>() == 8);
+const _: () = assert!(size_of::<BucketWord>() == 8);
 const _: () = assert!(Kind::INT.0 < 4 && Kind::INLINE.0 < 4 && Kind::LONG.0 < 4, "two bits");
 
-impl Word {
-    pub(crate) const EMPTY: Word = Word(0);
+impl BucketWord {
+    pub(crate) const EMPTY: BucketWord = BucketWord(0);
 
     /// A word for a fresh record: no deadline, cold, not sticky, no trail.
     #[inline]
-    pub(crate) fn new(record: *mut u8, kind: Kind) -> Word {
+    pub(crate) fn new(record: *mut u8, kind: Kind) -> BucketWord {
         let address = record.expose_provenance() as u64;
         assert!(address & !POINTER == 0, "a record lies in the low 48 bits, 16-byte aligned");
-        Word(address | u64::from(kind.0) << KIND_AT)
+        BucketWord(address | u64::from(kind.0) << KIND_AT)
     }
 
     #[inline]
@@ -93,7 +93,7 @@ impl Word {
     /// Points the word at the record's new address; everything else stays.
     #[inline]
     pub(crate) fn set_pointer(&mut self, record: *mut u8) {
-        self.0 = self.0 & !POINTER | Word::new(record, Kind(0)).0;
+        self.0 = self.0 & !POINTER | BucketWord::new(record, Kind(0)).0;
     }
 
     #[inline]
@@ -195,19 +195,19 @@ impl Word {
         self.0 == 0
     }
 
-    /// The trail of a hash: what [`Word::has_trail`] compares.
+    /// The trail of a hash: what [`BucketWord::has_trail`] compares.
     #[inline]
-    pub(crate) fn trail(position: u16, window: u8) -> Trail {
-        Trail(u64::from(position >> 8 & 15) | u64::from(window & 31) << WINDOW_AT)
+    pub(crate) fn trail(position: u16, window: u8) -> HashBits {
+        HashBits(u64::from(position >> 8 & 15) | u64::from(window & 31) << WINDOW_AT)
     }
 
     #[inline]
-    pub(crate) fn has_trail(self, trail: Trail) -> bool {
+    pub(crate) fn has_trail(self, trail: HashBits) -> bool {
         self.0 & TRAIL == trail.0
     }
 
     #[inline]
-    pub(crate) fn set_trail(&mut self, trail: Trail) {
+    pub(crate) fn set_trail(&mut self, trail: HashBits) {
         self.0 = self.0 & !TRAIL | trail.0;
     }
 
@@ -225,7 +225,7 @@ impl Word {
 
 /// Hash bits at the positions where a word keeps them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Trail(u64);
+pub(crate) struct HashBits(u64);
 
 #[cfg(test)]
 mod tests {
@@ -234,8 +234,8 @@ mod tests {
     #[test]
     fn fields_do_not_touch_each_other() {
         let at = ptr::without_provenance_mut::<u8>(0x7FFF_FFFF_FFF0);
-        let mut word = Word::new(at, Kind::object(15));
-        word.set_trail(Word::trail(0xFFFF, 31));
+        let mut word = BucketWord::new(at, Kind::object(15));
+        word.set_trail(BucketWord::trail(0xFFFF, 31));
         word.set_hotness(9);
         word.set_sticky(true);
         word.set_saved(true);
@@ -247,7 +247,10 @@ mod tests {
         word.set_pointer(ptr::without_provenance_mut(0x10));
         word.set_sticky(false);
         assert!(word.saved() && word.has_deadline() && !word.is_sticky());
-        assert!(word.has_trail(Word::trail(0x0F00, 31)) && !word.has_trail(Word::trail(0, 31)));
+        assert!(
+            word.has_trail(BucketWord::trail(0x0F00, 31))
+                && !word.has_trail(BucketWord::trail(0, 31))
+        );
         assert_eq!((word.pointer().addr(), word.kind(), word.kind().tag()), (0x10, Kind::LONG, 0));
         assert_eq!((word.hotness(), word.window(), word.position_bits()), (0, 31, 15));
     }
@@ -256,17 +259,17 @@ mod tests {
     fn only_strings_have_tails() {
         let at = ptr::without_provenance_mut::<u8>(0x10);
         for kind in [Kind::INT, Kind::INLINE, Kind::LONG] {
-            let mut word = Word::new(at, kind);
+            let mut word = BucketWord::new(at, kind);
             assert!(!word.has_tail());
             word.set_has_tail(true);
             assert!(word.has_tail() && word.form() == kind);
             assert_eq!((word.kind().tag(), word.kind().is_object()), (0, false));
             word.set_edited(true);
             word.begin_anew();
-            assert_eq!(word, Word::new(at, kind));
+            assert_eq!(word, BucketWord::new(at, kind));
         }
         for tag in 1..16 {
-            let word = Word::new(at, Kind::object(tag));
+            let word = BucketWord::new(at, Kind::object(tag));
             assert!(!word.has_tail() && word.form().is_object());
         }
     }

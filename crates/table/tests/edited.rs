@@ -22,7 +22,7 @@ fn hash(key: &[u8]) -> u64 {
 /// whether its copy does after "key" was copied, and the copy.
 fn check(
     value: &[u8],
-    change: impl FnOnce(&mut Table<Nothing>, pantala_table::Place),
+    change: impl FnOnce(&mut Table<Nothing>, pantala_table::RecordPlace),
     is_edited: bool,
 ) {
     let mut table = Table::<Nothing>::default();

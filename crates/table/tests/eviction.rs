@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use common::{Hash, Random, Thing, good_hash, one_bucket};
 use pantala_base::UnixMs;
-use pantala_table::{Among, Choice, Evicted, First, Lately, OwnedRecord, Table};
+use pantala_table::{Choice, EvictionClock, EvictionCount, First, OwnedRecord, Table, TableTurn};
 
 const ALL: [First; 5] =
     [First::LeastRecent, First::LeastFrequent, First::Coldest, First::Any, First::Nearest];
@@ -16,7 +16,7 @@ const PATIENCE: usize = 4_000;
 struct Cache {
     table: Table<Thing>,
     hash: Hash,
-    lately: Lately,
+    lately: EvictionClock,
     /// The number of this table among those that share the same state.
     number: usize,
     random: Random,
@@ -25,7 +25,7 @@ struct Cache {
 impl Cache {
     fn new(hash: Hash) -> Cache {
         let table = Table::new();
-        Cache { table, hash, lately: Lately::default(), number: 0, random: Random(7) }
+        Cache { table, hash, lately: EvictionClock::default(), number: 0, random: Random(7) }
     }
 
     fn insert(&mut self, key: &[u8], deadline: Option<UnixMs>) {
@@ -45,9 +45,9 @@ impl Cache {
         self.table.set_sticky(place, true);
     }
 
-    fn evict(&mut self, choice: Choice, gone: &mut Vec<OwnedRecord<Thing>>) -> Evicted {
+    fn evict(&mut self, choice: Choice, gone: &mut Vec<OwnedRecord<Thing>>) -> EvictionCount {
         let (before, mut below) = (gone.len(), |bound| self.random.below(bound));
-        let among = Among { lately: &self.lately, number: self.number };
+        let among = TableTurn { lately: &self.lately, number: self.number };
         let evicted = self.table.evict(choice, among, &mut below, &mut |record| {
             gone.push(record);
             ControlFlow::Continue(())
@@ -118,7 +118,7 @@ fn a_caller_that_has_enough_is_given_no_more() {
     let choice = Choice { first: First::Any, only_deadlines: false, in_need: false };
     let mut below = |bound| cache.random.below(bound);
     let mut given = 0;
-    let among = Among { lately: &cache.lately, number: 0 };
+    let among = TableTurn { lately: &cache.lately, number: 0 };
     let evicted = cache.table.evict(choice, among, &mut below, &mut |_| {
         given += 1;
         ControlFlow::Break(())
@@ -254,7 +254,7 @@ fn eviction_among_other_changes_loses_nothing() {
 fn hits(first: First, most: usize, keys: impl Iterator<Item = usize>) -> usize {
     const TABLES: usize = 64;
     let mut caches: Vec<Cache> = (0..TABLES).map(|_| Cache::new(good_hash)).collect();
-    let (lately, mut random) = (Lately::default(), Random(3));
+    let (lately, mut random) = (EvictionClock::default(), Random(3));
     let choice = Choice { first, only_deadlines: false, in_need: false };
     let (mut held, mut turn, mut hits, mut all) = (0, 0, 0, 0);
     for (at, number) in keys.enumerate() {
@@ -271,7 +271,7 @@ fn hits(first: First, most: usize, keys: impl Iterator<Item = usize>) -> usize {
         held += 1;
         while held > most {
             turn = (turn + 1) % TABLES;
-            let among = Among { lately: &lately, number: turn };
+            let among = TableTurn { lately: &lately, number: turn };
             let (cache, mut below) = (&mut caches[turn], |bound| random.below(bound));
             let mut last = None;
             let evicted = cache.table.evict(choice, among, &mut below, &mut |record| {

@@ -11,7 +11,7 @@ use std::cell::Cell;
 
 use common::*;
 use pantala_base::UnixMs;
-use pantala_table::{Encoding, OwnedRecord, Place, Table, ValueRef, size_class};
+use pantala_table::{Encoding, OwnedRecord, RecordPlace, Table, ValueRef, size_class};
 
 struct Counting;
 
@@ -49,14 +49,14 @@ fn claimed(table: &Table<Thing>) -> isize {
     bytes.cast_signed()
 }
 
-fn one(key: &[u8], value: &[u8], deadline: Option<UnixMs>) -> (Table<Thing>, Place) {
+fn one(key: &[u8], value: &[u8], deadline: Option<UnixMs>) -> (Table<Thing>, RecordPlace) {
     let mut table = Table::new();
     table.make_room(0, UnixMs(0), &mut |_| 0, &mut drop);
     let place = table.insert_string(0, key, value, deadline).expect("there is room");
     (table, place)
 }
 
-fn text(table: &Table<Thing>, place: Place) -> Vec<u8> {
+fn text(table: &Table<Thing>, place: RecordPlace) -> Vec<u8> {
     table.string(place).expect("it is a string").to_vec()
 }
 
@@ -100,7 +100,7 @@ fn samples() -> Vec<Value> {
     samples
 }
 
-fn put(table: &mut Table<Thing>, place: Place, value: &Value) {
+fn put(table: &mut Table<Thing>, place: RecordPlace, value: &Value) {
     match value {
         Value::Str(value) => drop(table.set_string(place, value)),
         Value::Thing(thing) => drop(table.set_object(place, thing.clone())),
@@ -224,11 +224,11 @@ fn a_value_of_a_hundred_megabytes() {
 }
 
 trait ValueIs {
-    fn value_is(&self, place: Place, expected: &[u8]) -> bool;
+    fn value_is(&self, place: RecordPlace, expected: &[u8]) -> bool;
 }
 
 impl ValueIs for Table<Thing> {
-    fn value_is(&self, place: Place, expected: &[u8]) -> bool {
+    fn value_is(&self, place: RecordPlace, expected: &[u8]) -> bool {
         self.string(place).expect("it is a string").bytes(&mut Default::default()) == expected
     }
 }

@@ -4,18 +4,18 @@ mod common;
 
 use common::*;
 use pantala_base::UnixMs;
-use pantala_table::{CAS_MAX, Encoding, OwnedRecord, Place, Table, Tail};
+use pantala_table::{CAS_MAX, Encoding, OwnedRecord, RecordPlace, Table, Tail};
 
 const WHOLE: Tail = Tail { flags: u32::MAX, cas: CAS_MAX, state: 0x81 };
 
-fn one(key: &[u8], value: &[u8], deadline: Option<UnixMs>) -> (Table<Thing>, Place) {
+fn one(key: &[u8], value: &[u8], deadline: Option<UnixMs>) -> (Table<Thing>, RecordPlace) {
     let mut table = Table::new();
     table.make_room(0, UnixMs(0), &mut |_| 0, &mut drop);
     let place = table.insert_string(0, key, value, deadline).expect("there is room");
     (table, place)
 }
 
-fn text(table: &Table<Thing>, place: Place) -> Vec<u8> {
+fn text(table: &Table<Thing>, place: RecordPlace) -> Vec<u8> {
     table.string(place).expect("it is a string").to_vec()
 }
 
@@ -77,7 +77,7 @@ fn every_value_with_a_tail_can_become_every_other() {
 fn a_change_of_the_text_keeps_the_flags_alone() {
     let kept = Tail::of_flags(WHOLE.flags);
     for value in samples() {
-        let changes: [fn(&mut Table<Thing>, Place); 4] = [
+        let changes: [fn(&mut Table<Thing>, RecordPlace); 4] = [
             |table, place| assert!(table.append(place, b"tail") >= 4),
             |table, place| assert!(table.set_range(place, 30, b"xyz") > 30),
             |table, place| table.resize(place, 9),

@@ -19,7 +19,7 @@ use rustls::ticketer::TicketRotator;
 use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::CertificateDer;
 
-use crate::certificate::{Brief, unix_s};
+use crate::certificate::{CertificateSummary, unix_s};
 use crate::{files, names};
 
 /// Whether clients must show a certificate.
@@ -35,7 +35,7 @@ pub enum ClientCertificates {
 
 /// The inputs of an acceptor: file names, and words of the settings.
 #[derive(Clone, Debug)]
-pub struct Options<'a> {
+pub struct TlsOptions<'a> {
     /// File of the certificate and its chain, up to the root.
     pub certificate_file: &'a str,
     /// File of its key.
@@ -64,9 +64,9 @@ pub struct Options<'a> {
 pub struct Acceptor {
     pub(crate) config: Arc<ServerConfig>,
     /// The server's certificate.
-    pub own: Brief,
+    pub own: CertificateSummary,
     /// Of the trusted certificates the one that expires first, if any.
-    pub authority: Option<Brief>,
+    pub authority: Option<CertificateSummary>,
     /// Whether clients must show a certificate.
     pub client_certificates: ClientCertificates,
 }
@@ -76,7 +76,7 @@ impl Acceptor {
     ///
     /// # Errors
     /// A text for the operator: which file or setting, and why.
-    pub fn new(options: &Options<'_>) -> Result<Acceptor, String> {
+    pub fn new(options: &TlsOptions<'_>) -> Result<Acceptor, String> {
         let (certified, own) = certified(options)?;
         let (roots, authority) = roots(options)?;
         let crypto = Arc::new(crypto(options)?);
@@ -98,7 +98,9 @@ impl fmt::Debug for Acceptor {
 }
 
 /// The certificate and its key.
-pub(crate) fn certified(options: &Options<'_>) -> Result<(CertifiedKey, Brief), String> {
+pub(crate) fn certified(
+    options: &TlsOptions<'_>,
+) -> Result<(CertifiedKey, CertificateSummary), String> {
     let chain = files::certificates(options.certificate_file)?;
     let own = valid("certificate", options.certificate_file, &chain[0])?;
     let key = files::private_key(options.key_file, options.key_password)?;
@@ -115,8 +117,9 @@ pub(crate) fn certified(options: &Options<'_>) -> Result<(CertifiedKey, Brief), 
 }
 
 /// Checks that a certificate is valid today.
-fn valid(kind: &str, path: &str, der: &CertificateDer<'_>) -> Result<Brief, String> {
-    let brief = Brief::of(der).ok_or_else(|| format!("the {kind} in '{path}' cannot be read"))?;
+fn valid(kind: &str, path: &str, der: &CertificateDer<'_>) -> Result<CertificateSummary, String> {
+    let brief = CertificateSummary::of(der)
+        .ok_or_else(|| format!("the {kind} in '{path}' cannot be read"))?;
     if !brief.is_valid_at(unix_s()) {
         return Err(format!("the {kind} in '{path}' has expired, or is not valid yet"));
     }
@@ -124,7 +127,9 @@ fn valid(kind: &str, path: &str, der: &CertificateDer<'_>) -> Result<Brief, Stri
 }
 
 /// The trusted authorities, and which of them expires first.
-pub(crate) fn roots(options: &Options<'_>) -> Result<(RootCertStore, Option<Brief>), String> {
+pub(crate) fn roots(
+    options: &TlsOptions<'_>,
+) -> Result<(RootCertStore, Option<CertificateSummary>), String> {
     let mut found = Vec::new();
     if !options.ca_file.is_empty() {
         let of_file = |der| (options.ca_file, der);
@@ -134,7 +139,7 @@ pub(crate) fn roots(options: &Options<'_>) -> Result<(RootCertStore, Option<Brie
         let of_directory = |der| (options.ca_directory, der);
         found.extend(files::certificates_in(options.ca_directory)?.into_iter().map(of_directory));
     }
-    let (mut store, mut first): (_, Option<Brief>) = (RootCertStore::empty(), None);
+    let (mut store, mut first): (_, Option<CertificateSummary>) = (RootCertStore::empty(), None);
     for (path, der) in found {
         let brief = valid("CA certificate", path, &der)?;
         store.add(der).map_err(|error| format!("a CA certificate in '{path}': {error}"))?;
@@ -146,7 +151,7 @@ pub(crate) fn roots(options: &Options<'_>) -> Result<(RootCertStore, Option<Brie
 }
 
 fn verifier(
-    options: &Options<'_>,
+    options: &TlsOptions<'_>,
     roots: RootCertStore,
     crypto: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, String> {
@@ -167,7 +172,7 @@ fn verifier(
     Ok(verifier)
 }
 
-pub(crate) fn crypto(options: &Options<'_>) -> Result<CryptoProvider, String> {
+pub(crate) fn crypto(options: &TlsOptions<'_>) -> Result<CryptoProvider, String> {
     let mut suites = names::newer_suites(options.newer_suites)
         .map_err(|why| format!("tls-ciphersuites: {why}"))?;
     suites.extend(
@@ -177,7 +182,10 @@ pub(crate) fn crypto(options: &Options<'_>) -> Result<CryptoProvider, String> {
 }
 
 /// Sets the options beyond keys and versions.
-fn with_details(mut config: ServerConfig, options: &Options<'_>) -> Result<ServerConfig, String> {
+fn with_details(
+    mut config: ServerConfig,
+    options: &TlsOptions<'_>,
+) -> Result<ServerConfig, String> {
     config.ignore_client_order = options.prefers_own_order;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;

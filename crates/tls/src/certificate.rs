@@ -20,7 +20,7 @@ pub enum NameField {
 
 /// A summary of a certificate for an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Brief {
+pub struct CertificateSummary {
     /// The serial number, in hexadecimal digits.
     pub serial: String,
     /// The start of its validity (Unix, seconds).
@@ -29,9 +29,9 @@ pub struct Brief {
     pub expires_unix_s: u64,
 }
 
-impl Brief {
+impl CertificateSummary {
     /// The summary of a certificate in DER; `None` if it cannot be parsed.
-    pub fn of(der: &[u8]) -> Option<Brief> {
+    pub fn of(der: &[u8]) -> Option<CertificateSummary> {
         let certificate = Certificate::from_der(der).ok()?;
         let certificate = certificate.tbs_certificate();
         let digits = certificate.serial_number().as_bytes();
@@ -41,7 +41,7 @@ impl Brief {
             all => all,
         };
         let validity = certificate.validity();
-        Some(Brief {
+        Some(CertificateSummary {
             serial: digits.iter().map(|byte| format!("{byte:02X}")).collect(),
             begins_unix_s: validity.not_before.to_unix_duration().as_secs(),
             expires_unix_s: validity.not_after.to_unix_duration().as_secs(),

@@ -17,7 +17,7 @@ use rustls::{
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-use crate::acceptor::{Options, certified, crypto, roots};
+use crate::acceptor::{TlsOptions, certified, crypto, roots};
 use crate::names;
 
 /// The TLS configuration for outgoing connections.
@@ -31,7 +31,7 @@ impl Connector {
     ///
     /// # Errors
     /// A text for the operator: which file or setting, and why.
-    pub fn new(options: &Options<'_>) -> Result<Connector, String> {
+    pub fn new(options: &TlsOptions<'_>) -> Result<Connector, String> {
         let (roots, _) = roots(options)?;
         if roots.is_empty() {
             return Err(
@@ -46,7 +46,7 @@ impl Connector {
             .with_protocol_versions(&names::versions(options.versions)?)
             .map_err(|error| format!("tls-protocols, tls-ciphers: {error}"))?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(OfAnyName(verifier)));
+            .with_custom_certificate_verifier(Arc::new(AnyNameVerifier(verifier)));
         let config = match options.certificate_file {
             "" => config.with_no_client_auth(),
             _ => {
@@ -61,7 +61,7 @@ impl Connector {
     ///
     /// # Errors
     /// A text for the operator: which file, and why.
-    pub fn check(options: &Options<'_>) -> Result<(), String> {
+    pub fn check(options: &TlsOptions<'_>) -> Result<(), String> {
         certified(options).map(drop)
     }
 
@@ -85,9 +85,9 @@ impl Connector {
 
 /// Accepts a trusted certificate for any name.
 #[derive(Debug)]
-struct OfAnyName(Arc<WebPkiServerVerifier>);
+struct AnyNameVerifier(Arc<WebPkiServerVerifier>);
 
-impl ServerCertVerifier for OfAnyName {
+impl ServerCertVerifier for AnyNameVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

@@ -41,10 +41,10 @@ mod files;
 mod names;
 mod session;
 
-pub use acceptor::{Acceptor, ClientCertificates, Options};
-pub use certificate::{Brief, NameField};
+pub use acceptor::{Acceptor, ClientCertificates, TlsOptions};
+pub use certificate::{CertificateSummary, NameField};
 pub use connector::Connector;
-pub use session::{Fault, Opened, TlsSession};
+pub use session::{OpenedBytes, TlsFault, TlsSession};
 
 /// The first byte of a handshake: the type of its record.
 pub const HANDSHAKE_BYTE: u8 = 0x16;

@@ -19,7 +19,7 @@ pub struct TlsSession {
 
 /// The outcome of decrypting received bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenedBytes {
     /// How many plain bytes were appended.
     pub plain_bytes: usize,
     /// A step of the handshake was computed: some tenths of a millisecond of work.
@@ -32,15 +32,15 @@ pub struct Opened {
 
 /// Why a session has ended: invalid bytes from the peer, or its certificate.
 #[derive(Clone, Debug)]
-pub struct Fault(rustls::Error);
+pub struct TlsFault(rustls::Error);
 
-impl fmt::Display for Fault {
+impl fmt::Display for TlsFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for TlsFault {}
 
 impl TlsSession {
     /// A new connection. `None`: there is no memory or no randomness for it.
@@ -56,13 +56,17 @@ impl TlsSession {
     ///
     /// # Errors
     /// The session is over; [`TlsSession::seal`] gives the alert to be sent.
-    pub fn open(&mut self, mut sealed: &[u8], plain: &mut Vec<u8>) -> Result<Opened, Fault> {
-        let mut opened = Opened::default();
+    pub fn open(
+        &mut self,
+        mut sealed: &[u8],
+        plain: &mut Vec<u8>,
+    ) -> Result<OpenedBytes, TlsFault> {
+        let mut opened = OpenedBytes::default();
         let was_handshaking = self.connection.is_handshaking();
         while !sealed.is_empty() && !self.is_over {
             let step = self
                 .take(&mut sealed)
-                .and_then(|()| self.connection.process_new_packets().map_err(Fault));
+                .and_then(|()| self.connection.process_new_packets().map_err(TlsFault));
             opened.plain_bytes += self.drain(plain);
             match step {
                 Ok(state) if state.peer_has_closed() => {
@@ -83,11 +87,13 @@ impl TlsSession {
     }
 
     /// Hands over some of the bytes, at least one.
-    fn take(&mut self, sealed: &mut &[u8]) -> Result<(), Fault> {
+    fn take(&mut self, sealed: &mut &[u8]) -> Result<(), TlsFault> {
         match self.connection.read_tls(sealed) {
-            Ok(0) => Err(Fault(rustls::Error::General("a record of an impossible length".into()))),
+            Ok(0) => {
+                Err(TlsFault(rustls::Error::General("a record of an impossible length".into())))
+            }
             Ok(_) => Ok(()),
-            Err(error) => Err(Fault(rustls::Error::General(error.to_string()))),
+            Err(error) => Err(TlsFault(rustls::Error::General(error.to_string()))),
         }
     }
 
@@ -128,7 +134,7 @@ impl TlsSession {
 
     fn flush(&mut self, out: &mut Vec<u8>) {
         while self.connection.wants_write() {
-            if !matches!(self.connection.write_tls(&mut Appending(out)), Ok(1..)) {
+            if !matches!(self.connection.write_tls(&mut SliceAppender(out)), Ok(1..)) {
                 break;
             }
         }
@@ -161,9 +167,9 @@ impl TlsSession {
 }
 
 /// Writes slices of all records at once.
-struct Appending<'v>(&'v mut Vec<u8>);
+struct SliceAppender<'v>(&'v mut Vec<u8>);
 
-impl Write for Appending<'_> {
+impl Write for SliceAppender<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.extend_from_slice(bytes);
         Ok(bytes.len())

@@ -6,13 +6,16 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
-use pantala_tls::{Acceptor, ClientCertificates, Connector, NameField, Options, TlsSession};
+use pantala_tls::{Acceptor, ClientCertificates, Connector, NameField, TlsOptions, TlsSession};
 
 use common::Authority;
 
-fn options<'a>(authority: &'a [String; 3], client_certificates: ClientCertificates) -> Options<'a> {
+fn options<'a>(
+    authority: &'a [String; 3],
+    client_certificates: ClientCertificates,
+) -> TlsOptions<'a> {
     let [certificate_file, key_file, ca_file] = authority;
-    Options {
+    TlsOptions {
         certificate_file,
         key_file,
         key_password: "",
@@ -88,6 +91,6 @@ fn a_stranger_is_not_believed_and_nobody_without_an_authority() {
     assert!(sealed.write_all(b"hello").and_then(|()| sealed.flush()).is_err());
     drop(sealed);
     assert!(echoing.join().expect("no panic").is_err());
-    let nobody = Options { ca_file: "", ..options(&own, ClientCertificates::No) };
+    let nobody = TlsOptions { ca_file: "", ..options(&own, ClientCertificates::No) };
     assert!(Connector::new(&nobody).is_err());
 }

@@ -5,7 +5,7 @@ mod common;
 use std::io::{Read, Write};
 use std::sync::{Arc, LazyLock};
 
-use pantala_tls::{Acceptor, ClientCertificates, NameField, Options, TlsSession};
+use pantala_tls::{Acceptor, ClientCertificates, NameField, TlsOptions, TlsSession};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind};
 
@@ -36,8 +36,8 @@ fn path(name: &str) -> &'static str {
     AUTHORITY.path(name).leak()
 }
 
-fn acceptor_with(change: impl FnOnce(&mut Options<'static>)) -> Result<Acceptor, String> {
-    let mut options = Options {
+fn acceptor_with(change: impl FnOnce(&mut TlsOptions<'static>)) -> Result<Acceptor, String> {
+    let mut options = TlsOptions {
         certificate_file: path("server.crt"),
         key_file: path("server.key"),
         key_password: "",
@@ -298,7 +298,7 @@ fn a_record_that_was_changed_ends_the_session() {
 }
 
 #[track_caller]
-fn check_refused(why: &str, change: impl FnOnce(&mut Options<'static>)) {
+fn check_refused(why: &str, change: impl FnOnce(&mut TlsOptions<'static>)) {
     let refused = acceptor_with(change).expect_err("refused");
     assert!(refused.contains(why), "{refused}");
     assert!(!refused.contains("secret"), "{refused}");

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::grid::{Cell, FamilyOf, Page, Row, rows, sort};
-use crate::sample::{Asked, Sample};
+use crate::sample::{Sample, SampleOptions};
 
 /// How many rates the curve keeps.
 const HISTORY: usize = 512;
@@ -79,8 +79,8 @@ impl<'f> App<'f> {
     }
 
     /// What the current page needs beside INFO.
-    pub fn asked(&self) -> Asked {
-        Asked { clients: self.page == Page::Clients, hot_keys: self.page == Page::HotKeys }
+    pub fn asked(&self) -> SampleOptions {
+        SampleOptions { clients: self.page == Page::Clients, hot_keys: self.page == Page::HotKeys }
     }
 
     /// Takes a new sample.

@@ -35,7 +35,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use app::{Action, App};
 pub use grid::FamilyOf;
-use options::{Options, help};
+use options::{TopOptions, help};
 use sample::{HotKeys, Sample};
 
 /// The length of a session of HOTKEYS, in seconds.
@@ -53,7 +53,7 @@ pub fn run(
     family_of: FamilyOf<'_>,
     output: &mut dyn Write,
 ) -> Result<(), String> {
-    let options = Options::parse(words, password)?;
+    let options = TopOptions::parse(words, password)?;
     let say = |error: io::Error| error.to_string();
     if options.is_help {
         return output.write_all(help().as_bytes()).map_err(say);
@@ -78,7 +78,7 @@ struct Top<'f> {
     app: App<'f>,
     /// The connection; `None`: must be opened again.
     client: Option<Connection>,
-    options: Options,
+    options: TopOptions,
 }
 
 impl Top<'_> {

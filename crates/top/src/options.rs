@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pantala_client::{ADDRESS_HELP, Address, Told};
+use pantala_client::{ADDRESS_HELP, Address, ToolOptions};
 
 const HELP_BEGIN: &str = "\
 pantala top [URL] [FLAGS]: what a server of this protocol does, in the terminal
@@ -26,7 +26,7 @@ pub fn help() -> String {
 
 /// The parsed command line of `pantala top`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Options {
+pub struct TopOptions {
     /// The server.
     pub address: Address,
     /// The pause between two samples.
@@ -37,14 +37,14 @@ pub struct Options {
     pub is_help: bool,
 }
 
-impl Options {
+impl TopOptions {
     /// Parses the words after `top`; `password` is from the environment.
     ///
     /// # Errors
     /// A text for the operator.
-    pub fn parse(words: &[String], password: Option<String>) -> Result<Options, String> {
+    pub fn parse(words: &[String], password: Option<String>) -> Result<TopOptions, String> {
         let (mut pause, mut is_once) = (INTERVAL, false);
-        let told = Told::read("top", words, password, &mut |word, value| {
+        let told = ToolOptions::read("top", words, password, &mut |word, value| {
             match word {
                 "-i" | "--interval" => pause = interval(&value()?)?,
                 "--once" => is_once = true,
@@ -52,7 +52,7 @@ impl Options {
             }
             Ok(true)
         })?;
-        Ok(Options { address: told.address, interval: pause, is_once, is_help: told.is_help })
+        Ok(TopOptions { address: told.address, interval: pause, is_once, is_help: told.is_help })
     }
 }
 
@@ -66,9 +66,9 @@ fn interval(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
-    fn parse(words: &[&str]) -> Result<Options, String> {
+    fn parse(words: &[&str]) -> Result<TopOptions, String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        Options::parse(&words, None)
+        TopOptions::parse(&words, None)
     }
 
     #[test]

@@ -10,7 +10,7 @@ use pantala_client::{Connection, Value, fields_of, pairs_of, text_of};
 
 /// What is sampled beside INFO, at some cost for the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct SampleOptions {
     /// Whether to list all clients.
     pub clients: bool,
     /// Whether to fetch the hot keys.
@@ -75,7 +75,7 @@ impl Sample {
     ///
     /// # Errors
     /// The connection is lost, or the server refuses INFO: a text for the operator.
-    pub fn take(client: &mut Connection, asked: Asked) -> Result<Sample, String> {
+    pub fn take(client: &mut Connection, asked: SampleOptions) -> Result<Sample, String> {
         let info = match client.ask(&["INFO", "everything"])? {
             Value::Error(why) => return Err(text_of(&Value::Error(why))),
             info => text_of(&info),

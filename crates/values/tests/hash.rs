@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
-use pantala_values::hash::{Before, HashLimits, Lifetime};
+use pantala_values::hash::{FieldBefore, HashLimits, Lifetime};
 use pantala_values::{Collection as _, Hash};
 
 type Model = BTreeMap<Vec<u8>, (Vec<u8>, Option<UnixMs>)>;
@@ -45,9 +45,9 @@ impl Pair {
         let old = live(&self.model, &field, self.now).cloned();
         let before = self.hash.set(&field, &value, lifetime, self.limits, self.now);
         let expected = match (&old, self.model.contains_key(&field)) {
-            (Some(_), _) => Before::Present,
-            (None, true) => Before::Expired,
-            (None, false) => Before::Missing,
+            (Some(_), _) => FieldBefore::Present,
+            (None, true) => FieldBefore::Expired,
+            (None, false) => FieldBefore::Missing,
         };
         assert_eq!(before, expected);
         let deadline = match lifetime {

@@ -3,8 +3,8 @@
 
 use pantala_base::Rng;
 use pantala_values::hyperloglog::{
-    Draft, Encoding, Mark, REGISTERS, Registers, add, count, empty, encoding, to_dense,
-    would_change,
+    Draft, REGISTERS, RegisterMark, Registers, SketchEncoding, add, count, empty, encoding,
+    to_dense, would_change,
 };
 
 fn registers(text: &[u8]) -> Box<[u8; REGISTERS]> {
@@ -37,7 +37,7 @@ fn every_register_is_the_largest_that_was_added() {
                 raised.for_each(|(one, other)| *one = *other.max(one));
             }
             for _ in 0..rng.below(30) {
-                let mark = Mark::of(&element(&mut rng, 200));
+                let mark = RegisterMark::of(&element(&mut rng, 200));
                 let before = registers(&sketches[at]);
                 let expected = would_change(&sketches[at], mark);
                 assert_eq!(add(&mut sketches[at], mark, sparse_max), expected);
@@ -51,7 +51,7 @@ fn every_register_is_the_largest_that_was_added() {
                 }
             }
             assert_eq!(registers(&sketches[at]), models[at]);
-            if encoding(&sketches[at]) == Some(Encoding::Sparse) {
+            if encoding(&sketches[at]) == Some(SketchEncoding::Sparse) {
                 assert!(sketches[at].len() <= sparse_max.max(18));
                 let dense = to_dense(&sketches[at]).expect("a sound sketch");
                 assert_eq!(count(&dense), count(&sketches[at]));

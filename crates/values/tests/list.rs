@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use pantala_base::rng::Rng;
-use pantala_values::list::{End, Fill, Way};
+use pantala_values::list::{End, Fill, ListEnd};
 use pantala_values::packed::Element;
 use pantala_values::{Collection, List};
 
@@ -21,7 +21,7 @@ fn text(random: &mut Rng) -> Vec<u8> {
     }
 }
 
-fn all(list: &List, from: usize, way: Way, most: usize) -> Vec<Vec<u8>> {
+fn all(list: &List, from: usize, way: ListEnd, most: usize) -> Vec<Vec<u8>> {
     let mut seen = Vec::new();
     list.visit(from, way, |element| {
         seen.push(element.to_vec());
@@ -46,8 +46,8 @@ impl Test {
         }
     }
 
-    fn way(&mut self) -> Way {
-        if self.random.below(2) == 0 { Way::Forward } else { Way::Backward }
+    fn way(&mut self) -> ListEnd {
+        if self.random.below(2) == 0 { ListEnd::Forward } else { ListEnd::Backward }
     }
 
     fn grow(&mut self) -> Vec<u8> {
@@ -66,18 +66,18 @@ impl Test {
     }
 
     /// Pushes an element: forward is at the tail, backward at the head.
-    fn push_at(&mut self, way: Way, make: fn(&mut Rng) -> Vec<u8>) {
+    fn push_at(&mut self, way: ListEnd, make: fn(&mut Rng) -> Vec<u8>) {
         let text = self.grow_by(make);
         self.push_text(way, text);
     }
 
-    fn push_text(&mut self, way: Way, text: Vec<u8>) {
+    fn push_text(&mut self, way: ListEnd, text: Vec<u8>) {
         match way {
-            Way::Forward => {
+            ListEnd::Forward => {
                 self.list.push(End::Tail, Element::of(&text));
                 self.model.push_back(text);
             }
-            Way::Backward => {
+            ListEnd::Backward => {
                 self.list.push(End::Head, Element::of(&text));
                 self.model.push_front(text);
             }
@@ -96,15 +96,15 @@ impl Test {
     }
 
     /// Pops an element: forward is at the tail, backward at the head.
-    fn pop_at(&mut self, way: Way) {
+    fn pop_at(&mut self, way: ListEnd) {
         let mut seen = Vec::new();
         let show = |element: Element<'_>| seen = element.to_vec();
         let expected = match way {
-            Way::Backward => {
+            ListEnd::Backward => {
                 self.list.pop(End::Head, show);
                 self.model.pop_front()
             }
-            Way::Forward => {
+            ListEnd::Forward => {
                 self.list.pop(End::Tail, show);
                 self.model.pop_back()
             }
@@ -125,7 +125,7 @@ impl Test {
             stays
         };
         let before = self.model.len();
-        if way == Way::Forward {
+        if way == ListEnd::Forward {
             self.model.retain(&mut keep);
         } else {
             let mut reversed: Model = std::mem::take(&mut self.model).into_iter().rev().collect();
@@ -141,7 +141,7 @@ impl Test {
             2..=4 => {
                 let (text, index, way) = (self.grow(), self.index(), self.way());
                 self.list.insert(index, way, Element::of(&text));
-                self.model.insert(index + usize::from(way == Way::Forward), text);
+                self.model.insert(index + usize::from(way == ListEnd::Forward), text);
             }
             5 | 6 => {
                 let index = self.index();
@@ -167,7 +167,7 @@ impl Test {
 
     fn compare(&mut self) {
         assert_eq!(self.list.len(), self.model.len());
-        assert_eq!(self.model, all(&self.list, 0, Way::Forward, usize::MAX));
+        assert_eq!(self.model, all(&self.list, 0, ListEnd::Forward, usize::MAX));
         if self.model.is_empty() {
             return;
         }
@@ -180,9 +180,9 @@ impl Test {
         assert_eq!(found, Some(first));
         assert_eq!(self.list.find(Element::of(b"nowhere"), usize::MAX), Some(None));
         let some: Vec<_> = self.model.iter().skip(index).take(5).cloned().collect();
-        assert_eq!(all(&self.list, index, Way::Forward, 5), some);
+        assert_eq!(all(&self.list, index, ListEnd::Forward, 5), some);
         let back: Vec<_> = self.model.iter().take(index + 1).rev().cloned().collect();
-        assert_eq!(all(&self.list, index, Way::Backward, usize::MAX), back);
+        assert_eq!(all(&self.list, index, ListEnd::Backward, usize::MAX), back);
         assert_eq!(self.list.at(self.model.len(), |_| ()), None);
     }
 }
@@ -209,7 +209,7 @@ fn check(fill: Fill, seed: u64) -> (usize, usize) {
         }
     }
     let copy = test.list.duplicate();
-    assert_eq!(test.model, all(&copy, 0, Way::Forward, usize::MAX));
+    assert_eq!(test.model, all(&copy, 0, ListEnd::Forward, usize::MAX));
     assert_eq!(copy.encoding(), test.list.encoding());
     (changes, longest)
 }
@@ -343,7 +343,7 @@ fn it_is_used_up_from_either_end() {
 fn it_grows_again_after_its_ends_were_used_up() {
     let forms = [(random_bytes as fn(&mut Rng) -> Vec<u8>, 0), (hexadecimal, 0), (sentence, 1)];
     for (make, depth) in forms {
-        for way in [Way::Forward, Way::Backward] {
+        for way in [ListEnd::Forward, ListEnd::Backward] {
             let mut test = long_list(Fill::new(-1).compressing(depth), 3, make);
             for index in (0..test.model.len()).step_by(360) {
                 test.replace(index, make);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
-use pantala_values::sorted_set::{Changed, LexEnd, LexRange, ScoreRange, SortedSetLimits};
+use pantala_values::sorted_set::{LexEnd, LexRange, ScoreRange, SetOutcome, SortedSetLimits};
 use pantala_values::{Collection as _, SortedSet};
 
 const LIMITS: SortedSetLimits = SortedSetLimits { entries: 8, value_bytes: 20 };
@@ -77,18 +77,18 @@ fn step(dice: &mut Dice, set: &mut SortedSet, model: &mut Model, adds: bool) {
             let (before, changed) = set.update(&member, LIMITS, |_| Some(score));
             assert_eq!(before, old);
             let expected = match old {
-                None => Changed::Added,
-                Some(old) if old == score => Changed::Not,
-                Some(_) => Changed::Moved,
+                None => SetOutcome::Added,
+                Some(old) if old == score => SetOutcome::Not,
+                Some(_) => SetOutcome::Moved,
             };
             assert_eq!(changed, expected);
-            if changed != Changed::Not {
+            if changed != SetOutcome::Not {
                 model.scores.insert(member, score);
             }
         }
         7 => {
             let (before, changed) = set.update(&member, LIMITS, |_| None);
-            assert_eq!((before, changed), (model.scores.get(&member).copied(), Changed::Not));
+            assert_eq!((before, changed), (model.scores.get(&member).copied(), SetOutcome::Not));
         }
         8 if model.scores.contains_key(&member) => {
             let deadline = UnixMs(dice.random.below(100) as i64);

@@ -107,7 +107,7 @@ fn hover(file: &File) -> Vec<Finding> {
     }
     let says_nothing = |line: &str| {
         let text = line.trim_start();
-        EMPTY_DOCS.iter().any(|empty| text == *empty)
+        EMPTY_DOCS.contains(&text)
     };
     let lines = file.text.lines().enumerate().filter(|(_, line)| says_nothing(line));
     lines.map(|(index, line)| finding(index, line.trim())).collect()

@@ -10,7 +10,7 @@ pub struct CommandId(pub u16);
 
 /// One command, as far as rules need it.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct CatalogueEntry {
     /// `name`, or `container|name`, in lower case; empty for a command that no rule can name.
     pub name: String,
     /// Its categories.
@@ -22,14 +22,14 @@ pub struct Entry {
 /// All commands. An entry's position is the command's number.
 #[derive(Debug, Default)]
 pub struct Catalogue {
-    entries: Vec<Entry>,
+    entries: Vec<CatalogueEntry>,
     by_name: HashMap<String, CommandId>,
     subcommands: Vec<Vec<CommandId>>,
 }
 
 impl Catalogue {
     /// The catalogue of these commands, subcommands included.
-    pub fn new(entries: Vec<Entry>) -> Catalogue {
+    pub fn new(entries: Vec<CatalogueEntry>) -> Catalogue {
         let numbered = entries.iter().zip(0..);
         let named = numbered.filter(|(entry, _)| !entry.name.is_empty());
         let by_name: HashMap<_, _> =
@@ -55,7 +55,7 @@ impl Catalogue {
     }
 
     /// All commands.
-    pub fn iter(&self) -> impl Iterator<Item = (CommandId, &Entry)> {
+    pub fn iter(&self) -> impl Iterator<Item = (CommandId, &CatalogueEntry)> {
         (0..).map(CommandId).zip(&self.entries)
     }
 
@@ -66,7 +66,7 @@ impl Catalogue {
     }
 
     /// The entry of a command.
-    pub fn entry(&self, id: CommandId) -> Option<&Entry> {
+    pub fn entry(&self, id: CommandId) -> Option<&CatalogueEntry> {
         self.entries.get(usize::from(id.0))
     }
 
@@ -81,7 +81,10 @@ impl Catalogue {
     }
 
     /// The commands of a category.
-    pub fn of_category(&self, category: Category) -> impl Iterator<Item = (CommandId, &Entry)> {
+    pub fn of_category(
+        &self,
+        category: Category,
+    ) -> impl Iterator<Item = (CommandId, &CatalogueEntry)> {
         self.iter().filter(move |(_, entry)| entry.categories.has(category))
     }
 }

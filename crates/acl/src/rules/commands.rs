@@ -4,7 +4,7 @@ use std::iter;
 
 use super::catalogue::{Catalogue, CommandId};
 use super::category::Category;
-use super::words::Words;
+use super::words::RuleTexts;
 use super::words::has_space;
 use crate::error::RuleError;
 
@@ -152,7 +152,7 @@ impl CommandRules {
     }
 
     /// The rules as text.
-    pub fn words(&self) -> Words {
+    pub fn words(&self) -> RuleTexts {
         let all = if self.from_all { &b"+@all"[..] } else { b"-@all" };
         iter::once(all).chain(self.rules.iter().map(|rule| &rule[..])).map(<[u8]>::to_vec).collect()
     }

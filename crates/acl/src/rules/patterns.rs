@@ -3,7 +3,7 @@
 use pantala_base::glob;
 
 use super::request::{Access, ChannelKind};
-use super::words::{Words, has_space};
+use super::words::{RuleTexts, has_space};
 use crate::error::RuleError;
 
 /// Everything, or what patterns allow.
@@ -68,7 +68,7 @@ impl<P> Patterns<P> {
     }
 
     /// The rules as text; `all` is the word that allows everything.
-    fn words_of(&self, all: &[u8], word: impl Fn(&P) -> Vec<u8>) -> Words {
+    fn words_of(&self, all: &[u8], word: impl Fn(&P) -> Vec<u8>) -> RuleTexts {
         if self.all { vec![all.to_vec()] } else { self.some.iter().map(word).collect() }
     }
 }
@@ -109,7 +109,7 @@ impl KeyRules {
     }
 
     /// The rules as text.
-    pub fn words(&self) -> Words {
+    pub fn words(&self) -> RuleTexts {
         self.words_of(b"~*", |known| {
             let before = match known.access {
                 Access::READ => &b"%R~"[..],
@@ -175,7 +175,7 @@ impl ChannelRules {
     }
 
     /// The patterns as text.
-    pub fn words(&self) -> Words {
+    pub fn words(&self) -> RuleTexts {
         self.words_of(b"&*", |ChannelPattern(known)| [b"&", &known[..]].concat())
     }
 }

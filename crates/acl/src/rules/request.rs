@@ -47,7 +47,7 @@ pub enum Database {
 
 /// A command to be checked. Positions are those of arguments; the name's is 0.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct AccessRequest<'a> {
     /// The command; the subcommand of a container where there is one.
     pub command: CommandId,
     /// The arguments, including the name.
@@ -62,7 +62,7 @@ pub struct Request<'a> {
 
 /// What was denied. The position is that of the argument; 0 for the selected database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Denied {
+pub enum Denial {
     /// The command, or its first argument.
     Command,
     /// A key.
@@ -73,14 +73,14 @@ pub enum Denied {
     Database(usize),
 }
 
-impl Denied {
+impl Denial {
     /// Of several refusals the highest is reported: the one that came furthest.
     pub(crate) fn rank(self) -> (u8, usize) {
         match self {
-            Denied::Database(position) => (0, position),
-            Denied::Command => (1, 0),
-            Denied::Key(position) => (2, position),
-            Denied::Channel(position) => (3, position),
+            Denial::Database(position) => (0, position),
+            Denial::Command => (1, 0),
+            Denial::Key(position) => (2, position),
+            Denial::Channel(position) => (3, position),
         }
     }
 }

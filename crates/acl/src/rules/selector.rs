@@ -6,8 +6,8 @@ use super::catalogue::{Catalogue, CommandId};
 use super::commands::CommandRules;
 use super::databases::DatabaseRules;
 use super::patterns::{ChannelRules, DefaultChannels, KeyRules};
-use super::request::{Access, ChannelKind, Denied, Request};
-use super::words::{Words, quoted};
+use super::request::{Access, AccessRequest, ChannelKind, Denial};
+use super::words::{RuleTexts, quoted};
 use crate::error::RuleError;
 
 /// One set of rules; a command passes if all four parts allow it.
@@ -78,25 +78,25 @@ impl Selector {
 
     /// Whether all of the request is allowed; fails with the first refusal.
     #[inline]
-    pub(crate) fn check(&self, request: &Request<'_>) -> Result<(), Denied> {
+    pub(crate) fn check(&self, request: &AccessRequest<'_>) -> Result<(), Denial> {
         for &(position, database) in request.databases {
             if !self.databases.allow(database) {
-                return Err(Denied::Database(position));
+                return Err(Denial::Database(position));
             }
         }
         if !self.commands.allow(request.command, request.args.get(1).copied()) {
-            return Err(Denied::Command);
+            return Err(Denial::Command);
         }
         for &(position, access) in request.keys {
             let key = request.args.get(position).copied().unwrap_or_default();
             if !self.keys.allow(key, access) {
-                return Err(Denied::Key(position));
+                return Err(Denial::Key(position));
             }
         }
         for &(position, kind) in request.channels {
             let channel = request.args.get(position).copied().unwrap_or_default();
             if !self.channels.allow(channel, kind) {
-                return Err(Denied::Channel(position));
+                return Err(Denial::Channel(position));
             }
         }
         Ok(())
@@ -138,7 +138,7 @@ impl Selector {
     }
 
     /// All rules, as ACL LIST shows them.
-    pub(crate) fn words(&self) -> Words {
+    pub(crate) fn words(&self) -> RuleTexts {
         let mut words = self.keys.words();
         if !self.channels.is_all() {
             words.push(b"resetchannels".to_vec());
@@ -155,7 +155,7 @@ impl Selector {
 
     /// The selector's rules in parentheses, as ACL SETUSER takes them.
     pub(crate) fn words_within(&self) -> Vec<u8> {
-        let words: Words = self.words().into_iter().map(quoted).collect();
+        let words: RuleTexts = self.words().into_iter().map(quoted).collect();
         [b"(", &words.join(&b' ')[..], b")"].concat()
     }
 }

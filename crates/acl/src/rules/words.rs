@@ -1,7 +1,7 @@
 //! Rules as text.
 
 /// Rules as text, one each.
-pub(crate) type Words = Vec<Vec<u8>>;
+pub(crate) type RuleTexts = Vec<Vec<u8>>;
 
 /// Whether a word could not be written into a file as one word.
 pub(crate) fn has_space(word: &[u8]) -> bool {

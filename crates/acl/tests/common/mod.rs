@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pantala_acl::{Catalogue, Categories, Category, Entry, Users};
+use pantala_acl::{Catalogue, CatalogueEntry, Categories, Category, Users};
 use pantala_base::Rng;
 
 /// A few commands: name and categories.
@@ -23,7 +23,7 @@ const COMMANDS: [(&str, &[Category]); 12] = [
 
 /// Users with only the default user, who may run these commands.
 pub fn users() -> Users {
-    let entry = |(name, categories): &(&str, &[Category])| Entry {
+    let entry = |(name, categories): &(&str, &[Category])| CatalogueEntry {
         name: (*name).to_owned(),
         categories: categories.iter().fold(Categories::NONE, |set, one| set.with(*one)),
         is_open: *name == "auth",

@@ -6,11 +6,11 @@ use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use pantala_commands::Command;
-use pantala_commands::syntax::{Argument, Kind, arguments};
-use pantala_settings::{Change, Row};
+use pantala_commands::syntax::{Argument, ArgumentKind, arguments};
+use pantala_settings::{ChangeTime, Row};
 use serde_json::{Value, json};
 
-use crate::access::Asker;
+use crate::access::Requester;
 use crate::admin::{Admin, Peer};
 use crate::answer::{Refusal, json_answer};
 
@@ -20,7 +20,7 @@ pub(super) async fn commands(
     Extension(peer): Extension<Arc<Peer>>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let asker = Asker::needed(&admin, &peer, &headers)?;
+    let asker = Requester::needed(&admin, &peer, &headers)?;
     let engine = admin.host.engine();
     asker.must_run(engine, "command|docs")?;
     let rows = engine.registry.callable();
@@ -42,7 +42,7 @@ fn command(row: &Command) -> Value {
 
 /// An argument in the form of COMMAND DOCS.
 fn argument(argument: &Argument) -> Value {
-    let is_group = matches!(argument.kind, Kind::OneOf | Kind::Block);
+    let is_group = matches!(argument.kind, ArgumentKind::OneOf | ArgumentKind::Block);
     let flags = [
         (argument.optional, "optional"),
         (argument.multiple, "multiple"),
@@ -72,7 +72,7 @@ pub(super) async fn settings(
     Extension(peer): Extension<Arc<Peer>>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let asker = Asker::needed(&admin, &peer, &headers)?;
+    let asker = Requester::needed(&admin, &peer, &headers)?;
     let engine = admin.host.engine();
     asker.must_run(engine, "config|get")?;
     let now = engine.settings.current();
@@ -88,7 +88,7 @@ fn setting(row: &Row, value: &str) -> Value {
         "default": row.default,
         "kind": row.kind.allowed(),
         "doc": row.doc,
-        "runtime": row.change == Change::Live,
+        "runtime": row.change == ChangeTime::Live,
         "secret": row.secret,
         "group": row.group.title(),
     });

@@ -13,10 +13,10 @@ use pantala_engine::stats::tallies::ThreadTally;
 use pantala_keyspace::DbIndex;
 use serde_json::{Map, Value, json};
 
-use crate::access::Asker;
+use crate::access::Requester;
 use crate::admin::{Admin, Peer};
 use crate::answer::{Refusal, json_answer};
-use crate::host::{Figures, Host};
+use crate::host::{AdminHost, Figures};
 
 /// The upper bound written for the last bucket of a histogram, which is unbounded.
 const LONGEST_US: f64 = 1e9;
@@ -27,13 +27,13 @@ pub(super) async fn page(
     Extension(peer): Extension<Arc<Peer>>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let asker = Asker::needed(&admin, &peer, &headers)?;
+    let asker = Requester::needed(&admin, &peer, &headers)?;
     asker.must_run(admin.host.engine(), "info")?;
     Ok(json_answer(&figures(&*admin.host)))
 }
 
 /// The current figures.
-pub(super) fn figures(host: &dyn Host) -> Value {
+pub(super) fn figures(host: &dyn AdminHost) -> Value {
     let (engine, now) = (host.engine(), host.figures());
     let sum = |pick: fn(&ThreadTally) -> u64| engine.stats.tallies.sum_ever(pick);
     let Figures { memory, lane, clients, cpu_s: [user_s, system_s], .. } = now;

@@ -18,10 +18,10 @@ use pantala_commands::Login;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::access::{Asker, cookie, cookie_name};
+use crate::access::{Requester, cookie, cookie_name};
 use crate::admin::{Admin, Peer};
 use crate::answer::{Refusal, json_answer};
-use crate::link::{Heard, Link};
+use crate::link::{Link, LinkEvent};
 
 use super::body;
 
@@ -81,7 +81,7 @@ pub(super) async fn session(
     headers: HeaderMap,
 ) -> Response {
     let facts = admin.host.facts();
-    let Some(asker) = Asker::of(&admin, &peer, &headers) else {
+    let Some(asker) = Requester::of(&admin, &peer, &headers) else {
         let version = facts.version;
         return json_answer(&json!({
             "user": null, "needsLogin": true, "mayWrite": false, "version": version,
@@ -115,7 +115,7 @@ async fn authenticate(
     let mut link =
         Link::open(&*admin.host, peer, None, Some((name, password))).map_err(Refusal::busy)?;
     let answered = timeout(PATIENCE, link.next()).await;
-    let Ok(Ok(Some(Heard::Reply(_, reply)))) = answered else {
+    let Ok(Ok(Some(LinkEvent::Reply(_, reply)))) = answered else {
         return Err(Refusal::busy("the server does not answer"));
     };
     let reply: Value = serde_json::from_str(&reply).unwrap_or_default();
@@ -139,15 +139,15 @@ impl Basic {
         admin: &Admin,
         peer: &Peer,
         headers: &HeaderMap,
-    ) -> Result<Asker, Refusal> {
+    ) -> Result<Requester, Refusal> {
         let Some(line) = headers.get(AUTHORIZATION) else {
-            return Asker::needed(admin, peer, headers);
+            return Requester::needed(admin, peer, headers);
         };
         let wrong = || Refusal::unknown("Authorization is to be Basic");
         let (name, password) = credentials(line).ok_or_else(wrong)?;
         let user = authenticate(admin, peer, &name, &password).await?;
         let version = admin.host.engine().acl.version();
-        Ok(Asker { login: Login::of_user(user, version), may_write: true })
+        Ok(Requester { login: Login::of_user(user, version), may_write: true })
     }
 }
 

@@ -18,7 +18,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::routing::{get, post};
 use http_bodies::{BodyExt, LengthLimitError, Limited};
 
-use crate::access::Asker;
+use crate::access::Requester;
 use crate::admin::Admin;
 use crate::answer::Refusal;
 
@@ -63,7 +63,7 @@ async fn body(body: Body, most_bytes: usize) -> Result<Bytes, Refusal> {
 }
 
 /// The limit for a body or message of this caller.
-fn most_bytes(asker: &Asker) -> usize {
+fn most_bytes(asker: &Requester) -> usize {
     if asker.may_write { COMMAND_BYTES } else { BODY_BYTES }
 }
 

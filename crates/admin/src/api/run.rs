@@ -10,10 +10,10 @@ use axum::response::Response;
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::access::Asker;
+use crate::access::Requester;
 use crate::admin::{Admin, Peer};
 use crate::answer::{Refusal, json_answer, json_text};
-use crate::link::{Heard, Link, Request};
+use crate::link::{Link, LinkEvent, Request};
 
 use super::{body, is_announced_too_long, most_bytes, parse};
 
@@ -27,7 +27,7 @@ pub(super) async fn run(
     headers: HeaderMap,
     content: Body,
 ) -> Result<Response, Refusal> {
-    let asker = Asker::needed(&admin, &peer, &headers)?;
+    let asker = Requester::needed(&admin, &peer, &headers)?;
     let most_bytes = most_bytes(&asker);
     if is_announced_too_long(&headers, most_bytes) {
         let why = format!("the body is longer than {most_bytes} bytes");
@@ -59,8 +59,8 @@ pub(super) async fn run(
 async fn reply(link: &mut Link) -> Option<String> {
     loop {
         match link.next().await {
-            Ok(Some(Heard::Reply(_, reply))) => return Some(reply),
-            Ok(Some(Heard::Push(_))) => {}
+            Ok(Some(LinkEvent::Reply(_, reply))) => return Some(reply),
+            Ok(Some(LinkEvent::Push(_))) => {}
             Ok(None) | Err(_) => return None,
         }
     }

@@ -28,10 +28,10 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::access::Asker;
+use crate::access::Requester;
 use crate::admin::{Admin, Peer};
 use crate::answer::Refusal;
-use crate::link::{Heard, Link, Request};
+use crate::link::{Link, LinkEvent, Request};
 
 use super::batch::Batches;
 use super::figures::figures;
@@ -55,7 +55,7 @@ pub(super) async fn open(
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Result<Response, Refusal> {
-    let asker = Asker::needed(&admin, &peer, &headers)?;
+    let asker = Requester::needed(&admin, &peer, &headers)?;
     let login = Some(asker.login.clone());
     let link = Link::open(&*admin.host, &peer, login, None).map_err(Refusal::busy)?;
     let most_bytes = most_bytes(&asker);
@@ -71,7 +71,7 @@ struct Conversation {
     admin: Arc<Admin>,
     peer: Arc<Peer>,
     headers: HeaderMap,
-    asker: Asker,
+    asker: Requester,
     link: Link,
     batches: Batches,
     traffic: Option<Traffic>,
@@ -83,7 +83,7 @@ enum Event {
     /// A message from the browser.
     Said(Message),
     /// A message from the server.
-    Heard(Heard),
+    Heard(LinkEvent),
     /// Commands of a batch can be sent to the server.
     Feed,
     /// A line of the watched traffic.
@@ -149,13 +149,13 @@ impl Conversation {
     fn answer(&mut self, event: Event) -> (Option<Message>, bool) {
         let text = |text: String| Some(Message::Text(text.into()));
         match event {
-            Event::Heard(Heard::Reply(id, reply)) if id.is_empty() => {
+            Event::Heard(LinkEvent::Reply(id, reply)) if id.is_empty() => {
                 (self.batches.reply(reply).and_then(text), true)
             }
-            Event::Heard(Heard::Reply(id, reply)) => {
+            Event::Heard(LinkEvent::Reply(id, reply)) => {
                 (text(format!("{{\"id\":{id},\"reply\":{reply}}}")), true)
             }
-            Event::Heard(Heard::Push(push)) => (text(format!("{{\"push\":{push}}}")), true),
+            Event::Heard(LinkEvent::Push(push)) => (text(format!("{{\"push\":{push}}}")), true),
             Event::Traffic(message) => (text(message), true),
             Event::TrafficEnded => {
                 self.traffic = None;
@@ -182,8 +182,8 @@ impl Conversation {
 
     /// Whether the session of this socket still exists. Also updates the permissions.
     fn is_still_here(&mut self) -> bool {
-        let Some(now) = Asker::of(&self.admin, &self.peer, &self.headers) else { return false };
-        let id = |asker: &Asker| asker.login.user().map(|user| user.id());
+        let Some(now) = Requester::of(&self.admin, &self.peer, &self.headers) else { return false };
+        let id = |asker: &Requester| asker.login.user().map(|user| user.id());
         let is_here = id(&now) == id(&self.asker) && now.may_write == self.asker.may_write;
         if is_here {
             self.asker = now;

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use pantala_commands::Login;
 
 use crate::admin::Peer;
-use crate::host::Host;
+use crate::host::AdminHost;
 use crate::link::Link;
 use crate::reply::push_bytes;
-use crate::scan::Scanned;
+use crate::scan::ScannedReply;
 
 /// How many lines are shown per second; the others are counted.
 const LINES_PER_S: u32 = 200;
@@ -49,7 +49,7 @@ impl Traffic {
     /// # Errors
     /// A text for the user.
     pub fn begin(
-        host: &dyn Host,
+        host: &dyn AdminHost,
         peer: &Peer,
         login: Login,
         client: u64,
@@ -84,7 +84,7 @@ impl Traffic {
                 self.stage = Stage::Over;
                 return Some(error("the traffic was too much to follow, or the client was ended"));
             };
-            let Scanned::Reply(reply) = reply else {
+            let ScannedReply::Reply(reply) = reply else {
                 self.dropped += 1;
                 continue;
             };

@@ -21,11 +21,11 @@ use axum::extract::{Extension, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::access::Asker;
+use crate::access::Requester;
 use crate::admin::{Admin, Peer};
 use crate::answer::{Refusal, plain};
 use crate::api::Basic;
-use crate::host::Host;
+use crate::host::AdminHost;
 pub(crate) use samples::{Kind, Number, Sink};
 use table::{Metric, Sample};
 use text::{Form, Page};
@@ -64,7 +64,7 @@ pub(crate) async fn page(
 
 fn answer(
     admin: &Admin,
-    asker: &Asker,
+    asker: &Requester,
     query: Option<&str>,
     headers: &HeaderMap,
 ) -> Result<Response, Refusal> {
@@ -100,20 +100,20 @@ fn kinds(names: Vec<&str>) -> Result<Vec<&'static [Metric]>, Refusal> {
     Ok(chosen.map(|(_, metrics)| *metrics).collect())
 }
 
-fn text(host: &dyn Host, kinds: &[&[Metric]], form: Form) -> String {
+fn text(host: &dyn AdminHost, kinds: &[&[Metric]], form: Form) -> String {
     let mut page = Page::new(form);
     tell(host, kinds, &mut page);
     page.finish()
 }
 
 /// The tables chosen by the settings.
-pub(crate) fn usual(host: &dyn Host) -> Vec<&'static [Metric]> {
+pub(crate) fn usual(host: &dyn AdminHost) -> Vec<&'static [Metric]> {
     let settings = host.engine().settings.current();
     kinds(settings.metrics_names.split(' ').collect()).unwrap_or_default()
 }
 
 /// Writes the current values of these metrics.
-pub(crate) fn tell(host: &dyn Host, kinds: &[&[Metric]], to: &mut dyn Sink) {
+pub(crate) fn tell(host: &dyn AdminHost, kinds: &[&[Metric]], to: &mut dyn Sink) {
     let info = host.info();
     let sample = Sample::new(host.engine(), (host.facts(), host.figures()), &info);
     for metric in kinds.iter().copied().flatten() {

@@ -7,7 +7,7 @@ use pantala_engine::Engine;
 use pantala_engine::stats::tallies::ThreadTally;
 
 use super::samples::{Kind, Samples, Sink};
-use crate::host::{Facts, Figures};
+use crate::host::{AdminFacts, Figures};
 
 /// A row of a table.
 pub(crate) struct Metric {
@@ -30,7 +30,7 @@ pub(super) enum Source {
 pub(super) struct Sample<'s> {
     pub(super) engine: &'s Engine,
     pub(super) figures: Figures,
-    pub(super) facts: Facts,
+    pub(super) facts: AdminFacts,
     info: BTreeMap<&'s str, &'s str>,
 }
 
@@ -38,7 +38,7 @@ impl<'s> Sample<'s> {
     /// `info` is the text of INFO.
     pub(super) fn new(
         engine: &'s Engine,
-        (facts, figures): (Facts, Figures),
+        (facts, figures): (AdminFacts, Figures),
         info: &'s str,
     ) -> Sample<'s> {
         let info = info.lines().filter_map(|line| line.split_once(':')).collect();

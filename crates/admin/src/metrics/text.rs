@@ -43,12 +43,12 @@ impl Form {
 pub(super) struct Page {
     text: String,
     form: Form,
-    metric: Begun,
+    metric: OpenMetric,
 }
 
 /// The metric being written.
 #[derive(Default)]
-struct Begun {
+struct OpenMetric {
     name: String,
     /// The suffix of a sample's name.
     suffix: &'static str,
@@ -58,7 +58,7 @@ struct Begun {
 
 impl Page {
     pub(super) fn new(form: Form) -> Page {
-        Page { text: String::with_capacity(32 << 10), form, metric: Begun::default() }
+        Page { text: String::with_capacity(32 << 10), form, metric: OpenMetric::default() }
     }
 
     pub(super) fn finish(mut self) -> String {
@@ -110,7 +110,7 @@ impl Sink for Page {
             Form::OpenMetrics if kind == Kind::Counter && family == name => "_total",
             _ => "",
         };
-        self.metric = Begun { name: name.into(), suffix, header: start..self.text.len() };
+        self.metric = OpenMetric { name: name.into(), suffix, header: start..self.text.len() };
     }
 
     fn sample(&mut self, labels: &[(&str, &str)], value: Number) {

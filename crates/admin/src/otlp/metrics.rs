@@ -4,14 +4,14 @@ use pantala_base::clock::unix_us;
 use serde_json::{Value, json};
 
 use super::words::{attribute, scope};
-use crate::host::Host;
+use crate::host::AdminHost;
 use crate::metrics::{Kind, Number, Sink, tell, usual};
 
 /// OTLP's number for cumulative sums.
 const CUMULATIVE: u32 = 2;
 
 /// The request: metrics under the names of the setting `metrics_names`.
-pub(super) fn request(host: &dyn Host, resource: &Value) -> Value {
+pub(super) fn request(host: &dyn AdminHost, resource: &Value) -> Value {
     let start_ns = host.facts().started_unix_ms.saturating_mul(1_000_000);
     let mut export = Export {
         metrics: Vec::new(),

@@ -35,18 +35,18 @@ use std::time::Duration;
 use hyper::{Request, Uri};
 use pantala_engine::Engine;
 use pantala_engine::stats::logs::{Entry, Kind};
-use pantala_http::{Client, Limits};
+use pantala_http::{Client, HttpLimits};
 use pantala_settings::Settings;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::host::Host;
+use crate::host::AdminHost;
 
 /// The time limit of a request.
 const REQUEST_MOST: Duration = Duration::from_secs(10);
 
 /// Exports until `stops` says so, if the settings name a collector. Within a Tokio runtime.
-pub async fn export(host: Arc<dyn Host>, mut stops: watch::Receiver<bool>) {
+pub async fn export(host: Arc<dyn AdminHost>, mut stops: watch::Receiver<bool>) {
     let settings = host.engine().settings.current();
     if settings.otlp_endpoint.is_empty() {
         return;
@@ -82,8 +82,8 @@ struct Exporter {
 }
 
 impl Exporter {
-    fn new(host: &dyn Host, settings: &Settings) -> Result<Exporter, String> {
-        let limits = Limits { may_be_plain: true, connect: REQUEST_MOST, stall: REQUEST_MOST };
+    fn new(host: &dyn AdminHost, settings: &Settings) -> Result<Exporter, String> {
+        let limits = HttpLimits { may_be_plain: true, connect: REQUEST_MOST, stall: REQUEST_MOST };
         let (_, next_slow) = host.engine().stats.logs.of(Kind::Slow).since(u64::MAX);
         Ok(Exporter {
             client: Client::new(limits).map_err(|fault| fault.to_string())?,
@@ -96,7 +96,7 @@ impl Exporter {
     }
 
     /// Exports the current state.
-    async fn round(&mut self, host: &dyn Host) {
+    async fn round(&mut self, host: &dyn AdminHost) {
         let engine = host.engine();
         let entries = self.new_entries(engine);
         let metrics = metrics::request(host, &self.resource);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::host::Host;
+use crate::host::AdminHost;
 
 /// Parses `a=1,b=2`: names and values, trimmed.
 pub(super) fn pairs(list: &str) -> Vec<(String, String)> {
@@ -24,7 +24,7 @@ pub(super) fn number_attribute(name: &str, value: i64) -> Value {
 }
 
 /// The attributes of this server: known ones, and those of the operator, which take precedence.
-pub(super) fn resource(said: &str, host: &dyn Host) -> Value {
+pub(super) fn resource(said: &str, host: &dyn AdminHost) -> Value {
     let info = host.info();
     let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default();
     let mut attributes = vec![

@@ -11,7 +11,7 @@
 //! machine has against byte by byte loops.
 
 #[cfg(target_arch = "x86_64")]
-use super::level::{Level, level};
+use super::level::{SimdLevel, level};
 
 /// The operation that combines two byte strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,11 +120,11 @@ macro_rules! variants {
                 #[cfg(target_arch = "x86_64")]
                 {
                     let level = level();
-                    if level >= Level::$level {
+                    if level >= SimdLevel::$level {
                         // SAFETY: invariant 1: that level has `$features`.
                         return unsafe { avx512::$name($($arg),*) };
                     }
-                    if level >= Level::Avx2 {
+                    if level >= SimdLevel::Avx2 {
                         // SAFETY: invariant 1.
                         return unsafe { avx2::$name($($arg),*) };
                     }

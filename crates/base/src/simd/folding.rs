@@ -15,7 +15,7 @@ const STEP: usize = 64;
 
 /// Powers of x for `low` and `high`, modulo the CRC's polynomial.
 #[derive(Clone, Copy, Debug)]
-pub struct Keys {
+pub struct FoldKeys {
     /// Over a step: x^(512 + 63), x^(512 - 1).
     pub step: [u64; 2],
     /// Over sixteen bytes: x^(128 + 63), x^(128 - 1).
@@ -25,7 +25,7 @@ pub struct Keys {
 /// Sixteen bytes and a rest whose CRC from 0 is that of `bytes` from `crc`; `None` if that would
 /// gain nothing.
 #[inline]
-pub fn fold<'b>(keys: &Keys, crc: u64, bytes: &'b [u8]) -> Option<([u8; 16], &'b [u8])> {
+pub fn fold<'b>(keys: &FoldKeys, crc: u64, bytes: &'b [u8]) -> Option<([u8; 16], &'b [u8])> {
     let (steps, rest) = bytes.as_chunks::<STEP>();
     let (first, steps) = steps.split_first()?;
     #[cfg(target_arch = "x86_64")]
@@ -44,7 +44,7 @@ mod x86 {
         _mm_storeu_si128, _mm_xor_si128,
     };
 
-    use super::{Keys, STEP};
+    use super::{FoldKeys, STEP};
 
     #[inline(always)]
     fn load(bytes: &[u8; 16]) -> __m128i {
@@ -75,7 +75,7 @@ mod x86 {
     }
 
     #[target_feature(enable = "pclmulqdq")]
-    pub fn fold(keys: &Keys, crc: u64, first: &[u8; STEP], steps: &[[u8; STEP]]) -> [u8; 16] {
+    pub fn fold(keys: &FoldKeys, crc: u64, first: &[u8; STEP], steps: &[[u8; STEP]]) -> [u8; 16] {
         let (step_keys, next_keys) = (keys_of(keys.step), keys_of(keys.next));
         let [mut a, mut b, mut c, mut d] = load_step(first);
         a = _mm_xor_si128(a, _mm_cvtsi64_si128(crc.cast_signed()));

@@ -8,13 +8,13 @@
 //! the file. Those of the variants force each level of the machine in turn, with [`at_each`].
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86::{Level, level};
+pub(super) use x86::{SimdLevel, level};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     /// The instruction sets that a variant is compiled for.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
-    pub enum Level {
+    pub enum SimdLevel {
         /// SSE2.
         Baseline,
         /// AVX2 and POPCNT.
@@ -23,37 +23,37 @@ mod x86 {
         Avx512Vl,
         /// AVX-512 F, BW and VL, 512 bits at a time.
         Avx512,
-        /// As [`Level::Avx512`], with VPOPCNTDQ.
+        /// As [`SimdLevel::Avx512`], with VPOPCNTDQ.
         Avx512Count,
     }
 
     /// The level to use. Processors with AVX-512 but without VPOPCNTDQ (those before Ice Lake)
     /// lower their clock for 512-bit instructions, so they stay at 256.
     #[inline]
-    pub fn level() -> Level {
+    pub fn level() -> SimdLevel {
         #[cfg(test)]
         if let Some(level) = super::tests::forced() {
             return level;
         }
         match highest() {
-            Level::Avx512 => Level::Avx512Vl,
+            SimdLevel::Avx512 => SimdLevel::Avx512Vl,
             level => level,
         }
     }
 
     #[inline]
-    pub(super) fn highest() -> Level {
+    pub(super) fn highest() -> SimdLevel {
         if !(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt")) {
-            Level::Baseline
+            SimdLevel::Baseline
         } else if !(is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vl"))
         {
-            Level::Avx2
+            SimdLevel::Avx2
         } else if !is_x86_feature_detected!("avx512vpopcntdq") {
-            Level::Avx512
+            SimdLevel::Avx512
         } else {
-            Level::Avx512Count
+            SimdLevel::Avx512Count
         }
     }
 }
@@ -76,16 +76,21 @@ mod tests {
     mod forcing {
         use std::cell::Cell;
 
-        use super::super::x86::{Level, highest, level};
+        use super::super::x86::{SimdLevel, highest, level};
 
-        const LEVELS: [Level; 5] =
-            [Level::Baseline, Level::Avx2, Level::Avx512Vl, Level::Avx512, Level::Avx512Count];
+        const LEVELS: [SimdLevel; 5] = [
+            SimdLevel::Baseline,
+            SimdLevel::Avx2,
+            SimdLevel::Avx512Vl,
+            SimdLevel::Avx512,
+            SimdLevel::Avx512Count,
+        ];
 
         thread_local! {
-            static FORCED: Cell<Option<Level>> = const { Cell::new(None) };
+            static FORCED: Cell<Option<SimdLevel>> = const { Cell::new(None) };
         }
 
-        pub fn forced() -> Option<Level> {
+        pub fn forced() -> Option<SimdLevel> {
             FORCED.get()
         }
 
@@ -106,12 +111,12 @@ mod tests {
             let has = |names: &str| {
                 names.split(' ').all(|name| flags.split_whitespace().any(|flag| flag == name))
             };
-            let mut expected = vec![Level::Baseline];
+            let mut expected = vec![SimdLevel::Baseline];
             for (level, names) in [
-                (Level::Avx2, "avx2 popcnt"),
-                (Level::Avx512Vl, "avx2 popcnt avx512f avx512bw avx512vl"),
-                (Level::Avx512, "avx2 popcnt avx512f avx512bw avx512vl"),
-                (Level::Avx512Count, "avx2 popcnt avx512f avx512bw avx512vl avx512_vpopcntdq"),
+                (SimdLevel::Avx2, "avx2 popcnt"),
+                (SimdLevel::Avx512Vl, "avx2 popcnt avx512f avx512bw avx512vl"),
+                (SimdLevel::Avx512, "avx2 popcnt avx512f avx512bw avx512vl"),
+                (SimdLevel::Avx512Count, "avx2 popcnt avx512f avx512bw avx512vl avx512_vpopcntdq"),
             ] {
                 if has(names) {
                     expected.push(level);
@@ -120,7 +125,7 @@ mod tests {
             let mut run = Vec::new();
             at_each(|| run.push(level()));
             assert_eq!(run, expected);
-            assert_ne!(level(), Level::Avx512, "it is for tests alone");
+            assert_ne!(level(), SimdLevel::Avx512, "it is for tests alone");
         }
     }
 }

@@ -29,7 +29,7 @@
 //! Tests: foot of the file, every variant this machine has against a loop byte by byte.
 
 #[cfg(target_arch = "x86_64")]
-use super::level::{Level, level};
+use super::level::{SimdLevel, level};
 
 /// The twin of the variants.
 pub mod plain {
@@ -146,15 +146,15 @@ pub fn count_ones(bytes: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         let level = level();
-        if level >= Level::Avx512Count {
+        if level >= SimdLevel::Avx512Count {
             // SAFETY: invariant 1.
             return unsafe { wide::count_words(bytes) };
         }
-        if level >= Level::Avx512Vl {
+        if level >= SimdLevel::Avx512Vl {
             // SAFETY: invariant 1.
             return unsafe { wide::count_avx512vl(bytes) };
         }
-        if level >= Level::Avx2 {
+        if level >= SimdLevel::Avx2 {
             // SAFETY: invariant 1.
             return unsafe { wide::count_avx2(bytes) };
         }

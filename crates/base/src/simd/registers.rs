@@ -9,7 +9,7 @@
 //! Tests: foot of the file, each function against its twin in `plain`.
 
 #[cfg(target_arch = "x86_64")]
-use super::level::{Level, level};
+use super::level::{SimdLevel, level};
 
 /// Packed bytes of one block.
 const PACKED: usize = 24;
@@ -210,7 +210,7 @@ use plain as baseline;
 pub fn merge_max(max: &mut [u8], packed: &[u8]) {
     let (max, packed) = (max.as_chunks_mut().0, packed.as_chunks().0);
     #[cfg(target_arch = "x86_64")]
-    if level() >= Level::Avx2 {
+    if level() >= SimdLevel::Avx2 {
         // SAFETY: invariant 1.
         return unsafe { avx2::merge_max(max, packed) };
     }
@@ -222,7 +222,7 @@ pub fn merge_max(max: &mut [u8], packed: &[u8]) {
 pub fn pack(packed: &mut [u8], spread: &[u8]) {
     let (packed, spread) = (packed.as_chunks_mut().0, spread.as_chunks().0);
     #[cfg(target_arch = "x86_64")]
-    if level() >= Level::Avx2 {
+    if level() >= SimdLevel::Avx2 {
         // SAFETY: invariant 1.
         return unsafe { avx2::pack(packed, spread) };
     }

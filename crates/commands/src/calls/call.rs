@@ -7,7 +7,7 @@ use pantala_base::clock::unix_ms;
 use pantala_base::number::parse_i64;
 use pantala_keyspace::pins::PinWait;
 use pantala_keyspace::snapshot::SnapshotWait;
-use pantala_keyspace::{Aborted, Awaited, Busy, Key, Keyspace, Locked, WrongType};
+use pantala_keyspace::{Aborted, Busy, Key, Keyspace, Locked, WaitTarget, WrongType};
 use pantala_protocol::Reply;
 use pantala_rdb::payload::Versions;
 use pantala_settings::Settings;
@@ -23,7 +23,7 @@ use crate::rows::command::Command;
 use crate::rows::registry::Registry;
 
 /// How a handler ends.
-pub type Done = Result<(), Stop>;
+pub type CommandResult = Result<(), Stop>;
 
 /// The ends other than success. In all of them nothing was changed, and what was written to the
 /// reply is removed.
@@ -59,7 +59,7 @@ pub enum Park {
     Token(Locking),
     /// Nothing: this has been held by a script for too long. The command is answered BUSY, or runs
     /// again if the script has ended.
-    Aborted(Awaited),
+    Aborted(WaitTarget),
 }
 
 /// The locks that a command begins with if it learns its keys while it runs.
@@ -82,7 +82,7 @@ pub struct KeyWait {
     /// Which of its keys it blocks on.
     pub keys: WaitedKeys,
     /// Its reply at the deadline.
-    pub at_timeout: AtTimeout,
+    pub at_timeout: TimeoutReply,
     /// The arguments to run it with later, if the original ones would mean something else by then
     /// (XREAD's `$`).
     pub args: Option<Vec<Vec<u8>>>,
@@ -97,32 +97,32 @@ pub enum WaitedKeys {
     First,
 }
 
-impl AtTimeout {
+impl TimeoutReply {
     /// Writes the reply.
     pub fn reply(self, reply: &mut Reply<'_>) {
         match self {
-            AtTimeout::Null => reply.null(),
-            AtTimeout::NullArray => reply.null_array(),
-            AtTimeout::Acknowledged(told) => told.reply(reply),
+            TimeoutReply::Null => reply.null(),
+            TimeoutReply::NullArray => reply.null_array(),
+            TimeoutReply::Acknowledged(told) => told.reply(reply),
         }
     }
 }
 
 /// The reply of a command whose timeout has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AtTimeout {
+pub enum TimeoutReply {
     /// Null.
     Null,
     /// Null, as an array in RESP2.
     NullArray,
     /// The number of servers that have the client's writes (WAIT, WAITAOF). The command waits for
     /// the journal and for replicas, not for keys.
-    Acknowledged(Acknowledged),
+    Acknowledged(Acknowledgements),
 }
 
 /// Which servers have a connection's writes, and for which of them it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Acknowledged {
+pub struct Acknowledgements {
     /// Durably (WAITAOF), not only in memory (WAIT).
     pub on_disk: bool,
     /// Whether this server is waited for, too.
@@ -135,7 +135,7 @@ pub struct Acknowledged {
     pub replicas: u64,
 }
 
-impl Acknowledged {
+impl Acknowledgements {
     /// Whether all have it that it waits for.
     pub fn is_enough(self) -> bool {
         self.replicas >= self.wanted && (self.local || !self.wants_local)
@@ -229,7 +229,7 @@ pub struct Call<'c, 'k> {
 impl<'c, 'k> Call<'c, 'k> {
     /// Ends a command that finds nothing and has to block: `return call.wait(...)`. Where it may
     /// not block it replies as at its timeout.
-    pub fn wait(&mut self, wait: KeyWait) -> Done {
+    pub fn wait(&mut self, wait: KeyWait) -> CommandResult {
         if self.may_wait {
             return Err(Stop::Park(Park::Keys(Box::new(wait))));
         }

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use crate::error::ClientError;
 
 /// Work on another machine that a command waits for while it is parked.
-pub trait Errand: Debug + Send + Sync {
+pub trait AsyncRequest: Debug + Send + Sync {
     /// Begins the errand without waiting for it. Dropping `way_back` ends it.
-    fn begin(self: Arc<Self>, way_back: WayBack);
+    fn begin(self: Arc<Self>, way_back: ResumeGuard);
 
     /// Why a transaction's errand has failed; asked after its end.
     fn failure(&self) -> Option<ClientError> {
@@ -28,19 +28,19 @@ pub trait Errand: Debug + Send + Sync {
 }
 
 /// Dropped when the errand has ended, in whatever way: the command then runs again.
-pub struct WayBack {
+pub struct ResumeGuard {
     call: Option<Box<dyn FnOnce() + Send + Sync>>,
     is_unwanted: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
-impl WayBack {
+impl ResumeGuard {
     /// Calls `call` when it is dropped. Until then `is_unwanted` tells whether the errand should
     /// end soon.
     pub fn new(
         call: impl FnOnce() + Send + Sync + 'static,
         is_unwanted: impl Fn() -> bool + Send + Sync + 'static,
-    ) -> WayBack {
-        WayBack { call: Some(Box::new(call)), is_unwanted: Box::new(is_unwanted) }
+    ) -> ResumeGuard {
+        ResumeGuard { call: Some(Box::new(call)), is_unwanted: Box::new(is_unwanted) }
     }
 
     /// Whether the errand should end soon: its client has gone, or the server stops.
@@ -49,7 +49,7 @@ impl WayBack {
     }
 }
 
-impl Drop for WayBack {
+impl Drop for ResumeGuard {
     fn drop(&mut self) {
         if let Some(call) = self.call.take() {
             call();

@@ -6,10 +6,10 @@ use pantala_protocol::whole_request;
 /// The arguments of a command, owned: copied into two allocations, or left in the request that they
 /// came with.
 #[derive(Clone, Debug)]
-pub struct OwnedArgs(Held);
+pub struct OwnedArgs(ArgsStorage);
 
 #[derive(Clone, Debug)]
-enum Held {
+enum ArgsStorage {
     /// One after the other, and the end of each.
     Copied { bytes: Vec<u8>, ends: Vec<usize> },
     /// A whole multibulk request begins at `start`.
@@ -18,7 +18,7 @@ enum Held {
 
 impl Default for OwnedArgs {
     fn default() -> OwnedArgs {
-        OwnedArgs(Held::Copied { bytes: Vec::new(), ends: Vec::new() })
+        OwnedArgs(ArgsStorage::Copied { bytes: Vec::new(), ends: Vec::new() })
     }
 }
 
@@ -31,27 +31,29 @@ impl OwnedArgs {
             bytes.extend_from_slice(arg.as_ref());
             ends.push(bytes.len());
         }
-        OwnedArgs(Held::Copied { bytes, ends })
+        OwnedArgs(ArgsStorage::Copied { bytes, ends })
     }
 
     /// The multibulk command that begins at `start` and that the parser has found complete: nothing
     /// is copied, or parsed before [`OwnedArgs::slices`].
     pub fn received(bytes: Vec<u8>, start: usize) -> OwnedArgs {
-        OwnedArgs(Held::Received { bytes, start })
+        OwnedArgs(ArgsStorage::Received { bytes, start })
     }
 
     /// The memory they take, in bytes.
     pub fn memory_bytes(&self) -> usize {
         match &self.0 {
-            Held::Copied { bytes, ends } => bytes.capacity() + ends.capacity() * size_of::<usize>(),
-            Held::Received { bytes, .. } => bytes.capacity(),
+            ArgsStorage::Copied { bytes, ends } => {
+                bytes.capacity() + ends.capacity() * size_of::<usize>()
+            }
+            ArgsStorage::Received { bytes, .. } => bytes.capacity(),
         }
     }
 
     /// The arguments, as a handler reads them.
     pub fn slices(&self) -> Vec<&[u8]> {
         match &self.0 {
-            Held::Copied { bytes, ends } => {
+            ArgsStorage::Copied { bytes, ends } => {
                 let mut begin = 0;
                 let slice = |&end: &usize| {
                     let arg = &bytes[begin..end];
@@ -60,7 +62,7 @@ impl OwnedArgs {
                 };
                 ends.iter().map(slice).collect()
             }
-            Held::Received { bytes, start } => whole_request(&bytes[*start..]),
+            ArgsStorage::Received { bytes, start } => whole_request(&bytes[*start..]),
         }
     }
 

@@ -31,7 +31,7 @@
 
 use pantala_base::UnixMs;
 use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, fmt_u64};
-use pantala_keyspace::{DbIndex, Expiry, Opened};
+use pantala_keyspace::{DbIndex, Expiry, OpenKey};
 use pantala_table::IntText;
 use pantala_values::packed::Element;
 use smallvec::SmallVec;
@@ -40,7 +40,7 @@ use crate::calls::aside;
 use crate::calls::call::{Call, Lane, Stop};
 
 /// The words of a command that is put together to be recorded.
-pub(crate) type Words<'w> = SmallVec<[&'w [u8]; 16]>;
+pub(crate) type RecordedWords<'w> = SmallVec<[&'w [u8]; 16]>;
 
 /// Which servers have a command that Redis 7.0 does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +144,7 @@ impl Call<'_, '_> {
         flags: u32,
     ) {
         let moment = &mut [0; I64_TEXT_MAX_BYTES];
-        let mut words = Words::from_slice(&[b"SET", key, value]);
+        let mut words = RecordedWords::from_slice(&[b"SET", key, value]);
         match expiry {
             Expiry::Never => {}
             Expiry::Keep => words.push(b"KEEPTTL"),
@@ -185,23 +185,23 @@ impl Call<'_, '_> {
         if elements.is_empty() {
             return;
         }
-        let mut words = Words::from_slice(first);
+        let mut words = RecordedWords::from_slice(first);
         words.extend_from_slice(elements);
         self.record_as(&words);
     }
 }
 
 /// Elements removed while a command runs, to be recorded by name; empty if nothing is recorded.
-pub(crate) struct Gone {
+pub(crate) struct RemovedElements {
     is_recorded: bool,
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Gone {
+impl RemovedElements {
     /// None so far.
-    pub(crate) fn new(call: &Call<'_, '_>) -> Gone {
-        Gone { is_recorded: call.is_recorded(), bytes: Vec::new(), ends: Vec::new() }
+    pub(crate) fn new(call: &Call<'_, '_>) -> RemovedElements {
+        RemovedElements { is_recorded: call.is_recorded(), bytes: Vec::new(), ends: Vec::new() }
     }
 
     /// Adds an element.
@@ -219,7 +219,7 @@ impl Gone {
         for ends in self.ends.chunks(RECORDED_AT_ONCE) {
             let elements =
                 ends.iter().map(|&end| &self.bytes[std::mem::replace(&mut from, end)..end]);
-            let elements: Words<'_> = elements.collect();
+            let elements: RecordedWords<'_> = elements.collect();
             call.record_listed(&[name, key], &elements);
         }
     }
@@ -229,7 +229,7 @@ impl Gone {
 /// collection or derives something from it. Code that runs the command again later sees every
 /// element that was not said to be gone.
 #[inline]
-pub(crate) fn expire_all(opened: &mut Opened<'_, '_>, lane: Lane) -> Result<(), Stop> {
+pub(crate) fn expire_all(opened: &mut OpenKey<'_, '_>, lane: Lane) -> Result<(), Stop> {
     match opened.scope().recorder {
         Some(_) if opened.has_due_elements() => expire_due(opened, lane),
         _ => Ok(()),
@@ -237,7 +237,7 @@ pub(crate) fn expire_all(opened: &mut Opened<'_, '_>, lane: Lane) -> Result<(), 
 }
 
 #[cold]
-fn expire_due(opened: &mut Opened<'_, '_>, lane: Lane) -> Result<(), Stop> {
+fn expire_due(opened: &mut OpenKey<'_, '_>, lane: Lane) -> Result<(), Stop> {
     while opened.has_due_elements() {
         opened.expire_elements(EXPIRED_AT_ONCE);
         // Removed elements stay removed: the command begins again.

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Invariants
-//! 1. [`Limits`] are computed when a login or its user's rules change, so that for an unrestricted
-//!    user a command costs one look at a byte.
+//! 1. [`LoginLimits`] are computed when a login or its user's rules change, so that for an
+//!    unrestricted user a command costs one look at a byte.
 //! 2. A user never changes ([`pantala_acl::User`]). The owner of a session brings it up to date
 //!    ([`Login::renew`]) before it runs a command, if the version of the users has changed.
 //!
@@ -16,21 +16,21 @@
 
 use std::sync::Arc;
 
-use pantala_acl::{InForce, User};
+use pantala_acl::{User, VersionedUsers};
 
 /// The restrictions of a client, as bits; none for most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits(u8);
+pub struct LoginLimits(u8);
 
-impl Limits {
+impl LoginLimits {
     /// It has to authenticate first.
-    pub const LOCKED_OUT: Limits = Limits(1);
+    pub const LOCKED_OUT: LoginLimits = LoginLimits(1);
     /// Its user has rules.
-    pub const RULES: Limits = Limits(1 << 1);
+    pub const RULES: LoginLimits = LoginLimits(1 << 1);
     /// It has subscribed to something.
-    pub const SUBSCRIBED: Limits = Limits(1 << 2);
+    pub const SUBSCRIBED: LoginLimits = LoginLimits(1 << 2);
     /// A replica sends it to the primary.
-    pub const REDIRECTED: Limits = Limits(1 << 3);
+    pub const REDIRECTED: LoginLimits = LoginLimits(1 << 3);
 
     /// Whether it is empty.
     #[inline]
@@ -40,13 +40,13 @@ impl Limits {
 
     /// Whether any bit of `limit` is set.
     #[inline]
-    pub fn has(self, limit: Limits) -> bool {
+    pub fn has(self, limit: LoginLimits) -> bool {
         self.0 & limit.0 != 0
     }
 
     /// This set with `limit` added (`holds`) or removed.
-    pub fn with(self, limit: Limits, holds: bool) -> Limits {
-        if holds { Limits(self.0 | limit.0) } else { Limits(self.0 & !limit.0) }
+    pub fn with(self, limit: LoginLimits, holds: bool) -> LoginLimits {
+        if holds { LoginLimits(self.0 | limit.0) } else { LoginLimits(self.0 & !limit.0) }
     }
 }
 
@@ -63,7 +63,7 @@ pub struct Login {
 
 /// The result of looking a user up again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Renewed {
+pub(crate) enum UserRefresh {
     /// It is the same.
     Same,
     /// It has other rules now.
@@ -74,7 +74,7 @@ pub(crate) enum Renewed {
 
 impl Login {
     /// The login of a new client.
-    pub fn of_client(now: &InForce) -> Login {
+    pub fn of_client(now: &VersionedUsers) -> Login {
         let default = now.users.default_user();
         Login {
             user: Some(Arc::clone(default)),
@@ -89,7 +89,7 @@ impl Login {
     }
 
     /// The login of a client that has yet to authenticate.
-    pub fn locked_out(now: &InForce) -> Login {
+    pub fn locked_out(now: &VersionedUsers) -> Login {
         Login { is_authenticated: false, ..Login::of_client(now) }
     }
 
@@ -105,23 +105,25 @@ impl Login {
     }
 
     /// Looks its user up again.
-    pub(crate) fn renew(&mut self, now: &InForce) -> Renewed {
+    pub(crate) fn renew(&mut self, now: &VersionedUsers) -> UserRefresh {
         self.version = now.version;
-        let Some(before) = &mut self.user else { return Renewed::Same };
+        let Some(before) = &mut self.user else { return UserRefresh::Same };
         match now.users.find(before.name()) {
-            Some(user) if Arc::ptr_eq(user, before) => Renewed::Same,
+            Some(user) if Arc::ptr_eq(user, before) => UserRefresh::Same,
             Some(user) if user.id() == before.id() => {
-                Renewed::Changed(std::mem::replace(before, Arc::clone(user)))
+                UserRefresh::Changed(std::mem::replace(before, Arc::clone(user)))
             }
-            _ => Renewed::Gone,
+            _ => UserRefresh::Gone,
         }
     }
 
     /// The restrictions that follow, while the default user is `is_open` (needs no password) or
     /// not.
-    pub(crate) fn limits(&self, is_open: bool) -> Limits {
+    pub(crate) fn limits(&self, is_open: bool) -> LoginLimits {
         let is_locked_out = self.user.is_some() && !self.is_authenticated && !is_open;
         let has_rules = self.user.as_ref().is_some_and(|user| !user.is_unrestricted());
-        Limits::default().with(Limits::LOCKED_OUT, is_locked_out).with(Limits::RULES, has_rules)
+        LoginLimits::default()
+            .with(LoginLimits::LOCKED_OUT, is_locked_out)
+            .with(LoginLimits::RULES, has_rules)
     }
 }

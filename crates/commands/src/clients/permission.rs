@@ -9,7 +9,7 @@
 //! Not here: the rules (`pantala_acl`); when they are checked, and the errors
 //! (`pantala_engine::clients::permission`).
 
-use pantala_acl::{Access, ChannelKind, CommandId, Database, Denied, Request, User};
+use pantala_acl::{Access, AccessRequest, ChannelKind, CommandId, Database, Denial, User};
 use pantala_base::number::parse_i64;
 use pantala_keyspace::DbIndex;
 use smallvec::SmallVec;
@@ -40,10 +40,11 @@ impl Asked<'_> {
     ///
     /// # Errors
     /// What the user's rules refuse.
-    pub fn of(&self, user: &User) -> Result<(), Denied> {
+    pub fn of(&self, user: &User) -> Result<(), Denial> {
         self.with_request(|request| {
             user.check(request)?;
-            self.also.map_or(Ok(()), |also| user.check(&Request { command: also, ..*request }))
+            self.also
+                .map_or(Ok(()), |also| user.check(&AccessRequest { command: also, ..*request }))
         })
     }
 
@@ -52,7 +53,7 @@ impl Asked<'_> {
         self.with_request(|request| user.check_with_every_key(request, Access::READ))
     }
 
-    fn with_request<R>(&self, ask: impl FnOnce(&Request<'_>) -> R) -> R {
+    fn with_request<R>(&self, ask: impl FnOnce(&AccessRequest<'_>) -> R) -> R {
         let Asked { row, id, args, .. } = *self;
         let keys: SmallVec<[(usize, Access); 4]> = match row.keys {
             [] => SmallVec::new(),
@@ -65,7 +66,13 @@ impl Asked<'_> {
         let channels: SmallVec<[(usize, ChannelKind); 2]> =
             row.channels.map_or_else(SmallVec::new, |spec| channels(spec, args.len()));
         let databases = self.databases();
-        ask(&Request { command: id, args, keys: &keys, channels: &channels, databases: &databases })
+        ask(&AccessRequest {
+            command: id,
+            args,
+            keys: &keys,
+            channels: &channels,
+            databases: &databases,
+        })
     }
 
     fn databases(&self) -> SmallVec<[(usize, Database); 2]> {

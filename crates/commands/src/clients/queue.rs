@@ -14,7 +14,7 @@ use crate::rows::registry::CommandRef;
 
 /// A command queued for EXEC.
 #[derive(Clone, Debug)]
-pub struct Queued {
+pub struct QueuedCommand {
     /// The row.
     pub found: CommandRef,
     /// The arguments.
@@ -23,9 +23,9 @@ pub struct Queued {
 
 /// The commands since MULTI.
 #[derive(Clone, Debug, Default)]
-pub struct Queue {
+pub struct TransactionQueue {
     /// The commands, in the order they came.
-    pub commands: Vec<Queued>,
+    pub commands: Vec<QueuedCommand>,
     /// The flags that at least one of them has.
     pub flags: Flags,
     /// The flags that at least one of them lacks.
@@ -40,19 +40,19 @@ pub struct Queue {
     pub is_aborted: bool,
 }
 
-impl Queue {
+impl TransactionQueue {
     /// Adds a command with this many arguments.
     pub fn push(&mut self, found: CommandRef, args: OwnedArgs, arg_count: usize) {
         self.flags = self.flags.and(found.row.flags);
         self.lacking = self.lacking.and(Flags(!found.row.flags.0));
         self.arg_count += arg_count;
-        self.bytes += size_of::<Queued>() + args.memory_bytes();
+        self.bytes += size_of::<QueuedCommand>() + args.memory_bytes();
         if matches!(found.row.databases, Databases::Selects) {
             let index = args.slices().get(1).and_then(|text| parse_i64(text));
             let index = index.and_then(|index| u32::try_from(index).ok());
             self.selected = index.map(DbIndex).or(self.selected);
         }
-        self.commands.push(Queued { found, args });
+        self.commands.push(QueuedCommand { found, args });
     }
 
     /// The locks that EXEC needs beyond the commands' keys: everything, if one goes through the

@@ -4,16 +4,16 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use pantala_acl::{DEFAULT_NAME, InForce, Refusal};
+use pantala_acl::{AclRefusal, DEFAULT_NAME, VersionedUsers};
 use pantala_journal::Stamp;
 use pantala_keyspace::DbIndex;
 use pantala_protocol::Version;
 use pantala_replication::{Phase, Replica};
 
-use crate::calls::errand::Errand;
+use crate::calls::errand::AsyncRequest;
 use crate::clients::client_line::Meters;
-use crate::clients::login::{Limits, Login, Renewed};
-use crate::clients::queue::{Queue, Watching};
+use crate::clients::login::{Login, LoginLimits, UserRefresh};
+use crate::clients::queue::{TransactionQueue, Watching};
 
 /// CLIENT TRACKING ON: how the client is told of changed keys.
 #[derive(Clone, Debug, Default)]
@@ -99,7 +99,7 @@ pub enum Protocol {
 
 /// The place where a connection is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct ServicePlace {
     /// The worker.
     pub worker: u16,
     /// The connection, as the worker numbers it.
@@ -132,7 +132,7 @@ pub struct Session {
     /// The version of RESP, if its protocol is that.
     pub version: Version,
     login: Login,
-    limits: Limits,
+    limits: LoginLimits,
     /// Set if it is a replica, or has announced itself as one.
     pub replica: Option<Arc<Replica>>,
     /// The last journal step of its commands.
@@ -140,7 +140,7 @@ pub struct Session {
     /// The numbers of its subscriptions; the engine has the names.
     pub subscriptions: Subscriptions,
     /// Where it is served.
-    pub place: Place,
+    pub place: ServicePlace,
     /// CLIENT SETNAME.
     pub name: SharedText,
     /// CLIENT SETINFO LIB-NAME.
@@ -148,7 +148,7 @@ pub struct Session {
     /// CLIENT SETINFO LIB-VER.
     pub lib_version: SharedText,
     /// The commands since MULTI.
-    pub multi: Option<Arc<Queue>>,
+    pub multi: Option<Arc<TransactionQueue>>,
     /// The keys of WATCH.
     pub watching: Option<Arc<Watching>>,
     /// CLIENT REPLY.
@@ -191,19 +191,19 @@ pub struct Session {
     /// Commands that its transactions and scripts have run.
     pub inner_commands: u64,
     /// The errand of the current command.
-    pub errand: Option<Arc<dyn Errand>>,
+    pub errand: Option<Arc<dyn AsyncRequest>>,
     /// What is to be done when the current transaction holds nothing any more, before it is
     /// answered. Only on the lane.
-    pub epilogue: Option<Arc<dyn Errand>>,
+    pub epilogue: Option<Arc<dyn AsyncRequest>>,
     /// Figures of its worker, if the current command may be refused.
     pub meters: Option<Box<Meters>>,
     /// A wrong password in the current transaction, to be logged with it.
-    pub refused_login: Option<Box<Refusal>>,
+    pub refused_login: Option<Box<AclRefusal>>,
 }
 
 impl Session {
     /// The session of a new client, also after RESET.
-    pub fn of_client(id: u64, now: &InForce) -> Self {
+    pub fn of_client(id: u64, now: &VersionedUsers) -> Self {
         let mut session = Session::new(id);
         session.log_in(Login::of_client(now), now);
         session
@@ -217,11 +217,11 @@ impl Session {
             protocol: Protocol::Resp,
             version: Version::Resp2,
             login: Login::default(),
-            limits: Limits::default(),
+            limits: LoginLimits::default(),
             replica: None,
             last_step: Stamp::default(),
             subscriptions: Subscriptions::default(),
-            place: Place::default(),
+            place: ServicePlace::default(),
             name: SharedText::default(),
             lib_name: SharedText::default(),
             lib_version: SharedText::default(),
@@ -254,7 +254,7 @@ impl Session {
     }
 
     /// Sets its login.
-    pub fn log_in(&mut self, login: Login, now: &InForce) {
+    pub fn log_in(&mut self, login: Login, now: &VersionedUsers) {
         self.login = login;
         self.work_out_limits(now);
     }
@@ -264,26 +264,26 @@ impl Session {
         self.login = other.login.clone();
         self.limits = other
             .limits
-            .with(Limits::SUBSCRIBED, self.is_subscribed())
-            .with(Limits::REDIRECTED, self.can_redirect);
+            .with(LoginLimits::SUBSCRIBED, self.is_subscribed())
+            .with(LoginLimits::REDIRECTED, self.can_redirect);
     }
 
     /// Looks its user up again, when the users have changed; false if the user is gone.
-    pub fn renew_login(&mut self, now: &InForce) -> bool {
+    pub fn renew_login(&mut self, now: &VersionedUsers) -> bool {
         let renewed = self.login.renew(now);
         self.work_out_limits(now);
-        if let (Renewed::Changed(before), Some(user)) = (&renewed, self.login.user()) {
+        if let (UserRefresh::Changed(before), Some(user)) = (&renewed, self.login.user()) {
             self.has_fewer_channels |= !user.keeps_channels_of(before);
         }
-        renewed != Renewed::Gone
+        renewed != UserRefresh::Gone
     }
 
-    fn work_out_limits(&mut self, now: &InForce) {
+    fn work_out_limits(&mut self, now: &VersionedUsers) {
         let is_subscribed = self.is_subscribed();
         let limits = self.login.limits(now.users.default_user().is_open());
         self.limits = limits
-            .with(Limits::SUBSCRIBED, is_subscribed)
-            .with(Limits::REDIRECTED, self.can_redirect);
+            .with(LoginLimits::SUBSCRIBED, is_subscribed)
+            .with(LoginLimits::REDIRECTED, self.can_redirect);
     }
 
     /// Its login.
@@ -299,7 +299,7 @@ impl Session {
     /// Whether it has authenticated, or needs not to.
     #[inline]
     pub fn is_authenticated(&self) -> bool {
-        !self.limits.has(Limits::LOCKED_OUT)
+        !self.limits.has(LoginLimits::LOCKED_OUT)
     }
 
     /// Whether it has given wrong passwords for which it has not waited yet.
@@ -311,13 +311,13 @@ impl Session {
     /// Whether its user has rules.
     #[inline]
     pub fn has_rules(&self) -> bool {
-        self.limits.has(Limits::RULES)
+        self.limits.has(LoginLimits::RULES)
     }
 
     /// Whether it has subscriptions: in RESP2 it may do little else.
     #[inline]
     pub fn is_subscribed(&self) -> bool {
-        self.limits.has(Limits::SUBSCRIBED)
+        self.limits.has(LoginLimits::SUBSCRIBED)
     }
 
     /// Whether it follows redirections: CLIENT CAPA REDIRECT.
@@ -328,7 +328,7 @@ impl Session {
     /// Sets whether it follows redirections.
     pub fn set_can_redirect(&mut self, can_redirect: bool) {
         self.can_redirect = can_redirect;
-        self.limits = self.limits.with(Limits::REDIRECTED, can_redirect);
+        self.limits = self.limits.with(LoginLimits::REDIRECTED, can_redirect);
     }
 
     /// Whether it has no restriction: one look for the commands of most clients.
@@ -350,7 +350,7 @@ impl Session {
     /// Sets the numbers of its subscriptions.
     pub fn set_subscriptions(&mut self, now: Subscriptions) {
         self.subscriptions = now;
-        self.limits = self.limits.with(Limits::SUBSCRIBED, now != Subscriptions::default());
+        self.limits = self.limits.with(LoginLimits::SUBSCRIBED, now != Subscriptions::default());
     }
 }
 

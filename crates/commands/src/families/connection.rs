@@ -2,7 +2,7 @@
 
 use pantala_keyspace::DbIndex;
 
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error;
 use crate::rows::command::{Command, Databases, Flags, Group};
 
@@ -46,7 +46,7 @@ pub const ROWS: &[Command] = &[
         .summary("Chooses the logical database."),
 ];
 
-fn ping(call: &mut Call<'_, '_>) -> Done {
+fn ping(call: &mut Call<'_, '_>) -> CommandResult {
     match call.args {
         [_] | [_, _] if call.session.is_confined() => {
             // In the form of a message, for subscribed clients.
@@ -61,18 +61,18 @@ fn ping(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn echo(call: &mut Call<'_, '_>) -> Done {
+fn echo(call: &mut Call<'_, '_>) -> CommandResult {
     call.reply.bulk(call.args[1]);
     Ok(())
 }
 
-fn quit(call: &mut Call<'_, '_>) -> Done {
+fn quit(call: &mut Call<'_, '_>) -> CommandResult {
     call.session.closing = true;
     call.reply.ok();
     Ok(())
 }
 
-fn select(call: &mut Call<'_, '_>) -> Done {
+fn select(call: &mut Call<'_, '_>) -> CommandResult {
     let index = i32::try_from(call.int(1)?).map_err(|_| error::INT_OUT_OF_RANGE)?;
     let index = u32::try_from(index).map_err(|_| error::DB_OUT_OF_RANGE)?;
     if index >= call.space().database_count() {

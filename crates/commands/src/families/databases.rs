@@ -5,7 +5,7 @@
 use pantala_base::number::parse_i64;
 use pantala_keyspace::DbIndex;
 
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 use crate::rows::command::{Category, Command, Databases, Flags, Group, Handler};
@@ -48,7 +48,7 @@ const fn flush_row(name: &'static str, handler: Handler) -> Command {
         .syntax("[flush-type: ASYNC | SYNC]")
 }
 
-fn db_size(call: &mut Call<'_, '_>) -> Done {
+fn db_size(call: &mut Call<'_, '_>) -> CommandResult {
     let keys = call.space().sizes(call.session.db).map_or(0, |sizes| sizes.keys());
     call.reply.int(keys.cast_signed());
     Ok(())
@@ -62,7 +62,7 @@ fn keys_of(call: &Call<'_, '_>, only: Option<DbIndex>) -> u64 {
     meant.filter_map(|db| space.sizes(db)).map(|sizes| sizes.keys()).sum()
 }
 
-fn flush(call: &mut Call<'_, '_>, only: Option<DbIndex>) -> Done {
+fn flush(call: &mut Call<'_, '_>, only: Option<DbIndex>) -> CommandResult {
     let in_background = match &call.args[1..] {
         [] => call.settings.lazyfree_lazy_user_flush,
         [word] if is_word(word, "ASYNC") => true,
@@ -77,7 +77,7 @@ fn flush(call: &mut Call<'_, '_>, only: Option<DbIndex>) -> Done {
     Ok(())
 }
 
-fn swap_databases(call: &mut Call<'_, '_>) -> Done {
+fn swap_databases(call: &mut Call<'_, '_>) -> CommandResult {
     let left = parse_index(call.args[1], error::INVALID_FIRST_DB)?;
     let right = parse_index(call.args[2], error::INVALID_SECOND_DB)?;
     let count = call.space().database_count();

@@ -3,13 +3,13 @@
 
 use pantala_base::UnixMs;
 use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64};
-use pantala_keyspace::event::{self, Event};
-use pantala_keyspace::{Opened, WrongType};
+use pantala_keyspace::event::{self, KeyEvent};
+use pantala_keyspace::{OpenKey, WrongType};
 use pantala_protocol::Reply;
 use pantala_values::{Collection, Hash, Set, SortedSet};
 
 use crate::calls::call::Call;
-use crate::calls::record::{Known, Words};
+use crate::calls::record::{Known, RecordedWords};
 use crate::options::Conditions;
 
 /// The replies for one element.
@@ -20,14 +20,14 @@ const DONE: i64 = 1;
 const REMOVED: i64 = 2;
 
 /// A collection whose elements may have deadlines.
-pub(super) trait Timed: Collection {
+pub(super) trait ExpiringCollection: Collection {
     /// The event when elements were given a deadline.
-    const GIVEN: Event;
+    const GIVEN: KeyEvent;
     /// The event when elements were given a deadline that has passed, and so were removed.
-    const GONE: Event;
+    const GONE: KeyEvent;
     /// The commands for the journal that remove elements and give them deadlines, and the word
     /// before their count.
-    const RECORDED: Recorded;
+    const RECORDED: DeadlineCommands;
 
     /// The deadline of an element; the outer `None`: there is no such element.
     fn deadline_of(&self, element: &[u8], now: UnixMs) -> Option<Option<UnixMs>>;
@@ -40,7 +40,7 @@ pub(super) trait Timed: Collection {
 }
 
 /// The commands by which changes of deadlines are recorded.
-pub(super) struct Recorded {
+pub(super) struct DeadlineCommands {
     pub removes: &'static [u8],
     pub expires: &'static [u8],
     pub word: &'static [u8],
@@ -48,7 +48,7 @@ pub(super) struct Recorded {
 }
 
 /// Records that elements of a key were given this deadline, or were removed because it has passed.
-pub(super) fn record_set<C: Timed>(
+pub(super) fn record_set<C: ExpiringCollection>(
     call: &Call<'_, '_>,
     key: &[u8],
     elements: &[&[u8]],
@@ -65,7 +65,7 @@ pub(super) fn record_set<C: Timed>(
 }
 
 /// Records, with this command, that elements of a key have no deadline any more.
-pub(super) fn record_persist<C: Timed>(
+pub(super) fn record_persist<C: ExpiringCollection>(
     call: &Call<'_, '_>,
     name: &[u8],
     key: &[u8],
@@ -74,10 +74,10 @@ pub(super) fn record_persist<C: Timed>(
     call.record_counted_aside(C::RECORDED.known, &[name, key, C::RECORDED.word], elements);
 }
 
-impl Timed for Hash {
-    const GIVEN: Event = event::HEXPIRE;
-    const GONE: Event = event::HEXPIRED;
-    const RECORDED: Recorded = Recorded {
+impl ExpiringCollection for Hash {
+    const GIVEN: KeyEvent = event::HEXPIRE;
+    const GONE: KeyEvent = event::HEXPIRED;
+    const RECORDED: DeadlineCommands = DeadlineCommands {
         removes: b"HDEL",
         expires: b"HPEXPIREAT",
         word: b"FIELDS",
@@ -97,10 +97,10 @@ impl Timed for Hash {
     }
 }
 
-impl Timed for Set {
-    const GIVEN: Event = event::SEXPIRE;
-    const GONE: Event = event::SEXPIRED;
-    const RECORDED: Recorded = Recorded {
+impl ExpiringCollection for Set {
+    const GIVEN: KeyEvent = event::SEXPIRE;
+    const GONE: KeyEvent = event::SEXPIRED;
+    const RECORDED: DeadlineCommands = DeadlineCommands {
         removes: b"SREM",
         expires: b"SPEXPIREAT",
         word: b"MEMBERS",
@@ -120,10 +120,10 @@ impl Timed for Set {
     }
 }
 
-impl Timed for SortedSet {
-    const GIVEN: Event = event::ZEXPIRE;
-    const GONE: Event = event::ZEXPIRED;
-    const RECORDED: Recorded = Recorded {
+impl ExpiringCollection for SortedSet {
+    const GIVEN: KeyEvent = event::ZEXPIRE;
+    const GONE: KeyEvent = event::ZEXPIRED;
+    const RECORDED: DeadlineCommands = DeadlineCommands {
         removes: b"ZREM",
         expires: b"ZPEXPIREAT",
         word: b"MEMBERS",
@@ -148,17 +148,17 @@ impl Timed for SortedSet {
 
 /// Gives elements a deadline, or removes them if it has passed, and replies for each. Returns the
 /// changed ones, if that is recorded.
-pub(super) fn set<'e, C: Timed>(
+pub(super) fn set<'e, C: ExpiringCollection>(
     reply: &mut Reply<'_>,
-    mut opened: Opened<'_, '_>,
+    mut opened: OpenKey<'_, '_>,
     elements: &[&'e [u8]],
     deadline: UnixMs,
     conditions: Conditions,
-) -> Result<Words<'e>, WrongType> {
+) -> Result<RecordedWords<'e>, WrongType> {
     let now = opened.scope().now;
     let is_recorded = opened.scope().recorder.is_some();
     let has_passed = opened.scope().has_passed(deadline);
-    let mut recorded = Words::new();
+    let mut recorded = RecordedWords::new();
     let mut found = opened.collection_mut::<C>()?;
     let (mut changed, mut removed) = (0_u64, 0_u64);
     reply.array(elements.len());
@@ -187,7 +187,7 @@ pub(super) fn set<'e, C: Timed>(
     Ok(recorded)
 }
 
-fn set_one<C: Timed>(
+fn set_one<C: ExpiringCollection>(
     found: &mut C,
     element: &[u8],
     (deadline, has_passed): (UnixMs, bool),
@@ -233,9 +233,9 @@ pub(super) fn seconds(milliseconds: i64) -> i64 {
 }
 
 /// Replies with the deadline of each element.
-pub(super) fn reply<C: Timed>(
+pub(super) fn reply<C: ExpiringCollection>(
     reply: &mut Reply<'_>,
-    opened: &Opened<'_, '_>,
+    opened: &OpenKey<'_, '_>,
     elements: &[&[u8]],
     form: Form,
 ) -> Result<(), WrongType> {
@@ -254,14 +254,14 @@ pub(super) fn reply<C: Timed>(
 
 /// Removes the deadlines of elements and replies for each. Returns those that had one, if that is
 /// recorded.
-pub(super) fn persist<'e, C: Timed>(
+pub(super) fn persist<'e, C: ExpiringCollection>(
     reply: &mut Reply<'_>,
-    mut opened: Opened<'_, '_>,
+    mut opened: OpenKey<'_, '_>,
     elements: &[&'e [u8]],
-    event: Event,
-) -> Result<Words<'e>, WrongType> {
+    event: KeyEvent,
+) -> Result<RecordedWords<'e>, WrongType> {
     let is_recorded = opened.scope().recorder.is_some();
-    let mut recorded = Words::new();
+    let mut recorded = RecordedWords::new();
     let now = opened.scope().now;
     let mut found = opened.collection_mut::<C>()?;
     let mut changed = 0;

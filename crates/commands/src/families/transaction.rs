@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::calls::call::{Call, Done};
-use crate::clients::queue::{Queue, Watching};
+use crate::calls::call::{Call, CommandResult};
+use crate::clients::queue::{TransactionQueue, Watching};
 use crate::error::{self, ClientError};
 use crate::rows::command::{Category, Command, Flags, Group, KeyFlags, KeySpec};
 
@@ -50,13 +50,13 @@ pub const ROWS: &[Command] = &[
         .summary("Lets the next EXEC fail if one of these keys changes before it."),
 ];
 
-fn multi(call: &mut Call<'_, '_>) -> Done {
-    call.session.multi = Some(Arc::new(Queue::default()));
+fn multi(call: &mut Call<'_, '_>) -> CommandResult {
+    call.session.multi = Some(Arc::new(TransactionQueue::default()));
     call.reply.ok();
     Ok(())
 }
 
-fn discard(call: &mut Call<'_, '_>) -> Done {
+fn discard(call: &mut Call<'_, '_>) -> CommandResult {
     if call.session.multi.take().is_none() {
         return Err(DISCARD_WITHOUT.into());
     }
@@ -66,17 +66,17 @@ fn discard(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// Never reached: the engine runs rows with `TRANSACTION`.
-fn exec(_: &mut Call<'_, '_>) -> Done {
+fn exec(_: &mut Call<'_, '_>) -> CommandResult {
     Err(error::EXEC_WITHOUT_MULTI.into())
 }
 
-fn unwatch(call: &mut Call<'_, '_>) -> Done {
+fn unwatch(call: &mut Call<'_, '_>) -> CommandResult {
     call.session.watching = None;
     call.reply.ok();
     Ok(())
 }
 
-fn watch(call: &mut Call<'_, '_>) -> Done {
+fn watch(call: &mut Call<'_, '_>) -> CommandResult {
     let (db, space) = (call.session.db, call.space());
     let begin = || Arc::new(Watching::begin(space.watching_clients()));
     for key in call.all_keys() {

@@ -143,7 +143,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use pantala_keyspace::event::EventClass;
-    use pantala_keyspace::{Busy, Inbox, Ticket, Wanted};
+    use pantala_keyspace::{Busy, EventMask, Inbox, Ticket};
     use pantala_protocol::{Reply, Version};
     use pantala_settings::Settings;
 
@@ -234,9 +234,9 @@ mod tests {
     fn a_transaction_and_who_listens_to_events_keep_all_to_the_end() {
         let fixture = fixture();
         assert_eq!(let_go_after(&fixture, &plain("DEL"), false), []);
-        fixture.space.want(Wanted::READ_KEYS);
+        fixture.space.want(EventMask::READ_KEYS);
         assert_eq!(let_go_after(&fixture, &plain("DEL"), true).len(), 5);
-        fixture.space.want(Wanted::events(EventClass::GENERIC));
+        fixture.space.want(EventMask::events(EventClass::GENERIC));
         assert_eq!(let_go_after(&fixture, &plain("DEL"), true), []);
     }
 

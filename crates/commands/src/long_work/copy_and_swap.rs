@@ -25,12 +25,12 @@
 
 use std::sync::Arc;
 
-use pantala_keyspace::event::Event;
+use pantala_keyspace::event::KeyEvent;
 use pantala_keyspace::{Expiry, Watch};
 use pantala_protocol::MANY_ARGS;
 use pantala_values::Collection;
 
-use crate::calls::call::{Call, Done, Stop};
+use crate::calls::call::{Call, CommandResult, Stop};
 
 /// A larger value is not copied: that takes about a millisecond.
 const COPIED_BYTES: usize = 1 << 20;
@@ -93,7 +93,7 @@ impl Call<'_, '_> {
     /// collection at its first key, which it has opened before. Returns how many were removed.
     pub(crate) fn remove_long<C: Collection>(
         &mut self,
-        event: Event,
+        event: KeyEvent,
         remove: impl FnOnce(&mut C) -> usize,
     ) -> Result<usize, Stop> {
         let key = self.key();
@@ -118,9 +118,9 @@ impl Call<'_, '_> {
     /// opened before: `remove` does it, and returns how many there were. It may run again.
     pub(crate) fn remove_many<C: Collection>(
         &mut self,
-        event: Event,
+        event: KeyEvent,
         mut remove: impl FnMut(&mut C) -> usize,
-    ) -> Done {
+    ) -> CommandResult {
         let swapped = self.copy_and_swap(&mut remove)?;
         let mut opened = self.keys.peek(self.key());
         let removed = match swapped {

@@ -10,12 +10,12 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use pantala_base::rng::Rng;
-use pantala_keyspace::{Key, Locked, Opened};
+use pantala_keyspace::{Key, Locked, OpenKey};
 use pantala_values::Collection;
 
-use crate::calls::call::{Call, Done, Stop};
+use crate::calls::call::{Call, CommandResult, Stop};
 use crate::error;
-use crate::long_work::incremental::{Aggregate, Header, Step};
+use crate::long_work::incremental::{Aggregate, Header, WorkStep};
 
 /// The longest reply, however many elements are asked for.
 const MOST_REPLY_BYTES: usize = 512 << 20;
@@ -37,11 +37,11 @@ impl<'c, 'k> Call<'c, 'k> {
     /// many elements of the reply a draw has.
     pub(crate) fn draw_repeatedly<C: Collection>(
         &mut self,
-        open: impl for<'l> FnOnce(&'l mut Locked<'k>, Key<'l>) -> Result<Opened<'l, 'k>, Stop>,
+        open: impl for<'l> FnOnce(&'l mut Locked<'k>, Key<'l>) -> Result<OpenKey<'l, 'k>, Stop>,
         (count, each): (usize, usize),
         check: impl Fn() -> Result<(), Stop>,
-        mut draw: impl FnMut(&C, usize, &mut Step<'_, 'c>) -> usize,
-    ) -> Done {
+        mut draw: impl FnMut(&C, usize, &mut WorkStep<'_, 'c>) -> usize,
+    ) -> CommandResult {
         let most_bytes = self.reply.len() + MOST_REPLY_BYTES;
         let most_bytes = most_bytes.min(self.most_output_bytes());
         let is_too_long = count.saturating_mul(LEAST_ELEMENT_BYTES) > most_bytes;
@@ -107,7 +107,7 @@ impl Selection {
 
     /// Whether the step has room for one more element.
     #[inline]
-    pub fn goes_on(&self, step: &Step<'_, '_>) -> bool {
+    pub fn goes_on(&self, step: &WorkStep<'_, '_>) -> bool {
         !self.is_done() && self.in_step < Self::STEP && step.has_room()
     }
 

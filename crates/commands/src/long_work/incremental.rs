@@ -31,8 +31,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use pantala_keyspace::{Aborted, Crowd, Key, Locked, Opened, Watch};
-use pantala_protocol::{Mark, Reply};
+use pantala_keyspace::{Aborted, Key, Locked, OpenKey, Watch, WatchSet};
+use pantala_protocol::{Reply, ReplyMark};
 use pantala_values::Collection;
 
 use crate::calls::call::{Call, Lane, Stop};
@@ -46,7 +46,7 @@ const STEP_BYTES: usize = 64 << 10;
 const STEP_ELEMENTS: usize = 500;
 
 /// More keys than this are watched together, and may be read as the steps come to them
-/// ([`Gathered::PartOf`]).
+/// ([`GatherState::PartOf`]).
 const MANY_KEYS: usize = 256;
 
 /// A longer element counts as several.
@@ -56,16 +56,16 @@ const SHORT_BYTES: usize = 256;
 const MOST_RESTARTS: u32 = 2;
 
 /// The reply, in one step.
-pub struct Step<'r, 'o> {
+pub struct WorkStep<'r, 'o> {
     /// The reply.
     pub reply: &'r mut Reply<'o>,
     end: usize,
 }
 
-impl<'r, 'o> Step<'r, 'o> {
+impl<'r, 'o> WorkStep<'r, 'o> {
     fn new(reply: &'r mut Reply<'o>) -> Self {
         let end = reply.len().saturating_add(STEP_BYTES);
-        Step { reply, end }
+        WorkStep { reply, end }
     }
 
     /// Whether the step has room for one more element.
@@ -117,7 +117,7 @@ impl Budget {
 
 /// Whether gathering is to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gathered {
+pub enum GatherState {
     /// There is more to look at.
     Part,
     /// There is more to look at. Of the keys only the first so many were looked at so far.
@@ -126,28 +126,28 @@ pub enum Gathered {
     Whole,
 }
 
-impl Gathered {
+impl GatherState {
     /// `Whole` if `is_whole`, else `Part`.
-    pub fn whole_if(is_whole: bool) -> Gathered {
-        if is_whole { Gathered::Whole } else { Gathered::Part }
+    pub fn whole_if(is_whole: bool) -> GatherState {
+        if is_whole { GatherState::Whole } else { GatherState::Part }
     }
 }
 
 /// Reads keys one after the other: each counts as a hit or miss once, even if it is read again
 /// because one has changed.
 #[derive(Default)]
-pub(crate) struct FirstLooks {
+pub(crate) struct OnceCountedKeys {
     count: usize,
 }
 
-impl FirstLooks {
+impl OnceCountedKeys {
     /// Opens key number `nth`.
     pub fn read<'l, 'k>(
         &mut self,
         keys: &'l mut Locked<'k>,
         key: Key<'l>,
         nth: usize,
-    ) -> Opened<'l, 'k> {
+    ) -> OpenKey<'l, 'k> {
         if nth < self.count {
             return keys.peek(key);
         }
@@ -180,7 +180,7 @@ impl Aggregate {
 pub struct Header {
     /// The number of elements so far.
     pub count: usize,
-    mark: Option<Mark>,
+    mark: Option<ReplyMark>,
 }
 
 impl Header {
@@ -222,21 +222,21 @@ pub fn step<P>(next: Option<P>, header: Header) -> ControlFlow<Header, (P, Heade
 }
 
 /// Opens a key to read it.
-pub fn open<'l, 'k>(keys: &'l mut Locked<'k>, key: Key<'l>) -> Result<Opened<'l, 'k>, Stop> {
+pub fn open<'l, 'k>(keys: &'l mut Locked<'k>, key: Key<'l>) -> Result<OpenKey<'l, 'k>, Stop> {
     Ok(keys.read(key))
 }
 
 /// What notices changes of the read keys between two steps.
 enum Watching {
     Keys(Arc<Watch>),
-    Crowd(Arc<Crowd>),
+    Crowd(Arc<WatchSet>),
 }
 
 /// The state of a reading between its steps.
 #[derive(Default)]
-struct Reading {
+struct ReadState {
     /// For very many keys: built before anything is read, with the partitions free.
-    crowd: Option<Arc<Crowd>>,
+    crowd: Option<Arc<WatchSet>>,
     watching: Option<Watching>,
     restarts: u32,
 }
@@ -252,13 +252,13 @@ impl<'c, 'k> Call<'c, 'k> {
     /// no other command.
     pub(crate) fn read_whole<C: Collection, P, R>(
         &mut self,
-        open: impl for<'l> FnOnce(&'l mut Locked<'k>, Key<'l>) -> Result<Opened<'l, 'k>, Stop>,
+        open: impl for<'l> FnOnce(&'l mut Locked<'k>, Key<'l>) -> Result<OpenKey<'l, 'k>, Stop>,
         mut begin: impl FnMut(&C, &mut Reply<'c>) -> Result<P, Stop>,
-        mut go_on: impl FnMut(&C, P, &mut Step<'_, 'c>) -> ControlFlow<R, P>,
+        mut go_on: impl FnMut(&C, P, &mut WorkStep<'_, 'c>) -> ControlFlow<R, P>,
     ) -> Result<Option<R>, Stop> {
         let (key, start) = (self.key(), self.reply.len());
         let mut open = Some(open);
-        let mut reading = Reading::default();
+        let mut reading = ReadState::default();
         let mut place = None;
         loop {
             let step = {
@@ -271,7 +271,7 @@ impl<'c, 'k> Call<'c, 'k> {
                     Some(at) => at,
                     None => begin(value, &mut self.reply)?,
                 };
-                go_on(value, at, &mut Step::new(&mut self.reply))
+                go_on(value, at, &mut WorkStep::new(&mut self.reply))
             };
             let end = match step {
                 ControlFlow::Continue(next) => {
@@ -303,19 +303,19 @@ impl<'c, 'k> Call<'c, 'k> {
         &mut self,
         keys: &[Key<'_>],
         mut begin: impl FnMut(&mut Self) -> Result<S, Stop>,
-        mut go_on: impl FnMut(&mut Self, &mut S, &mut Budget) -> Result<Gathered, Stop>,
+        mut go_on: impl FnMut(&mut Self, &mut S, &mut Budget) -> Result<GatherState, Stop>,
         mut finish: impl FnMut(&mut Reply<'c>, S) -> R,
     ) -> Result<R, Stop> {
         let start = self.reply.len();
-        let mut reading = Reading::default();
+        let mut reading = ReadState::default();
         'anew: loop {
             reading.prepare(self, keys)?;
             let mut gathered = begin(self)?;
             loop {
                 let seen = match go_on(self, &mut gathered, &mut Budget::beside(keys.len()))? {
-                    Gathered::Part => keys.len(),
-                    Gathered::PartOf(seen) => seen,
-                    Gathered::Whole => break,
+                    GatherState::Part => keys.len(),
+                    GatherState::PartOf(seen) => seen,
+                    GatherState::Whole => break,
                 };
                 // A reply over its limit is not sent.
                 if self.reply.is_over() {
@@ -377,12 +377,12 @@ impl<'c, 'k> Call<'c, 'k> {
     }
 }
 
-impl Reading {
+impl ReadState {
     /// Before the first look at any key: prepares the slow part of watching many keys.
     fn prepare(&mut self, call: &mut Call<'_, '_>, keys: &[Key<'_>]) -> Result<(), Aborted> {
         if keys.len() > MANY_KEYS && self.restarts < MOST_RESTARTS && call.may_pause() {
             let db = call.keys.scope().db;
-            let crowd = call.meanwhile(|| Crowd::of(db, keys.iter().map(|key| key.hash)))?;
+            let crowd = call.meanwhile(|| WatchSet::of(db, keys.iter().map(|key| key.hash)))?;
             self.crowd = Some(Arc::new(crowd));
         }
         Ok(())
@@ -789,7 +789,7 @@ mod tests {
                     *members += 1;
                     budget.take(0)
                 });
-                Ok(Gathered::whole_if(from.is_none()))
+                Ok(GatherState::whole_if(from.is_none()))
             },
             |_, (_, members)| {
                 finished += 1;

@@ -16,8 +16,8 @@
 use pantala_acl::Categories;
 pub use pantala_acl::Category;
 
-use crate::calls::call::{Call, Done};
-pub use crate::rows::keys::{Begin, ChannelSpec, Databases, Find, KeyFlags, KeySpec};
+use crate::calls::call::{Call, CommandResult};
+pub use crate::rows::keys::{ChannelSpec, Databases, Find, KeyFlags, KeySpec, KeySpecStart};
 
 /// Whether the argument at a position is a secret.
 pub type IsSecret = fn(&[&[u8]], usize) -> bool;
@@ -26,7 +26,7 @@ pub type IsSecret = fn(&[&[u8]], usize) -> bool;
 pub type FlagsOf = fn(&[&[u8]]) -> KeyFlags;
 
 /// The function that runs a command.
-pub type Handler = fn(&mut Call<'_, '_>) -> Done;
+pub type Handler = fn(&mut Call<'_, '_>) -> CommandResult;
 
 /// Properties of a command, as bits. The first ones are shown by COMMAND INFO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -398,11 +398,13 @@ impl Command {
     pub const fn keys(mut self, keys: &'static [KeySpec]) -> Command {
         self.keys = keys;
         self.only_key = match keys {
-            [KeySpec { begin: Begin::Index(index), find: Find::Range { last: 0, .. }, flags }]
-                if flags.0 & KeyFlags::NOT_KEY.0 == 0 =>
-            {
-                *index as u8
-            }
+            [
+                KeySpec {
+                    begin: KeySpecStart::Index(index),
+                    find: Find::Range { last: 0, .. },
+                    flags,
+                },
+            ] if flags.0 & KeyFlags::NOT_KEY.0 == 0 => *index as u8,
             _ => 0,
         };
         self
@@ -533,7 +535,9 @@ impl Command {
     pub fn key_range(&self) -> (isize, isize, isize) {
         let mut whole: Option<(isize, isize, isize)> = None;
         for spec in self.keys {
-            let KeySpec { begin: Begin::Index(first), find: Find::Range { last, step }, .. } = spec
+            let KeySpec {
+                begin: KeySpecStart::Index(first), find: Find::Range { last, step }, ..
+            } = spec
             else {
                 continue;
             };

@@ -2,12 +2,12 @@
 
 use pantala_protocol::Reply;
 
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::rows::syntax::plain;
 
 /// The handler of every `HELP` row: lists each subcommand of the same container with its arguments
 /// and its summary.
-pub fn help(call: &mut Call<'_, '_>) -> Done {
+pub fn help(call: &mut Call<'_, '_>) -> CommandResult {
     let parent = call.command.parent.unwrap_or_default();
     let registry = call.server.registry();
     let rows = registry.find_own(parent.as_bytes()).map_or(&[][..], |found| found.row.subcommands);

@@ -114,7 +114,7 @@ impl KeyFlags {
 
 /// Where the keys of a specification begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begin {
+pub enum KeySpecStart {
     /// At this argument.
     Index(usize),
     /// After this word, searched from this argument on (from the end when negative).
@@ -159,7 +159,7 @@ pub enum Find {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
     /// Where it begins.
-    pub begin: Begin,
+    pub begin: KeySpecStart,
     /// Which arguments are keys.
     pub find: Find,
     /// What is done with them.
@@ -174,13 +174,13 @@ impl KeySpec {
 
     /// Keys from `first` to `last`, every `step`.
     pub const fn range(first: usize, last: isize, step: usize, flags: KeyFlags) -> KeySpec {
-        KeySpec { begin: Begin::Index(first), find: Find::Range { last, step }, flags }
+        KeySpec { begin: KeySpecStart::Index(first), find: Find::Range { last, step }, flags }
     }
 
     /// The number of keys at `at`, and as many keys after it, every `step`.
     pub const fn counted(at: usize, step: usize, flags: KeyFlags) -> KeySpec {
         let find = Find::Count { at: 0, first: 1, step };
-        KeySpec { begin: Begin::Index(at), find, flags }
+        KeySpec { begin: KeySpecStart::Index(at), find, flags }
     }
 }
 
@@ -228,12 +228,12 @@ pub struct KeyAccess {
 pub type KeyAccesses = SmallVec<[KeyAccess; 4]>;
 
 /// What a walk over the specifications collects.
-trait Found: Sized {
+trait KeyCollector: Sized {
     fn new(position: usize, flags: KeyFlags) -> Self;
     fn position(&self) -> usize;
 }
 
-impl Found for usize {
+impl KeyCollector for usize {
     #[inline]
     fn new(position: usize, _flags: KeyFlags) -> Self {
         position
@@ -244,7 +244,7 @@ impl Found for usize {
     }
 }
 
-impl Found for KeyAccess {
+impl KeyCollector for KeyAccess {
     fn new(position: usize, flags: KeyFlags) -> Self {
         KeyAccess { position, flags }
     }
@@ -275,7 +275,10 @@ pub fn key_accesses(command: &Command, args: &[&[u8]]) -> Option<KeyAccesses> {
     Some(accesses)
 }
 
-fn by_spec<T: Found, const N: usize>(command: &Command, args: &[&[u8]]) -> Option<SmallVec<[T; N]>>
+fn by_spec<T: KeyCollector, const N: usize>(
+    command: &Command,
+    args: &[&[u8]],
+) -> Option<SmallVec<[T; N]>>
 where
     [T; N]: smallvec::Array<Item = T>,
 {
@@ -394,11 +397,11 @@ fn sort_store(args: &[&[u8]]) -> Option<usize> {
     found
 }
 
-fn begin_of(begin: Begin, args: &[&[u8]]) -> Option<usize> {
+fn begin_of(begin: KeySpecStart, args: &[&[u8]]) -> Option<usize> {
     match begin {
-        Begin::Index(index) => (index < args.len()).then_some(index),
-        Begin::Unknown => Some(0),
-        Begin::Keyword(word, from) => {
+        KeySpecStart::Index(index) => (index < args.len()).then_some(index),
+        KeySpecStart::Unknown => Some(0),
+        KeySpecStart::Keyword(word, from) => {
             let matches = |arg: &&[u8]| arg.eq_ignore_ascii_case(word.as_bytes());
             if from >= 0 {
                 let from = from.unsigned_abs();

@@ -13,10 +13,10 @@
 
 use std::borrow::Cow;
 
-use pantala_acl::{Catalogue, Categories, CommandId, Entry};
+use pantala_acl::{Catalogue, CatalogueEntry, Categories, CommandId};
 use pantala_settings::Rename;
 
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::rows::absent::ABSENT;
 
 use crate::error;
@@ -168,7 +168,7 @@ impl Registry {
     /// The catalogue for users' rules: all rows by their numbers, and after them names that only
     /// rules know.
     pub fn catalogue(&self) -> Catalogue {
-        let entries = self.rows.iter().map(|row| Entry {
+        let entries = self.rows.iter().map(|row| CatalogueEntry {
             // A row that is allowed as another command has no name or category of its own in rules.
             name: if row.allowed_as.is_some() { String::new() } else { row.full_name() },
             categories: match row.allowed_as {
@@ -177,7 +177,7 @@ impl Registry {
             },
             is_open: row.flags.has(Flags::NO_AUTH),
         });
-        let absent = ABSENT.iter().map(|name| Entry {
+        let absent = ABSENT.iter().map(|name| CatalogueEntry {
             name: (*name).to_owned(),
             categories: Categories::NONE,
             is_open: false,
@@ -320,7 +320,7 @@ fn upper(word: u64) -> u64 {
 }
 
 /// The handler of a container: reached only if the second word names no subcommand.
-pub(crate) fn no_subcommand(call: &mut Call<'_, '_>) -> Done {
+pub(crate) fn no_subcommand(call: &mut Call<'_, '_>) -> CommandResult {
     let word = call.args.get(1).copied().unwrap_or_default();
     Err(error::unknown_subcommand(call.command.name, word).into())
 }

@@ -31,7 +31,7 @@ const MOST_DEPTH: usize = 8;
 
 /// The kind of an argument, as COMMAND DOCS names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ArgumentKind {
     /// `string`
     String,
     /// `integer`
@@ -52,30 +52,30 @@ pub enum Kind {
     Block,
 }
 
-impl Kind {
+impl ArgumentKind {
     /// The name in COMMAND DOCS.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::String => "string",
-            Kind::Integer => "integer",
-            Kind::Double => "double",
-            Kind::Key => "key",
-            Kind::Pattern => "pattern",
-            Kind::UnixTime => "unix-time",
-            Kind::PureToken => "pure-token",
-            Kind::OneOf => "oneof",
-            Kind::Block => "block",
+            ArgumentKind::String => "string",
+            ArgumentKind::Integer => "integer",
+            ArgumentKind::Double => "double",
+            ArgumentKind::Key => "key",
+            ArgumentKind::Pattern => "pattern",
+            ArgumentKind::UnixTime => "unix-time",
+            ArgumentKind::PureToken => "pure-token",
+            ArgumentKind::OneOf => "oneof",
+            ArgumentKind::Block => "block",
         }
     }
 
-    fn of(name: &str, written: Option<&str>) -> Kind {
+    fn of(name: &str, written: Option<&str>) -> ArgumentKind {
         match written.unwrap_or(name) {
-            "int" | "integer" => Kind::Integer,
-            "double" | "float" => Kind::Double,
-            "key" | "newkey" => Kind::Key,
-            "pattern" => Kind::Pattern,
-            "time" | "unix-time" => Kind::UnixTime,
-            _ => Kind::String,
+            "int" | "integer" => ArgumentKind::Integer,
+            "double" | "float" => ArgumentKind::Double,
+            "key" | "newkey" => ArgumentKind::Key,
+            "pattern" => ArgumentKind::Pattern,
+            "time" | "unix-time" => ArgumentKind::UnixTime,
+            _ => ArgumentKind::String,
         }
     }
 }
@@ -86,7 +86,7 @@ pub struct Argument {
     /// Its name.
     pub name: String,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: ArgumentKind,
     /// The word in front of it, or the word that it is.
     pub token: Option<String>,
     /// It may be left out.
@@ -102,7 +102,7 @@ pub struct Argument {
 }
 
 impl Argument {
-    fn new(name: impl Into<String>, kind: Kind) -> Argument {
+    fn new(name: impl Into<String>, kind: ArgumentKind) -> Argument {
         Argument {
             name: name.into(),
             kind,
@@ -116,7 +116,7 @@ impl Argument {
     }
 
     fn word(word: &str) -> Argument {
-        let mut argument = Argument::new(word.to_ascii_lowercase(), Kind::PureToken);
+        let mut argument = Argument::new(word.to_ascii_lowercase(), ArgumentKind::PureToken);
         argument.token = Some(word.into());
         argument
     }
@@ -130,12 +130,12 @@ impl Argument {
             Some((written, number)) => (Some(written), number.parse().ok()),
             None => (written, None),
         };
-        let kind = Kind::of(name, written);
+        let kind = ArgumentKind::of(name, written);
         Argument { key_spec, ..Argument::new(name, kind) }
     }
 
     fn is_word(&self) -> bool {
-        self.kind == Kind::PureToken && !self.optional && !self.multiple
+        self.kind == ArgumentKind::PureToken && !self.optional && !self.multiple
     }
 
     /// Whether both have the same name, and `other` has the same word or none.
@@ -144,7 +144,7 @@ impl Argument {
     }
 
     fn number_keys(&mut self, next: &mut usize, count: usize) {
-        if self.kind == Kind::Key && self.key_spec.is_none() {
+        if self.kind == ArgumentKind::Key && self.key_spec.is_none() {
             self.key_spec = count.checked_sub(1).map(|last| last.min(*next));
             *next += 1;
         }
@@ -255,8 +255,11 @@ impl<'p> Reader<'p> {
     /// The contents of square brackets: something optional, or the repetition of the item before.
     fn optional(&mut self, items: &mut Vec<Argument>) {
         let mut inner = self.choice("]");
-        let parts: &[Argument] =
-            if inner.kind == Kind::Block { &inner.parts } else { std::slice::from_ref(&inner) };
+        let parts: &[Argument] = if inner.kind == ArgumentKind::Block {
+            &inner.parts
+        } else {
+            std::slice::from_ref(&inner)
+        };
         let repeated = parts.last().is_some_and(|part| part.multiple) || inner.multiple;
         let tail = items.len().checked_sub(parts.len()).map(|from| &items[from..]);
         let is_repetition = repeated
@@ -268,7 +271,7 @@ impl<'p> Reader<'p> {
             let mut all = match (before.pop(), before.is_empty()) {
                 (Some(only), true) => only,
                 (last, _) => {
-                    let mut block = Argument::new("data", Kind::Block);
+                    let mut block = Argument::new("data", ArgumentKind::Block);
                     before.extend(last);
                     block.parts = before;
                     block
@@ -304,7 +307,7 @@ impl<'p> Reader<'p> {
             (1, Some(label)) => block(label, alternatives.remove(0)),
             _ => {
                 let parts: Vec<Argument> = alternatives.into_iter().map(together).collect();
-                let choice = Argument::new(name_of(&parts), Kind::OneOf);
+                let choice = Argument::new(name_of(&parts), ArgumentKind::OneOf);
                 Argument { parts, ..choice }
             }
         };
@@ -327,7 +330,9 @@ fn join(items: &mut Vec<Argument>, mut argument: Argument) {
 fn together(mut items: Vec<Argument>) -> Argument {
     // `LIMIT offset count`: the word introduces all that follows.
     let token = match items.as_mut_slice() {
-        [first, _, ..] if first.kind != Kind::PureToken && !first.optional => first.token.take(),
+        [first, _, ..] if first.kind != ArgumentKind::PureToken && !first.optional => {
+            first.token.take()
+        }
         _ => None,
     };
     let named = token.as_deref().map(str::to_ascii_lowercase);
@@ -340,7 +345,7 @@ fn together(mut items: Vec<Argument>) -> Argument {
 fn block(name: &str, mut items: Vec<Argument>) -> Argument {
     match items.len() {
         1 => items.remove(0),
-        _ => Argument { parts: items, ..Argument::new(name, Kind::Block) },
+        _ => Argument { parts: items, ..Argument::new(name, ArgumentKind::Block) },
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::Has;
+use crate::CommandLookup;
 use crate::differences;
-use crate::facts::{Calls, Facts};
+use crate::facts::{Calls, ServerFacts};
 use crate::finding::Finding;
 use crate::print::counted;
 use crate::product::Product;
@@ -27,7 +27,7 @@ pub const OF_MODULES: [(&str, &str); 9] = [
     ("ts.", "timeseries"),
 ];
 
-pub fn check(facts: &Facts, product: Product, has: Has<'_>) -> Vec<Finding> {
+pub fn check(facts: &ServerFacts, product: Product, has: CommandLookup<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if facts.calls.is_empty() {
         let says = "INFO commandstats tells of no command: what is used is not known";
@@ -55,7 +55,7 @@ fn is_of_servers(name: &str) -> bool {
 }
 
 /// Commands that are called there and missing here.
-fn used(facts: &Facts, has: Has<'_>) -> Finding {
+fn used(facts: &ServerFacts, has: CommandLookup<'_>) -> Finding {
     let called = facts.calls.iter().filter(|(_, calls)| counts(**calls));
     let (here, absent): (Vec<_>, Vec<_>) = called.partition(|(name, _)| has(name));
     let mut absent: Vec<_> = absent.into_iter().filter(|(name, _)| !is_of_servers(name)).collect();
@@ -71,7 +71,7 @@ fn used(facts: &Facts, has: Has<'_>) -> Finding {
 }
 
 /// Since when calls are counted.
-fn since(facts: &Facts) -> String {
+fn since(facts: &ServerFacts) -> String {
     let days = facts.number("uptime_in_seconds") / 86_400;
     let since = match days {
         0 => "less than a day".into(),
@@ -100,7 +100,7 @@ fn module_of(name: &str) -> Option<&'static str> {
 }
 
 /// Commands that exist there, are missing here, and were not called.
-fn unused(facts: &Facts, has: Has<'_>) -> Option<Finding> {
+fn unused(facts: &ServerFacts, has: CommandLookup<'_>) -> Option<Finding> {
     let commands = match &facts.commands {
         Ok(commands) => commands,
         Err(why) => {
@@ -122,7 +122,7 @@ fn unused(facts: &Facts, has: Has<'_>) -> Option<Finding> {
 }
 
 /// Lines of docs/differences.md about the called commands.
-fn otherwise(facts: &Facts, product: Product, has: Has<'_>) -> Option<Finding> {
+fn otherwise(facts: &ServerFacts, product: Product, has: CommandLookup<'_>) -> Option<Finding> {
     let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in differences::all() {
         let is_of_it = match product {

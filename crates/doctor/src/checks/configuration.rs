@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use pantala_settings::{Carried, Row, find};
+use pantala_settings::{CarryRule, Row, find};
 
-use crate::facts::Facts;
+use crate::facts::ServerFacts;
 use crate::finding::Finding;
 use crate::product::Product;
 
@@ -41,7 +41,7 @@ struct Sorted {
     acts: Vec<String>,
 }
 
-pub fn check(facts: &Facts, product: Product) -> Vec<Finding> {
+pub fn check(facts: &ServerFacts, product: Product) -> Vec<Finding> {
     let settings = match &facts.settings {
         Ok(settings) => settings,
         Err(why) => {
@@ -71,11 +71,11 @@ impl Sorted {
         }
         let shown = line(Some(row), name, value);
         match row.carried(value) {
-            Carried::Default => {}
-            Carried::Acts(_) => self.acts.push(shown),
-            Carried::Idle => self.idle.push(format!("{shown}: {}", row.doc)),
-            Carried::Refused => self.refused.push(format!("{shown}: {}", row.doc)),
-            Carried::Invalid(why) => self.invalid.push(format!("{shown}: {why}")),
+            CarryRule::Default => {}
+            CarryRule::Acts(_) => self.acts.push(shown),
+            CarryRule::Idle => self.idle.push(format!("{shown}: {}", row.doc)),
+            CarryRule::Refused => self.refused.push(format!("{shown}: {}", row.doc)),
+            CarryRule::Invalid(why) => self.invalid.push(format!("{shown}: {why}")),
         }
     }
 

@@ -6,7 +6,7 @@ use pantala_base::size::human;
 
 use super::commands::OF_MODULES;
 use crate::estimate::Estimate;
-use crate::facts::Facts;
+use crate::facts::ServerFacts;
 use crate::finding::Finding;
 use crate::print::counted;
 use crate::product::Product;
@@ -16,7 +16,7 @@ const TYPES: [&str; 6] = ["string", "list", "hash", "set", "zset", "stream"];
 /// The name under which Valkey lists its Lua engine as a module.
 const NO_MODULE: &str = "lua";
 
-pub fn check(facts: &Facts, product: Product, estimate: Option<Estimate>) -> Vec<Finding> {
+pub fn check(facts: &ServerFacts, product: Product, estimate: Option<Estimate>) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(modules(facts));
     findings.extend(types(facts));
@@ -28,7 +28,7 @@ pub fn check(facts: &Facts, product: Product, estimate: Option<Estimate>) -> Vec
 }
 
 /// A module prevents the move if its commands are called, or its commands are unknown.
-fn modules(facts: &Facts) -> Option<Finding> {
+fn modules(facts: &ServerFacts) -> Option<Finding> {
     let modules = facts.modules.as_ref().ok()?;
     let modules: Vec<&String> = modules.iter().filter(|name| *name != NO_MODULE).collect();
     if modules.is_empty() {
@@ -53,7 +53,7 @@ fn modules(facts: &Facts) -> Option<Finding> {
 }
 
 /// Types in the sample that no file of ours could hold.
-fn types(facts: &Facts) -> Option<Finding> {
+fn types(facts: &ServerFacts) -> Option<Finding> {
     let mut strange: BTreeMap<&str, u64> = BTreeMap::new();
     for key in facts.keys.as_ref().ok()?.iter().filter(|key| !TYPES.contains(&&*key.kind)) {
         *strange.entry(&key.kind).or_default() += 1;
@@ -66,7 +66,7 @@ fn types(facts: &Facts) -> Option<Finding> {
     (!items.is_empty()).then(|| Finding::stops("data", says).items(items))
 }
 
-fn memory(facts: &Facts, estimate: Option<Estimate>) -> Option<Finding> {
+fn memory(facts: &ServerFacts, estimate: Option<Estimate>) -> Option<Finding> {
     let (keys, _) = facts.key_counts();
     let Some(estimate) = estimate else {
         let why = facts.keys.as_ref().err()?;
@@ -93,7 +93,7 @@ fn memory(facts: &Facts, estimate: Option<Estimate>) -> Option<Finding> {
 }
 
 /// Whether the memory limit there is too low here.
-fn limit_below(facts: &Facts, estimate: Estimate) -> Option<String> {
+fn limit_below(facts: &ServerFacts, estimate: Estimate) -> Option<String> {
     let limit = facts.number("maxmemory");
     (limit != 0 && !estimate.is_bound && estimate.here_bytes > limit).then(|| {
         let (limit, here) = (human(limit), human(estimate.here_bytes));
@@ -101,7 +101,7 @@ fn limit_below(facts: &Facts, estimate: Estimate) -> Option<String> {
     })
 }
 
-fn eviction(facts: &Facts, product: Product) -> Option<Finding> {
+fn eviction(facts: &ServerFacts, product: Product) -> Option<Finding> {
     let policy = match facts.text("maxmemory_policy") {
         "" => facts.setting("maxmemory-policy"),
         policy => policy,
@@ -115,14 +115,14 @@ fn eviction(facts: &Facts, product: Product) -> Option<Finding> {
     Some(Finding::note("memory", says).advice(advice))
 }
 
-fn libraries(facts: &Facts) -> Option<Finding> {
+fn libraries(facts: &ServerFacts) -> Option<Finding> {
     let count = facts.number("number_of_libraries");
     let says = format!("libraries of functions come with a snapshot file: {count}");
     (count > 0).then(|| Finding::note("scripts", says))
 }
 
 /// An append-only file from before Redis 7 is one file without a manifest.
-fn append_only(facts: &Facts, product: Product) -> Option<Finding> {
+fn append_only(facts: &ServerFacts, product: Product) -> Option<Finding> {
     let is_on = facts.number("aof_enabled") == 1 || facts.setting("appendonly") == "yes";
     let is_old = match product {
         Product::Redis => product.major(facts).is_some_and(|major| major < 7),

@@ -5,17 +5,17 @@ mod configuration;
 mod data;
 mod surroundings;
 
-use pantala_settings::{Effect, find};
+use pantala_settings::{SettingEffect, find};
 
-use crate::Has;
+use crate::CommandLookup;
 use crate::estimate::Estimate;
-use crate::facts::Facts;
+use crate::facts::ServerFacts;
 use crate::finding::{Finding, Severity};
 use crate::product::Product;
 
 /// The result of an examination.
 #[derive(Debug)]
-pub struct Report {
+pub struct DoctorReport {
     /// The kind of server.
     pub product: Product,
     /// The estimated size of its keys here.
@@ -24,7 +24,7 @@ pub struct Report {
     pub findings: Vec<Finding>,
 }
 
-impl Report {
+impl DoctorReport {
     /// Whether something prevents the move.
     pub fn stops(&self) -> bool {
         self.findings.iter().any(|finding| finding.severity == Severity::Stops)
@@ -32,7 +32,7 @@ impl Report {
 }
 
 /// Runs all checks.
-pub fn examine(facts: &Facts, has: Has<'_>) -> Report {
+pub fn examine(facts: &ServerFacts, has: CommandLookup<'_>) -> DoctorReport {
     let product = Product::of(facts);
     let estimate = Estimate::of(facts);
     let mut findings = commands::check(facts, product, has);
@@ -40,10 +40,10 @@ pub fn examine(facts: &Facts, has: Has<'_>) -> Report {
     findings.extend(surroundings::check(facts, product, has));
     findings.extend(configuration::check(facts, product));
     findings.sort_by_key(|finding| finding.severity);
-    Report { product, estimate, findings }
+    DoctorReport { product, estimate, findings }
 }
 
 /// Whether a setting has an effect here.
 fn acts(setting: &str) -> bool {
-    find(setting).is_some_and(|row| row.effect == Effect::Active)
+    find(setting).is_some_and(|row| row.effect == SettingEffect::Active)
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::acts;
-use crate::Has;
-use crate::facts::Facts;
+use crate::CommandLookup;
+use crate::facts::ServerFacts;
 use crate::finding::Finding;
 use crate::print::counted;
 use crate::product::Product;
@@ -15,7 +15,7 @@ const VALKEY_TRIED: u64 = 9;
 /// The most client libraries that are named.
 const LIBRARIES_MOST: usize = 10;
 
-pub fn check(facts: &Facts, product: Product, has: Has<'_>) -> Vec<Finding> {
+pub fn check(facts: &ServerFacts, product: Product, has: CommandLookup<'_>) -> Vec<Finding> {
     let mut findings = vec![moving(facts, product, has)];
     findings.extend(cluster(facts));
     findings.extend(replicas(facts, has));
@@ -25,7 +25,7 @@ pub fn check(facts: &Facts, product: Product, has: Has<'_>) -> Vec<Finding> {
 }
 
 /// How to move the data here.
-fn moving(facts: &Facts, product: Product, has: Has<'_>) -> Finding {
+fn moving(facts: &ServerFacts, product: Product, has: CommandLookup<'_>) -> Finding {
     let (name, version) = (product.name(), product.version(facts));
     let major = product.major(facts);
     let is_newer = match product {
@@ -66,7 +66,7 @@ fn moving(facts: &Facts, product: Product, has: Has<'_>) -> Finding {
     }
 }
 
-fn cluster(facts: &Facts) -> Option<Finding> {
+fn cluster(facts: &ServerFacts) -> Option<Finding> {
     if facts.number("cluster_enabled") != 1 || acts("cluster-enabled") {
         return None;
     }
@@ -76,7 +76,7 @@ fn cluster(facts: &Facts) -> Option<Finding> {
     Some(Finding::stops("cluster", says).advice(advice))
 }
 
-fn replicas(facts: &Facts, has: Has<'_>) -> Option<Finding> {
+fn replicas(facts: &ServerFacts, has: CommandLookup<'_>) -> Option<Finding> {
     let count = facts.number("connected_slaves");
     let is_replica = facts.text("role") == "slave";
     let clients = facts.clients.as_deref().unwrap_or_default();
@@ -102,7 +102,7 @@ fn replicas(facts: &Facts, has: Has<'_>) -> Option<Finding> {
     Some(Finding::stops("replicas", says).items(items).advice(advice))
 }
 
-fn tls(facts: &Facts) -> Option<Finding> {
+fn tls(facts: &ServerFacts) -> Option<Finding> {
     let port = facts.setting("tls-port");
     if !facts.is_over_tls && matches!(port, "" | "0") {
         return None;
@@ -111,7 +111,7 @@ fn tls(facts: &Facts) -> Option<Finding> {
     Some(Finding::note("tls", says).advice("Certificates, ciphers, clients: docs/tls.md."))
 }
 
-fn clients(facts: &Facts) -> Option<Finding> {
+fn clients(facts: &ServerFacts) -> Option<Finding> {
     let clients = match &facts.clients {
         Ok(clients) => clients,
         Err(why) => return Some(Finding::note("clients", format!("they are not known: {why}"))),

@@ -13,10 +13,10 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pantala_commands::Place;
+use pantala_commands::ServicePlace;
 use pantala_keyspace::ClientId;
 
-use crate::clients::mailbox::Word;
+use crate::clients::mailbox::Invalidation;
 
 const STRIPES: usize = 16;
 
@@ -27,13 +27,13 @@ const TRANSIT_WORDS: usize = 1024;
 #[derive(Default)]
 pub struct Transit {
     /// The messages, in order.
-    pub words: Vec<Word>,
+    pub words: Vec<Invalidation>,
     /// There were too many.
     pub is_torn: bool,
 }
 
 impl Transit {
-    fn add(&mut self, word: Word) {
+    fn add(&mut self, word: Invalidation) {
         if self.words.len() >= TRANSIT_WORDS {
             self.words.clear();
             self.is_torn = true;
@@ -44,15 +44,15 @@ impl Transit {
     }
 }
 
-enum Whereabouts {
-    At(Place),
+enum ClientLocation {
+    At(ServicePlace),
     InTransit(Transit),
 }
 
 /// What is to be done with a message for a client.
-pub enum Way {
+pub enum DeliveryOutcome {
     /// It is to be left for the connection at this place.
-    To(Place, Word),
+    To(ServicePlace, Invalidation),
     /// It is kept here until the client arrives.
     Kept,
     /// There is no such client.
@@ -62,26 +62,26 @@ pub enum Way {
 /// Where each client is: at a worker, or in transit between two.
 #[derive(Default)]
 pub struct Directory {
-    stripes: [Mutex<HashMap<ClientId, Whereabouts>>; STRIPES],
+    stripes: [Mutex<HashMap<ClientId, ClientLocation>>; STRIPES],
 }
 
 impl Directory {
-    fn stripe(&self, client: ClientId) -> MutexGuard<'_, HashMap<ClientId, Whereabouts>> {
+    fn stripe(&self, client: ClientId) -> MutexGuard<'_, HashMap<ClientId, ClientLocation>> {
         let stripe = &self.stripes[(client % STRIPES as u64) as usize];
         stripe.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The client is at this place from now on; returns what was kept for it.
-    pub fn enter(&self, client: ClientId, place: Place) -> Transit {
-        match self.stripe(client).insert(client, Whereabouts::At(place)) {
-            Some(Whereabouts::InTransit(transit)) => transit,
-            Some(Whereabouts::At(_)) | None => Transit::default(),
+    pub fn enter(&self, client: ClientId, place: ServicePlace) -> Transit {
+        match self.stripe(client).insert(client, ClientLocation::At(place)) {
+            Some(ClientLocation::InTransit(transit)) => transit,
+            Some(ClientLocation::At(_)) | None => Transit::default(),
         }
     }
 
     /// The client leaves one worker for another: it is in transit.
     pub fn depart(&self, client: ClientId) {
-        self.stripe(client).insert(client, Whereabouts::InTransit(Transit::default()));
+        self.stripe(client).insert(client, ClientLocation::InTransit(Transit::default()));
     }
 
     /// Removes a client that has gone.
@@ -95,14 +95,14 @@ impl Directory {
     }
 
     /// Keeps a message for a client in transit, or says where it goes.
-    pub fn send(&self, client: ClientId, word: Word) -> Way {
+    pub fn send(&self, client: ClientId, word: Invalidation) -> DeliveryOutcome {
         match self.stripe(client).get_mut(&client) {
-            Some(Whereabouts::At(place)) => Way::To(*place, word),
-            Some(Whereabouts::InTransit(transit)) => {
+            Some(ClientLocation::At(place)) => DeliveryOutcome::To(*place, word),
+            Some(ClientLocation::InTransit(transit)) => {
                 transit.add(word);
-                Way::Kept
+                DeliveryOutcome::Kept
             }
-            None => Way::Gone,
+            None => DeliveryOutcome::Gone,
         }
     }
 }
@@ -111,14 +111,14 @@ impl Directory {
 mod tests {
     use super::*;
 
-    fn there(worker: u16) -> Place {
-        Place { worker, connection: 5 }
+    fn there(worker: u16) -> ServicePlace {
+        ServicePlace { worker, connection: 5 }
     }
 
-    fn way(directory: &Directory, client: ClientId) -> Option<Place> {
-        match directory.send(client, Word::Broken(9)) {
-            Way::To(place, _) => Some(place),
-            Way::Kept | Way::Gone => None,
+    fn way(directory: &Directory, client: ClientId) -> Option<ServicePlace> {
+        match directory.send(client, Invalidation::Broken(9)) {
+            DeliveryOutcome::To(place, _) => Some(place),
+            DeliveryOutcome::Kept | DeliveryOutcome::Gone => None,
         }
     }
 
@@ -141,11 +141,11 @@ mod tests {
         directory.enter(3, there(0));
         directory.depart(3);
         assert!(directory.has(3));
-        assert!(matches!(directory.send(3, Word::Broken(1)), Way::Kept));
-        assert!(matches!(directory.send(3, Word::Broken(2)), Way::Kept));
+        assert!(matches!(directory.send(3, Invalidation::Broken(1)), DeliveryOutcome::Kept));
+        assert!(matches!(directory.send(3, Invalidation::Broken(2)), DeliveryOutcome::Kept));
         let transit = directory.enter(3, there(1));
         assert!(!transit.is_torn);
-        assert!(matches!(transit.words[..], [Word::Broken(1), Word::Broken(2)]));
+        assert!(matches!(transit.words[..], [Invalidation::Broken(1), Invalidation::Broken(2)]));
         assert_eq!(directory.enter(3, there(1)).words.len(), 0);
     }
 
@@ -154,7 +154,7 @@ mod tests {
         let directory = Directory::default();
         directory.depart(3);
         for _ in 0..=TRANSIT_WORDS {
-            directory.send(3, Word::Broken(1));
+            directory.send(3, Invalidation::Broken(1));
         }
         let transit = directory.enter(3, there(1));
         assert!(transit.is_torn && transit.words.is_empty());

@@ -9,7 +9,7 @@ use pantala_commands::Session;
 use pantala_journal::Stamp;
 use pantala_keyspace::ClientId;
 
-use crate::waiting::blocked::Blocked;
+use crate::waiting::blocked::BlockedCommand;
 
 /// One message.
 pub enum Message {
@@ -44,7 +44,7 @@ pub enum Message {
         /// The number of its parking.
         parking: u32,
         /// The blocked command.
-        blocked: Blocked,
+        blocked: BlockedCommand,
     },
     /// For one client: keys that it may have cached have changed.
     Tell {
@@ -53,7 +53,7 @@ pub enum Message {
         /// The client's number.
         client: u64,
         /// The invalidation.
-        word: Word,
+        word: Invalidation,
     },
     /// A script has held partitions for so long that commands waiting for them are answered BUSY.
     ScriptIsBusy,
@@ -62,15 +62,15 @@ pub enum Message {
 }
 
 /// Keys that have changed, shared by all clients that are told.
-pub type Keys = Arc<[Arc<[u8]>]>;
+pub type ChangedKeys = Arc<[Arc<[u8]>]>;
 
 /// A message of CLIENT TRACKING for one client.
 #[derive(Clone)]
-pub enum Word {
+pub enum Invalidation {
     /// These cached keys are stale; `None`: all may be.
     Stale {
         /// The keys.
-        keys: Option<Keys>,
+        keys: Option<ChangedKeys>,
         /// The client receives it for another one (REDIRECT).
         is_redirected: bool,
     },

@@ -17,7 +17,7 @@
 //! Not here: rules (`pantala_acl`), what a command asks of them (`pantala_commands::permission`).
 //! Tests: crates/server/tests/acl.rs, compat/transcripts/acl.
 
-use pantala_acl::{Context, Denied, Reason, Refusal, TEXT_BYTES, Users};
+use pantala_acl::{AclRefusal, Context, Denial, Reason, TEXT_BYTES, Users};
 use pantala_base::clock::monotonic_us;
 use pantala_commands::permission::Asked;
 use pantala_commands::{ClientError, Command, CommandRef, Session, client_line};
@@ -32,24 +32,24 @@ use crate::execute::Turn;
 pub struct NotAllowed<'a> {
     found: CommandRef,
     args: &'a [&'a [u8]],
-    denied: Denied,
+    denied: Denial,
 }
 
 impl NotAllowed<'_> {
     fn reason(&self) -> Reason {
         match self.denied {
-            Denied::Command => Reason::Command,
-            Denied::Key(_) => Reason::Key,
-            Denied::Channel(_) => Reason::Channel,
-            Denied::Database(_) => Reason::Database,
+            Denial::Command => Reason::Command,
+            Denial::Key(_) => Reason::Key,
+            Denial::Channel(_) => Reason::Channel,
+            Denial::Database(_) => Reason::Database,
         }
     }
 
     /// The object in ACL LOG: the command, the key, the channel or the database.
     fn object(&self) -> Vec<u8> {
         let position = match self.denied {
-            Denied::Command => 0,
-            Denied::Key(at) | Denied::Channel(at) | Denied::Database(at) => at,
+            Denial::Command => 0,
+            Denial::Key(at) | Denial::Channel(at) | Denial::Database(at) => at,
         };
         match self.args.get(position) {
             Some(object) if position > 0 => object.to_vec(),
@@ -58,21 +58,21 @@ impl NotAllowed<'_> {
     }
 
     /// The entry for ACL LOG.
-    pub(crate) fn told(&self, client: &Session, context: Context, runs: &Command) -> Refusal {
+    pub(crate) fn told(&self, client: &Session, context: Context, runs: &Command) -> AclRefusal {
         let line = describe(client, runs);
-        Refusal::new(self.reason(), context, (&self.object(), client.user_name()), line)
+        AclRefusal::new(self.reason(), context, (&self.object(), client.user_name()), line)
     }
     /// The error text without its code.
     fn text(&self, session: &Session) -> Vec<u8> {
         match self.denied {
-            Denied::Command => {
+            Denial::Command => {
                 let name = self.found.row.full_name();
                 let what = format!(" has no permissions to run the '{name}' command");
                 [b"User ", session.user_name(), what.as_bytes()].concat()
             }
-            Denied::Key(_) => b"No permissions to access a key".to_vec(),
-            Denied::Channel(_) => b"No permissions to access a channel".to_vec(),
-            Denied::Database(_) => b"No permissions to access database".to_vec(),
+            Denial::Key(_) => b"No permissions to access a key".to_vec(),
+            Denial::Channel(_) => b"No permissions to access a channel".to_vec(),
+            Denial::Database(_) => b"No permissions to access database".to_vec(),
         }
     }
 
@@ -89,10 +89,10 @@ impl NotAllowed<'_> {
     /// The error for a queued command that was allowed before EXEC.
     pub fn exec_error(&self) -> ClientError {
         let reason = match self.denied {
-            Denied::Command => "no permission to execute the command or subcommand",
-            Denied::Key(_) => "no permission to touch the specified keys",
-            Denied::Channel(_) => "no permission to access one of the channels used as arguments",
-            Denied::Database(_) => "no permission",
+            Denial::Command => "no permission to execute the command or subcommand",
+            Denial::Key(_) => "no permission to touch the specified keys",
+            Denial::Channel(_) => "no permission to access one of the channels used as arguments",
+            Denial::Database(_) => "no permission",
         };
         ClientError::new(format!(
             "NOPERM ACLs rules changed between the moment the transaction was accumulated and the \
@@ -189,7 +189,7 @@ impl Turn<'_> {
     }
 }
 
-/// The client as a line of CLIENT LIST that runs this command, for [`Refusal`].
+/// The client as a line of CLIENT LIST that runs this command, for [`AclRefusal`].
 pub fn describe(client: &Session, row: &Command) -> String {
     let meters = client.meters.as_deref().copied().unwrap_or_default();
     client_line::line(client, &meters, &row.full_name(), monotonic_us(), TEXT_BYTES)

@@ -25,9 +25,9 @@ const GONE: u8 = 2;
 
 /// What a connection's worker tells the threads that run its commands.
 #[derive(Debug, Default)]
-pub struct Presence(AtomicU8);
+pub struct ClientPresence(AtomicU8);
 
-impl Presence {
+impl ClientPresence {
     /// Notes that the client has closed its side, or the whole connection.
     pub fn sends_no_more(&self) {
         self.0.fetch_max(SENDS_NO_MORE, Ordering::Release);
@@ -46,14 +46,14 @@ impl Presence {
 
 /// The client of a waiting command, and since when it waits (monotonic, microseconds).
 #[derive(Clone, Debug)]
-pub struct Applicant {
+pub struct WaitingCommand {
     /// The client.
-    pub presence: Arc<Presence>,
+    pub presence: Arc<ClientPresence>,
     /// When the command began to wait.
     pub since_us: u64,
 }
 
-impl Applicant {
+impl WaitingCommand {
     /// Whether the command is not to begin any more.
     pub fn has_left(&self, running: &RunningNow) -> bool {
         match self.presence.0.load(Ordering::Acquire) {
@@ -66,20 +66,20 @@ impl Applicant {
 
 thread_local! {
     /// The applicant of the command that this thread is about to run.
-    static AT_HAND: RefCell<Option<Applicant>> = const { RefCell::new(None) };
+    static AT_HAND: RefCell<Option<WaitingCommand>> = const { RefCell::new(None) };
 }
 
 /// While it lives, this thread runs the command of an applicant.
-pub(crate) struct AtHand(());
+pub(crate) struct RunningMark(());
 
-impl AtHand {
-    pub(crate) fn new(applicant: &Applicant) -> AtHand {
+impl RunningMark {
+    pub(crate) fn new(applicant: &WaitingCommand) -> RunningMark {
         AT_HAND.set(Some(applicant.clone()));
-        AtHand(())
+        RunningMark(())
     }
 }
 
-impl Drop for AtHand {
+impl Drop for RunningMark {
     fn drop(&mut self) {
         AT_HAND.set(None);
     }

@@ -109,7 +109,7 @@ fn budget_us(tenacity: u32) -> u64 {
 
 /// The result of making room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum EvictionRoom {
     /// There is room.
     Made,
     /// There is more to evict: the time was over.
@@ -120,15 +120,15 @@ pub enum Room {
 
 /// The times for which memory was above its limit.
 #[derive(Debug, Default)]
-pub struct Exceeded {
+pub struct ExcessTime {
     since_us: AtomicU64,
     total_us: AtomicU64,
 }
 
-impl Exceeded {
+impl ExcessTime {
     /// Notes the result of making room.
-    fn note(&self, room: Room, now_us: u64) {
-        if room != Room::Made {
+    fn note(&self, room: EvictionRoom, now_us: u64) {
+        if room != EvictionRoom::Made {
             let first = (0, now_us.max(1));
             let (still, since) = (Ordering::Relaxed, &self.since_us);
             let _is_known = since.compare_exchange(first.0, first.1, still, still);
@@ -156,15 +156,15 @@ impl Exceeded {
 
 impl Engine {
     /// Evicts until memory use is below the limit, for `budget_us` at most.
-    pub fn make_room(&self, rules: MemoryRules, scope: Scope<'_>, budget_us: u64) -> Room {
-        let Some(choice) = rules.choice else { return Room::None };
+    pub fn make_room(&self, rules: MemoryRules, scope: Scope<'_>, budget_us: u64) -> EvictionRoom {
+        let Some(choice) = rules.choice else { return EvictionRoom::None };
         let began_us = monotonic_us();
         let (mut idle_partitions, mut goal, mut now_us) = (0, None, began_us);
         let room = loop {
             let excess = self.excess_bytes(rules.most_bytes);
             let left = *goal.get_or_insert(excess.saturating_add(rules.spare_bytes()));
             if excess == 0 || left == 0 {
-                break Room::Made;
+                break EvictionRoom::Made;
             }
             let wanted = left.min(excess.saturating_add(rules.spare_bytes()));
             let freed = self.space.evict(scope, choice, wanted.min(usize::MAX as u64) as usize);
@@ -175,16 +175,16 @@ impl Engine {
             }
             let is_idle = idle_partitions > 0 && self.space.has_nothing_to_evict();
             if idle_partitions >= PARTITION_COUNT || is_idle {
-                break Room::None;
+                break EvictionRoom::None;
             }
             let before_us = std::mem::replace(&mut now_us, monotonic_us());
             self.stats.latency_monitor.note_chore(Chore::EvictionDel, now_us - before_us);
             if now_us - began_us >= budget_us {
                 let is_enough = self.excess_bytes(rules.most_bytes) == 0;
                 break match self.space.has_nothing_to_evict() {
-                    _ if is_enough => Room::Made,
-                    true => Room::None,
-                    false => Room::Behind,
+                    _ if is_enough => EvictionRoom::Made,
+                    true => EvictionRoom::None,
+                    false => EvictionRoom::Behind,
                 };
             }
         };
@@ -234,7 +234,7 @@ impl Engine {
         };
         let room = self.make_room(rules, scope, BACKGROUND_US);
         recorder.hand_over();
-        room == Room::Behind
+        room == EvictionRoom::Behind
     }
 
     /// Whether no key may be evicted now.
@@ -274,9 +274,9 @@ impl Turn<'_> {
             Some(_) if keeps_data(self.states) => false,
             Some(_) => match self.evict() {
                 // What other threads allocate meanwhile is left to the next window.
-                Room::Made => self.engine.condition.memory.is_group_full(),
-                Room::Behind => false,
-                Room::None => true,
+                EvictionRoom::Made => self.engine.condition.memory.is_group_full(),
+                EvictionRoom::Behind => false,
+                EvictionRoom::None => true,
             },
         };
         let rest = self.states.without(States::FULL);
@@ -287,10 +287,10 @@ impl Turn<'_> {
         self.engine.is_full(self.limited.memory.most_bytes)
     }
 
-    fn evict(&self) -> Room {
+    fn evict(&self) -> EvictionRoom {
         let rules = self.limited.memory;
         let room = self.engine.make_room(rules, self.plain_scope(), rules.budget_us);
-        if room == Room::Behind {
+        if room == EvictionRoom::Behind {
             self.engine.space.wake_sweeper();
         }
         room
@@ -311,13 +311,13 @@ mod tests {
 
     #[test]
     fn the_time_above_the_limit_is_summed() {
-        let exceeded = Exceeded::default();
-        exceeded.note(Room::Made, 1_000);
-        exceeded.note(Room::Behind, 2_000);
-        exceeded.note(Room::None, 5_000);
+        let exceeded = ExcessTime::default();
+        exceeded.note(EvictionRoom::Made, 1_000);
+        exceeded.note(EvictionRoom::Behind, 2_000);
+        exceeded.note(EvictionRoom::None, 5_000);
         assert_eq!(exceeded.total_and_current_ms(9_000), (7, 7));
-        exceeded.note(Room::Made, 12_000);
-        exceeded.note(Room::None, 20_000);
+        exceeded.note(EvictionRoom::Made, 12_000);
+        exceeded.note(EvictionRoom::None, 20_000);
         assert_eq!(exceeded.total_and_current_ms(25_000), (15, 5));
         exceeded.reset();
         assert_eq!(exceeded.total_and_current_ms(30_000), (0, 0));

@@ -28,10 +28,10 @@ pub mod shutdown;
 pub mod states;
 pub mod switches;
 
-use eviction::Exceeded;
+use eviction::ExcessTime;
 use memory::MemoryGuard;
-use on_the_way::OnTheWay;
-use pause::{Pause, Paused};
+use on_the_way::BytesInTransit;
+use pause::{Pause, PauseScope};
 use redirection::Redirection;
 use shutdown::Shutdown;
 use states::{LastingStates, States};
@@ -47,9 +47,9 @@ pub struct Condition {
     /// Memory use and its limits.
     pub memory: MemoryGuard,
     /// Bytes that clients are just being told.
-    pub told: OnTheWay,
+    pub told: BytesInTransit,
     /// The times above the memory limit.
-    pub exceeded: Exceeded,
+    pub exceeded: ExcessTime,
     /// Where a replica sends redirected clients.
     pub redirection: Redirection,
     /// Whether the server stops.
@@ -68,9 +68,9 @@ impl Condition {
             states = states.and(States::FULL);
         }
         match self.pause.state(now_us) {
-            Paused::Nothing => states,
-            Paused::Writes => states.and(States::PAUSED_WRITES),
-            Paused::All => states.and(States::PAUSED_ALL),
+            PauseScope::Nothing => states,
+            PauseScope::Writes => states.and(States::PAUSED_WRITES),
+            PauseScope::All => states.and(States::PAUSED_ALL),
         }
     }
 }

@@ -20,13 +20,13 @@ const PERIOD_US: u64 = 20_000;
 /// Bytes told to clients in the current and the last period. Threads that add at the border of two
 /// periods may count a little into the wrong one.
 #[derive(Debug, Default)]
-pub struct OnTheWay {
+pub struct BytesInTransit {
     period: AtomicU64,
     current: AtomicU64,
     before: AtomicU64,
 }
 
-impl OnTheWay {
+impl BytesInTransit {
     /// Adds bytes that are told at this time (monotonic, microseconds).
     pub fn add(&self, bytes: u64, now_us: u64) {
         let period = now_us / PERIOD_US;
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn what_was_told_lately_is_on_its_way() {
-        let told = OnTheWay::default();
+        let told = BytesInTransit::default();
         assert_eq!(told.bytes(5 * PERIOD_US), 0);
         told.add(100, 5 * PERIOD_US);
         told.add(10, 6 * PERIOD_US - 1);

@@ -11,7 +11,7 @@ use pantala_keyspace::{HideReason, Keyspace};
 
 /// The commands that CLIENT PAUSE holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Paused {
+pub enum PauseScope {
     /// Nothing.
     Nothing,
     /// Commands that change data.
@@ -35,11 +35,11 @@ const LAST_US: u64 = u64::MAX >> 1;
 impl Pause {
     /// Pauses commands until `until_us` (monotonic). A pause in force is only ever extended, and
     /// one of all commands stays one.
-    pub fn begin(&self, space: &Keyspace, until_us: u64, paused: Paused, now_us: u64) {
+    pub fn begin(&self, space: &Keyspace, until_us: u64, paused: PauseScope, now_us: u64) {
         let wanted = match paused {
-            Paused::Nothing => return,
-            Paused::Writes => WRITES_ONLY,
-            Paused::All => 0,
+            PauseScope::Nothing => return,
+            PauseScope::Writes => WRITES_ONLY,
+            PauseScope::All => 0,
         };
         let _changing = self.change();
         let now = self.word.load(Ordering::Relaxed);
@@ -88,15 +88,15 @@ impl Pause {
 
     /// The commands that are held back at this time.
     #[inline]
-    pub fn state(&self, now_us: u64) -> Paused {
+    pub fn state(&self, now_us: u64) -> PauseScope {
         let word = self.word.load(Ordering::Relaxed);
         if word == 0 {
-            return Paused::Nothing;
+            return PauseScope::Nothing;
         }
         match (word >> 1 > now_us, word & WRITES_ONLY) {
-            (false, _) => Paused::Nothing,
-            (true, WRITES_ONLY) => Paused::Writes,
-            (true, _) => Paused::All,
+            (false, _) => PauseScope::Nothing,
+            (true, WRITES_ONLY) => PauseScope::Writes,
+            (true, _) => PauseScope::All,
         }
     }
 
@@ -113,33 +113,33 @@ impl Pause {
 #[cfg(test)]
 mod tests {
     use pantala_base::hash::HashSeed;
-    use pantala_keyspace::Config;
+    use pantala_keyspace::KeyspaceConfig;
 
     use super::*;
 
     fn space() -> Keyspace {
         let seed = HashSeed::from_words(1, 2);
-        Keyspace::new(Config { seed, databases: 1, worker_slots: 1, lane_slots: 1 })
+        Keyspace::new(KeyspaceConfig { seed, databases: 1, worker_slots: 1, lane_slots: 1 })
     }
 
     #[test]
     fn only_ever_extends() {
         let (space, pause) = (space(), Pause::default());
-        pause.begin(&space, 100, Paused::Writes, 0);
-        assert_eq!(pause.state(50), Paused::Writes);
-        pause.begin(&space, 60, Paused::All, 50);
-        assert_eq!(pause.state(99), Paused::All);
-        pause.begin(&space, 200, Paused::Writes, 50);
-        assert_eq!(pause.state(199), Paused::All);
-        assert_eq!(pause.state(200), Paused::Nothing);
+        pause.begin(&space, 100, PauseScope::Writes, 0);
+        assert_eq!(pause.state(50), PauseScope::Writes);
+        pause.begin(&space, 60, PauseScope::All, 50);
+        assert_eq!(pause.state(99), PauseScope::All);
+        pause.begin(&space, 200, PauseScope::Writes, 50);
+        assert_eq!(pause.state(199), PauseScope::All);
+        assert_eq!(pause.state(200), PauseScope::Nothing);
     }
 
     #[test]
     fn a_pause_beyond_all_time_is_one() {
         for until_us in [LAST_US, LAST_US + 1, LAST_US + 12_345, u64::MAX] {
             let (space, pause) = (space(), Pause::default());
-            pause.begin(&space, until_us, Paused::Writes, 7);
-            assert_eq!(pause.state(1 << 60), Paused::Writes, "{until_us}");
+            pause.begin(&space, until_us, PauseScope::Writes, 7);
+            assert_eq!(pause.state(1 << 60), PauseScope::Writes, "{until_us}");
             assert_eq!(pause.ends_in(|| 7), Some(Duration::from_micros(LAST_US - 7)));
         }
     }
@@ -148,7 +148,7 @@ mod tests {
     fn one_caller_learns_that_it_is_over() {
         let (space, pause) = (space(), Pause::default());
         assert!(!pause.take_over(&space, 1));
-        pause.begin(&space, 100, Paused::All, 0);
+        pause.begin(&space, 100, PauseScope::All, 0);
         assert!(!pause.take_over(&space, 99));
         assert!(space.hides_expired());
         assert!(pause.take_over(&space, 100));

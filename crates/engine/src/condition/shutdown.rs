@@ -35,7 +35,7 @@ pub struct Shutdown {
 }
 
 /// The right to prepare. When it is dropped the server runs on, unless it has stopped.
-pub struct Preparing<'s>(&'s Shutdown);
+pub struct ShutdownPermit<'s>(&'s Shutdown);
 
 impl Shutdown {
     fn lock(&self) -> MutexGuard<'_, bool> {
@@ -50,14 +50,14 @@ impl Shutdown {
     }
 
     /// Begins to prepare; `None`: another thread does already, or the server stops.
-    pub fn prepare(&self) -> Option<Preparing<'_>> {
+    pub fn prepare(&self) -> Option<ShutdownPermit<'_>> {
         let mut is_aborted = self.lock();
         if self.state.load(Ordering::Acquire) != RUNNING {
             return None;
         }
         *is_aborted = false;
         self.state.store(PREPARING, Ordering::Release);
-        Some(Preparing(self))
+        Some(ShutdownPermit(self))
     }
 
     /// Tells the preparing thread to give up; false if there is none.
@@ -120,7 +120,7 @@ impl Shutdown {
     }
 }
 
-impl Preparing<'_> {
+impl ShutdownPermit<'_> {
     /// Notes until when replicas are waited for (monotonic, microseconds).
     pub fn wait_for_replicas(&self, until_us: u64) {
         self.0.replicas_until_us.store(until_us, Ordering::Relaxed);
@@ -132,7 +132,7 @@ impl Preparing<'_> {
     }
 }
 
-impl Drop for Preparing<'_> {
+impl Drop for ShutdownPermit<'_> {
     fn drop(&mut self) {
         let _held = self.0.lock();
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);

@@ -75,12 +75,12 @@ impl States {
 
     /// Why a command with these flags is refused, if it is.
     #[cold]
-    pub fn refusal(self, concerns: Concerned) -> Option<&'static Answer> {
+    pub fn refusal(self, concerns: RefusalScope) -> Option<&'static RefusalAnswer> {
         let rules = RULES.iter().filter(|rule| self.has(rule.state));
         rules.map(|rule| (rule, rule.whom)).find_map(|(rule, whom)| {
             let is_meant = match whom {
-                Whom::With(flags) => concerns.some.has(flags),
-                Whom::Without(flags) => !concerns.all.has(flags),
+                FlagFilter::With(flags) => concerns.some.has(flags),
+                FlagFilter::Without(flags) => !concerns.all.has(flags),
             };
             is_meant.then_some(&rule.answer)
         })
@@ -89,23 +89,23 @@ impl States {
 
 /// The flags of a command, or those of a transaction's commands together.
 #[derive(Clone, Copy)]
-pub struct Concerned {
+pub struct RefusalScope {
     /// The flags that at least one of them has.
     pub some: Flags,
     /// The flags that all of them have.
     pub all: Flags,
 }
 
-impl Concerned {
+impl RefusalScope {
     /// One command with these flags.
     #[inline]
     pub const fn one(flags: Flags) -> Self {
-        Concerned { some: flags, all: flags }
+        RefusalScope { some: flags, all: flags }
     }
 }
 
 /// The answer to a refused command.
-pub enum Answer {
+pub enum RefusalAnswer {
     /// An error.
     Error(ClientError),
     /// None yet: it waits until the state ends.
@@ -114,15 +114,15 @@ pub enum Answer {
 
 /// Selects commands that have one of these flags, or none of them.
 #[derive(Clone, Copy)]
-enum Whom {
+enum FlagFilter {
     With(Flags),
     Without(Flags),
 }
 
 struct Rule {
     state: States,
-    whom: Whom,
-    answer: Answer,
+    whom: FlagFilter,
+    answer: RefusalAnswer,
 }
 
 /// The states of CLIENT PAUSE.
@@ -133,65 +133,73 @@ const CHANGES: Flags = Flags::WRITE.and(Flags::MAY_REPLICATE);
 const RULES: &[Rule] = &[
     Rule {
         state: States::FULL,
-        whom: Whom::With(Flags::DENYOOM),
-        answer: Answer::Error(error::OUT_OF_MEMORY),
+        whom: FlagFilter::With(Flags::DENYOOM),
+        answer: RefusalAnswer::Error(error::OUT_OF_MEMORY),
     },
     Rule {
         state: States::UNKEPT,
-        whom: Whom::With(Flags::WRITE),
-        answer: Answer::Error(error::NOT_KEPT),
+        whom: FlagFilter::With(Flags::WRITE),
+        answer: RefusalAnswer::Error(error::NOT_KEPT),
     },
     Rule {
         state: States::UNSAVED,
-        whom: Whom::With(Flags::WRITE),
-        answer: Answer::Error(error::NOT_KEPT),
+        whom: FlagFilter::With(Flags::WRITE),
+        answer: RefusalAnswer::Error(error::NOT_KEPT),
     },
     Rule {
         state: States::UNWRITTEN,
-        whom: Whom::With(Flags::WRITE),
-        answer: Answer::Error(error::NOT_WRITTEN),
+        whom: FlagFilter::With(Flags::WRITE),
+        answer: RefusalAnswer::Error(error::NOT_WRITTEN),
     },
     Rule {
         state: States::TOO_FEW_REPLICAS,
-        whom: Whom::With(Flags::WRITE),
-        answer: Answer::Error(error::TOO_FEW_REPLICAS),
+        whom: FlagFilter::With(Flags::WRITE),
+        answer: RefusalAnswer::Error(error::TOO_FEW_REPLICAS),
     },
     Rule {
         state: States::OTHERS_FOLLOW,
-        whom: Whom::With(Flags::ONLY_OURS),
-        answer: Answer::Error(error::UNKNOWN_TO_REPLICA),
+        whom: FlagFilter::With(Flags::ONLY_OURS),
+        answer: RefusalAnswer::Error(error::UNKNOWN_TO_REPLICA),
     },
     Rule {
         state: States::OLD_FOLLOW,
-        whom: Whom::With(Flags::NEWER),
-        answer: Answer::Error(error::UNKNOWN_TO_REPLICA),
+        whom: FlagFilter::With(Flags::NEWER),
+        answer: RefusalAnswer::Error(error::UNKNOWN_TO_REPLICA),
     },
     Rule {
         state: States::READ_ONLY,
-        whom: Whom::With(Flags::WRITE),
-        answer: Answer::Error(error::READ_ONLY_REPLICA),
+        whom: FlagFilter::With(Flags::WRITE),
+        answer: RefusalAnswer::Error(error::READ_ONLY_REPLICA),
     },
     Rule {
         state: States::STALE,
-        whom: Whom::Without(Flags::STALE),
-        answer: Answer::Error(error::PRIMARY_LOST),
+        whom: FlagFilter::Without(Flags::STALE),
+        answer: RefusalAnswer::Error(error::PRIMARY_LOST),
     },
     Rule {
         state: States::LOADING,
-        whom: Whom::Without(Flags::LOADING),
-        answer: Answer::Error(error::LOADING),
+        whom: FlagFilter::Without(Flags::LOADING),
+        answer: RefusalAnswer::Error(error::LOADING),
     },
     Rule {
         state: States::LOADING_BESIDE,
-        whom: Whom::With(Flags::NO_ASYNC_LOADING),
-        answer: Answer::Error(error::LOADING),
+        whom: FlagFilter::With(Flags::NO_ASYNC_LOADING),
+        answer: RefusalAnswer::Error(error::LOADING),
     },
-    Rule { state: States::JOURNAL_FULL, whom: Whom::With(CHANGES), answer: Answer::Wait },
-    Rule { state: States::PAUSED_WRITES, whom: Whom::With(CHANGES), answer: Answer::Wait },
+    Rule {
+        state: States::JOURNAL_FULL,
+        whom: FlagFilter::With(CHANGES),
+        answer: RefusalAnswer::Wait,
+    },
+    Rule {
+        state: States::PAUSED_WRITES,
+        whom: FlagFilter::With(CHANGES),
+        answer: RefusalAnswer::Wait,
+    },
     Rule {
         state: States::PAUSED_ALL,
-        whom: Whom::Without(Flags::ADMIN.and(Flags::ALLOW_BUSY)),
-        answer: Answer::Wait,
+        whom: FlagFilter::Without(Flags::ADMIN.and(Flags::ALLOW_BUSY)),
+        answer: RefusalAnswer::Wait,
     },
 ];
 
@@ -223,10 +231,10 @@ mod tests {
 
     #[track_caller]
     fn check(states: States, flags: Flags, expected: &str) {
-        let told = match states.refusal(Concerned::one(flags)) {
+        let told = match states.refusal(RefusalScope::one(flags)) {
             None => "runs",
-            Some(Answer::Wait) => "waits",
-            Some(Answer::Error(error)) => error.code(),
+            Some(RefusalAnswer::Wait) => "waits",
+            Some(RefusalAnswer::Error(error)) => error.code(),
         };
         assert_eq!(told, expected, "{states:?} {flags:?}");
     }
@@ -271,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_transaction_is_judged_by_all_its_commands() {
-        let mixed = Concerned { some: Flags::WRITE.and(Flags::LOADING), all: Flags::NONE };
+        let mixed = RefusalScope { some: Flags::WRITE.and(Flags::LOADING), all: Flags::NONE };
         assert!(States::READ_ONLY.refusal(mixed).is_some());
         assert!(States::LOADING.refusal(mixed).is_some(), "one of them may not run while loading");
     }

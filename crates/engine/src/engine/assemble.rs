@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use pantala_acl::{Acl, Users};
 use pantala_base::hash::HashSeed;
 use pantala_commands::Registry;
-use pantala_keyspace::{ChangeSink, Config, Keyspace};
+use pantala_keyspace::{ChangeSink, Keyspace, KeyspaceConfig};
 use pantala_settings::Settings;
 
 use crate::clients::mailbox::{MAX_WORKERS, WorkerSet};
@@ -40,7 +40,7 @@ impl Engine {
     pub fn new(parts: Parts) -> Arc<Self> {
         let registry = parts.registry;
         let users = Users::new(Arc::new(registry.catalogue()));
-        let config = Config {
+        let config = KeyspaceConfig {
             seed: parts.seed,
             databases: parts.settings.databases,
             worker_slots: MAX_WORKERS,

@@ -18,11 +18,11 @@ pub struct ParserLimits {
 impl ParserLimits {
     /// The limits that apply to this session.
     #[inline]
-    pub fn of(&self, session: &Session) -> pantala_protocol::Limits {
-        pantala_protocol::Limits {
+    pub fn of(&self, session: &Session) -> pantala_protocol::RequestLimits {
+        pantala_protocol::RequestLimits {
             max_bulk_bytes: self.max_bulk_bytes,
             authenticated: session.is_authenticated(),
-            ..pantala_protocol::Limits::default()
+            ..pantala_protocol::RequestLimits::default()
         }
     }
 }

@@ -12,7 +12,7 @@ use std::any::Any;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 
-use pantala_acl::{Acl, Refusal};
+use pantala_acl::{Acl, AclRefusal};
 use pantala_base::clock::unix_ms;
 use pantala_commands::{Call, ClientError, Registry, Server, Tracking};
 use pantala_journal::Journal;
@@ -153,7 +153,7 @@ impl Engine {
 
     /// Counts a refusal by a user's rules, and keeps it for ACL LOG.
     #[cold]
-    pub fn log_refusal(&self, refusal: Refusal) {
+    pub fn log_refusal(&self, refusal: AclRefusal) {
         let most = self.settings.current().acllog_max_len;
         self.acl.log.add(refusal, unix_ms().0, most);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pantala_commands::{
-    ClientError, CommandRef, Flags, Lane, OwnedArgs, Queue, ReplyMode, Session, error,
+    ClientError, CommandRef, Flags, Lane, OwnedArgs, ReplyMode, Session, TransactionQueue, error,
 };
 use pantala_protocol::Reply;
 use pantala_scripting::Flags as ScriptFlags;
@@ -11,7 +11,7 @@ use pantala_scripting::Flags as ScriptFlags;
 use super::finish::suppress_reply;
 use super::{Turn, is_exec};
 use crate::condition::redirection::Target;
-use crate::condition::states::{Answer, Concerned, PAUSED, States};
+use crate::condition::states::{PAUSED, RefusalAnswer, RefusalScope, States};
 
 /// Why a command does not run now.
 pub enum Refusal {
@@ -84,7 +84,7 @@ impl Turn<'_> {
         if session.can_redirect() {
             self.redirect(session, found, args)?;
         }
-        let is_refused = self.states.without(PAUSED).refusal(Concerned::one(flags)).is_some();
+        let is_refused = self.states.without(PAUSED).refusal(RefusalScope::one(flags)).is_some();
         if session.is_confined() && !flags.has(Flags::SUBSCRIBED) && !is_refused {
             let error = error::not_while_subscribed(&found.row.full_name());
             return Err(Refusal::Error(Some(found), error));
@@ -134,7 +134,7 @@ impl Turn<'_> {
     #[cold]
     fn admit_to_queue(
         &self,
-        queue: &Queue,
+        queue: &TransactionQueue,
         found: CommandRef,
         args: &[&[u8]],
     ) -> Result<CommandRef, Refusal> {
@@ -157,12 +157,12 @@ impl Turn<'_> {
         let states = if queue.is_aborted { states.without(States::FULL) } else { states };
         if !states.is_none() && some.has(Flags::SCRIPT) {
             let concerned = match row.flags.has(Flags::TRANSACTION) {
-                true => Concerned { some: self.flags_of_queue(queue), all },
-                false => Concerned::one(self.flags_of_script(found, args)),
+                true => RefusalScope { some: self.flags_of_queue(queue), all },
+                false => RefusalScope::one(self.flags_of_script(found, args)),
             };
             self.judge(states, found, concerned)?;
         } else {
-            self.judge(states, found, Concerned { some, all })?;
+            self.judge(states, found, RefusalScope { some, all })?;
         }
         if at_once { Ok(found) } else { Err(Refusal::Queue(found)) }
     }
@@ -173,7 +173,7 @@ impl Turn<'_> {
             flags if flags.has(Flags::SCRIPT) => self.flags_of_script(found, args),
             flags => flags,
         };
-        self.judge(self.states, found, Concerned::one(flags))
+        self.judge(self.states, found, RefusalScope::one(flags))
     }
 
     /// The flags of a command that runs a script, with those that the script declares. Whether
@@ -194,7 +194,7 @@ impl Turn<'_> {
 
     /// The flags that at least one command of a transaction has.
     #[cold]
-    fn flags_of_queue(&self, queue: &Queue) -> Flags {
+    fn flags_of_queue(&self, queue: &TransactionQueue) -> Flags {
         let flags = queue.commands.iter().map(|one| match one.found.row.flags {
             flags if flags.has(Flags::SCRIPT) => {
                 self.flags_of_script(one.found, &one.args.slices())
@@ -208,12 +208,12 @@ impl Turn<'_> {
         &self,
         states: States,
         found: CommandRef,
-        concerned: Concerned,
+        concerned: RefusalScope,
     ) -> Result<(), Refusal> {
         match states.refusal(concerned) {
             None => Ok(()),
-            Some(Answer::Error(error)) => Err(Refusal::Error(Some(found), error.clone())),
-            Some(Answer::Wait) => Err(Refusal::Pause),
+            Some(RefusalAnswer::Error(error)) => Err(Refusal::Error(Some(found), error.clone())),
+            Some(RefusalAnswer::Wait) => Err(Refusal::Pause),
         }
     }
 

@@ -23,14 +23,14 @@
 
 use std::mem::take;
 
-use pantala_acl::Refusal;
+use pantala_acl::AclRefusal;
 use pantala_commands::{CommandRef, Session};
 use pantala_keyspace::Locked;
 use smallvec::SmallVec;
 
 use crate::engine::Engine;
 use crate::execute::Turn;
-use crate::execute::finish::Ended;
+use crate::execute::finish::FinishedCommand;
 use crate::scripts::log::Log;
 use crate::stats::logs::Notes;
 use crate::stats::tallies::ThreadTally;
@@ -51,7 +51,7 @@ pub(crate) struct Attempt<'r> {
     rows: SmallVec<[u16; 8]>,
     notes: Notes,
     /// Refusals by users' rules.
-    refusals: Vec<Refusal>,
+    refusals: Vec<AclRefusal>,
     /// Log lines for operators.
     pub log: Log<'r>,
 }
@@ -104,8 +104,8 @@ impl<'r> Attempt<'r> {
     }
 
     /// Notes for the logs a command of the client's transaction that has run.
-    pub fn note(&mut self, session: &Session, ended: Ended<'_>) {
-        let Ended { found, args, took_us, reply_bytes } = ended;
+    pub fn note(&mut self, session: &Session, ended: FinishedCommand<'_>) {
+        let FinishedCommand { found, args, took_us, reply_bytes } = ended;
         if self.is_open {
             let logs = &self.engine.stats.logs;
             logs.note_later(&mut self.notes, session, (found, args), took_us, reply_bytes);
@@ -134,7 +134,7 @@ impl<'r> Attempt<'r> {
 
     /// Counts and logs a refusal by users' rules.
     #[cold]
-    pub fn note_refusal(&mut self, refusal: Refusal) {
+    pub fn note_refusal(&mut self, refusal: AclRefusal) {
         self.refusals.push(refusal);
         if !self.is_open || self.refusals.len() > HELD_REFUSALS {
             self.tell_refusals();

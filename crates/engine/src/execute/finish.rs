@@ -11,7 +11,7 @@ use crate::stats::tallies::ThreadTally;
 
 /// A command that has run, for counts and logs.
 #[derive(Clone, Copy)]
-pub struct Ended<'a> {
+pub struct FinishedCommand<'a> {
     /// The row.
     pub found: CommandRef,
     /// The arguments, the name first.
@@ -24,7 +24,7 @@ pub struct Ended<'a> {
 
 impl Turn<'_> {
     /// Counts and logs a command that ran alone and was timed.
-    pub fn finish(&self, session: &Session, ended: Ended<'_>) {
+    pub fn finish(&self, session: &Session, ended: FinishedCommand<'_>) {
         self.count_time(ended.found, ended.took_us * 1000);
         self.note_keys(ended);
         if self.is_traced {
@@ -35,7 +35,7 @@ impl Turn<'_> {
 
     /// Keeps a command for a trace.
     #[cold]
-    pub(super) fn trace(&self, session: &Session, ended: Ended<'_>) {
+    pub(super) fn trace(&self, session: &Session, ended: FinishedCommand<'_>) {
         let stats = &self.engine.stats;
         stats.telemetry.note(&stats.logs, session, ended);
     }
@@ -43,9 +43,9 @@ impl Turn<'_> {
     /// Adds what a command has cost to its keys, if HOTKEYS tracks. It counts even if the command
     /// is undone later.
     #[inline]
-    pub(crate) fn note_keys(&self, ended: Ended<'_>) {
+    pub(crate) fn note_keys(&self, ended: FinishedCommand<'_>) {
         if self.hot_keys.is_on() {
-            let Ended { found, args, took_us: us, reply_bytes } = ended;
+            let FinishedCommand { found, args, took_us: us, reply_bytes } = ended;
             self.tally.note_keys(self.hot_keys, found, args, Cost { us, reply_bytes });
         }
     }
@@ -103,8 +103,8 @@ impl Turn<'_> {
 
 impl Engine {
     /// Logs a command that took long or was large.
-    pub fn log_ended(&self, session: &Session, ended: Ended<'_>) {
-        let Ended { found, args, took_us, reply_bytes } = ended;
+    pub fn log_ended(&self, session: &Session, ended: FinishedCommand<'_>) {
+        let FinishedCommand { found, args, took_us, reply_bytes } = ended;
         self.stats.logs.note(session, found, args, took_us, reply_bytes);
         self.stats.latency_monitor.note(found.row, took_us);
     }

@@ -14,12 +14,12 @@
 //! 2. A call that ends with [`Stop::Lane`] or [`Stop::Park`] has changed nothing and is not
 //!    counted.
 
-use pantala_commands::{Call, CommandRef, Done, Flags, Lane, ReplyMode, Session, Stop};
+use pantala_commands::{Call, CommandRef, CommandResult, Flags, Lane, ReplyMode, Session, Stop};
 use pantala_keyspace::{Key, Locked};
 use pantala_protocol::Reply;
 
 use super::finish::suppress_reply;
-use super::{Request, Turn, Verdict};
+use super::{CommandRequest, Turn, Verdict};
 use crate::tracking::reading::{forget_caching, remember};
 
 impl<'r> Turn<'r> {
@@ -29,7 +29,7 @@ impl<'r> Turn<'r> {
     pub fn run_locked(
         &self,
         session: &mut Session,
-        request: Request<'_>,
+        request: CommandRequest<'_>,
         locked: &mut Locked<'_>,
         output: &mut Vec<u8>,
     ) -> Verdict {
@@ -50,7 +50,7 @@ impl<'r> Turn<'r> {
     pub fn invoke(
         &self,
         session: &mut Session,
-        request: Request<'_>,
+        request: CommandRequest<'_>,
         ready: Option<Key<'_>>,
         locked: &mut Locked<'_>,
         output: &mut Vec<u8>,
@@ -67,7 +67,7 @@ impl<'r> Turn<'r> {
     fn invoke_tracked(
         &self,
         session: &mut Session,
-        request: Request<'_>,
+        request: CommandRequest<'_>,
         ready: Option<Key<'_>>,
         locked: &mut Locked<'_>,
         output: &mut Vec<u8>,
@@ -96,12 +96,12 @@ impl<'r> Turn<'r> {
     fn call(
         &self,
         session: &mut Session,
-        request: Request<'_>,
+        request: CommandRequest<'_>,
         ready: Option<Key<'_>>,
         locked: &mut Locked<'_>,
         output: &mut Vec<u8>,
     ) -> Verdict {
-        let Request { found, args, hashes } = request;
+        let CommandRequest { found, args, hashes } = request;
         if !found.row.flags.has(Flags::READONLY)
             && self.writes_ask
             && let Some(park) = self.waits_to_write(session.id, request, ready, locked)
@@ -173,7 +173,7 @@ impl<'r> Turn<'r> {
         &self,
         session: &Session,
         (found, args): (CommandRef, &[&[u8]]),
-        done: Done,
+        done: CommandResult,
         before: usize,
         output: &mut Vec<u8>,
     ) -> Verdict {

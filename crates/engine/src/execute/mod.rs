@@ -35,7 +35,7 @@ use pantala_commands::{
     CommandRef, Flags, Lane, Locking, Park, Server, Session, error, key_positions,
 };
 use pantala_journal::Recorder;
-use pantala_keyspace::{Awaited, DbIndex, LockPlan, Locked, Missed, Scope};
+use pantala_keyspace::{DbIndex, LockPlan, Locked, Scope, VisitFailure, WaitTarget};
 use smallvec::SmallVec;
 
 use crate::clients::presence;
@@ -45,14 +45,14 @@ use crate::engine::limits::Limited;
 use crate::stats::hot_keys::Plan;
 use crate::stats::tallies::ThreadTally;
 use crate::stats::telemetry::is_sampled;
-use crate::waiting::{Blocked, ReplyTarget};
+use crate::waiting::{BlockedCommand, ReplyTarget};
 
 /// How often a thread of the lane tries a partition that visitors share before it waits until it is
 /// free.
 const LANE_LOOKS: u32 = 1_000;
 
 pub use admit::{Refusal, keep_for_exec};
-pub use finish::{Ended, report_panic, suppress_reply};
+pub use finish::{FinishedCommand, report_panic, suppress_reply};
 pub(crate) use saving::{asked, park_before};
 
 /// The hashes of one command's keys.
@@ -99,7 +99,7 @@ pub struct Turn<'r> {
 
 /// A command to run.
 #[derive(Clone, Copy)]
-pub struct Request<'a> {
+pub struct CommandRequest<'a> {
     /// The row.
     pub found: CommandRef,
     /// The arguments, the name first.
@@ -117,7 +117,7 @@ pub enum Verdict {
     /// It is to run again later.
     Parked(Park),
     /// It is blocked, in the queues of its keys.
-    Blocked(Blocked),
+    Blocked(BlockedCommand),
 }
 
 impl<'r> Turn<'r> {
@@ -210,7 +210,7 @@ impl<'r> Turn<'r> {
             if let Some(began_us) = began_us {
                 // Log and counts have its commands; the trace has the whole.
                 let took_us = monotonic_us() - began_us;
-                self.trace(session, Ended { found, args, took_us, reply_bytes: 0 });
+                self.trace(session, FinishedCommand { found, args, took_us, reply_bytes: 0 });
             }
             if self.is_monitored {
                 self.show(session, found, args, &verdict);
@@ -219,7 +219,7 @@ impl<'r> Turn<'r> {
         }
         let positions = key_positions(found.row, args).unwrap_or_default();
         let hashes = self.hashes(args, &positions);
-        let request = Request { found, args, hashes: &hashes };
+        let request = CommandRequest { found, args, hashes: &hashes };
         let is_script = found.row.flags.has(Flags::SCRIPT);
         if self.states.has(States::FULL) && is_script && self.has_no_memory_for(request) {
             self.refuse(session, (Some(found), args), &error::OUT_OF_MEMORY, output);
@@ -235,7 +235,7 @@ impl<'r> Turn<'r> {
         if matches!(verdict, Verdict::Finished) {
             let took_us = monotonic_us() - began_us;
             let reply_bytes = output.len().saturating_sub(before);
-            self.finish(session, Ended { found, args, took_us, reply_bytes });
+            self.finish(session, FinishedCommand { found, args, took_us, reply_bytes });
         }
         if self.is_monitored {
             self.show(session, found, args, &verdict);
@@ -249,7 +249,7 @@ impl<'r> Turn<'r> {
     pub fn run_member(
         &self,
         session: &mut Session,
-        request: Request<'_>,
+        request: CommandRequest<'_>,
         locked: &mut Locked<'r>,
         output: &mut Vec<u8>,
     ) -> Verdict {
@@ -292,7 +292,7 @@ impl<'r> Turn<'r> {
         }
         // The client may have left while this waited.
         if presence::has_left(&self.engine.scripts.running) {
-            return Err(Park::Aborted(Awaited::Token));
+            return Err(Park::Aborted(WaitTarget::Token));
         }
         Ok(())
     }
@@ -315,15 +315,15 @@ impl<'r> Turn<'r> {
         loop {
             match locked.visit(plan, hashes) {
                 Ok(()) => return Ok(()),
-                Err(Missed::Barred(busy)) => return Err(Park::Partition(busy)),
-                Err(Missed::Occupied(busy)) if self.lane == Lane::Worker => {
+                Err(VisitFailure::Barred(busy)) => return Err(Park::Partition(busy)),
+                Err(VisitFailure::Occupied(busy)) if self.lane == Lane::Worker => {
                     return Err(Park::Visit(busy));
                 }
                 // Most visitors stay for a moment only.
-                Err(Missed::Occupied(busy)) if looks == LANE_LOOKS => {
+                Err(VisitFailure::Occupied(busy)) if looks == LANE_LOOKS => {
                     return Err(Park::Partition(busy));
                 }
-                Err(Missed::Occupied(_)) => std::thread::yield_now(),
+                Err(VisitFailure::Occupied(_)) => std::thread::yield_now(),
             }
             looks += 1;
         }
@@ -333,7 +333,7 @@ impl<'r> Turn<'r> {
     fn run_plain(
         &self,
         session: &mut Session,
-        request: Request<'_>,
+        request: CommandRequest<'_>,
         output: &mut Vec<u8>,
         target: &ReplyTarget<'_>,
     ) -> Verdict {

@@ -22,16 +22,16 @@
 //!
 //! Tests: crates/server/tests/snapshot.rs, crates/server/tests/migrate.rs.
 
-use pantala_commands::{Command, Flags, Park, Queue, key_positions};
-use pantala_keyspace::snapshot::Asked;
+use pantala_commands::{Command, Flags, Park, TransactionQueue, key_positions};
+use pantala_keyspace::snapshot::IntendedChange;
 use pantala_keyspace::{ClientId, Key, Locked};
 use smallvec::SmallVec;
 
-use super::{Hashes, Request, Turn};
+use super::{CommandRequest, Hashes, Turn};
 
 /// How the command may change its keys.
-pub(crate) fn asked(row: &Command) -> Asked {
-    Asked { in_place: !row.replaces, everywhere: row.flags.has(Flags::OTHER_DB) }
+pub(crate) fn asked(row: &Command) -> IntendedChange {
+    IntendedChange { in_place: !row.replaces, everywhere: row.flags.has(Flags::OTHER_DB) }
 }
 
 impl Turn<'_> {
@@ -41,11 +41,11 @@ impl Turn<'_> {
     pub(super) fn waits_to_write(
         &self,
         client: ClientId,
-        request: Request<'_>,
+        request: CommandRequest<'_>,
         ready: Option<Key<'_>>,
         locked: &mut Locked<'_>,
     ) -> Option<Park> {
-        let Request { found, args, .. } = request;
+        let CommandRequest { found, args, .. } = request;
         if !found.row.flags.has(Flags::WRITE) || !self.may_wait {
             return None;
         }
@@ -63,7 +63,7 @@ impl Turn<'_> {
     pub(crate) fn transaction_waits_to_write(
         &self,
         client: ClientId,
-        queue: &Queue,
+        queue: &TransactionQueue,
         hashes: &[Hashes],
         locked: &mut Locked<'_>,
     ) -> Option<Park> {
@@ -74,7 +74,7 @@ impl Turn<'_> {
             let positions = key_positions(one.found.row, &args).unwrap_or_default();
             let keys: SmallVec<[Key<'_>; 4]> = keys_at(&args, &positions, hashes).collect();
             // It may SELECT another database.
-            let asked = Asked { everywhere: true, ..asked(one.found.row) };
+            let asked = IntendedChange { everywhere: true, ..asked(one.found.row) };
             park_before(locked, &keys, asked, client)
         })
     }
@@ -84,7 +84,7 @@ impl Turn<'_> {
 pub(crate) fn park_before(
     locked: &mut Locked<'_>,
     keys: &[Key<'_>],
-    asked: Asked,
+    asked: IntendedChange,
     client: ClientId,
 ) -> Option<Park> {
     let (space, db) = (locked.scope().space, locked.scope().db);

@@ -26,8 +26,8 @@ use std::sync::Arc;
 
 use pantala_acl::Context;
 use pantala_commands::{
-    ClientError, CommandRef, Flags, Lane, Locking, Queue, Queued, ReplyMode, Session, Watching,
-    error, key_positions,
+    ClientError, CommandRef, Flags, Lane, Locking, QueuedCommand, ReplyMode, Session,
+    TransactionQueue, Watching, error, key_positions,
 };
 use pantala_keyspace::{DbIndex, Key, LockPlan, Locked};
 use pantala_protocol::Reply;
@@ -35,8 +35,8 @@ use smallvec::SmallVec;
 
 use crate::clients::monitors::Monitors;
 use crate::execute::attempt::Attempt;
-use crate::execute::finish::Ended;
-use crate::execute::{Hashes, Request, Turn, Verdict, suppress_reply};
+use crate::execute::finish::FinishedCommand;
+use crate::execute::{CommandRequest, Hashes, Turn, Verdict, suppress_reply};
 use crate::scripts::UNDO_LIMITS;
 use crate::tracking::reading::forget_caching;
 
@@ -45,7 +45,7 @@ const WORKER_COMMANDS: usize = 512;
 const WORKER_ARGUMENTS: usize = 4096;
 
 /// How one command of a transaction has ended.
-enum Ran<'a> {
+enum MemberOutcome<'a> {
     Finished(Note<'a>),
     /// It has done nothing: it needs the lane, or waits in vain for a script that is too slow.
     Again(Verdict),
@@ -54,7 +54,7 @@ enum Ran<'a> {
 
 /// A command to be counted and logged.
 struct Note<'a> {
-    request: Request<'a>,
+    request: CommandRequest<'a>,
     /// The database in which it ran.
     db: DbIndex,
     took_us: u64,
@@ -120,7 +120,7 @@ impl<'r> Turn<'r> {
     fn run_together(
         &self,
         session: &mut Session,
-        queue: &Arc<Queue>,
+        queue: &Arc<TransactionQueue>,
         output: &mut Vec<u8>,
     ) -> Verdict {
         let scope = self.scope(session);
@@ -150,7 +150,7 @@ impl<'r> Turn<'r> {
         let mut attempt = Attempt::begin(self, self.can_be_put_back(queue), &mut locked);
         let mut again = None;
         for ((queued, args), hashes) in queue.commands.iter().zip(&args).zip(&hashes) {
-            let request = Request { found: queued.found, args, hashes };
+            let request = CommandRequest { found: queued.found, args, hashes };
             attempt.counts(queued.found);
             if let Err(error) = self.permit_kept(&mut attempt, session, queue, (queued.found, args))
             {
@@ -172,7 +172,7 @@ impl<'r> Turn<'r> {
     }
 
     /// On the lane only a transaction with a script may have to be put back.
-    fn can_be_put_back(&self, queue: &Queue) -> bool {
+    fn can_be_put_back(&self, queue: &TransactionQueue) -> bool {
         self.lane == Lane::Worker || queue.locking() == Locking::Incremental
     }
 
@@ -185,7 +185,7 @@ impl<'r> Turn<'r> {
         &self,
         attempt: &mut Attempt<'r>,
         session: &mut Session,
-        queue: &Queue,
+        queue: &TransactionQueue,
         command: (CommandRef, &[&[u8]]),
     ) -> Result<(), ClientError> {
         if queue.flags.has(Flags::ADMIN) {
@@ -207,7 +207,7 @@ impl<'r> Turn<'r> {
         &self,
         attempt: &mut Attempt<'r>,
         session: &mut Session,
-        request: Request<'_>,
+        request: CommandRequest<'_>,
         locked: &mut Locked<'r>,
         output: &mut Vec<u8>,
     ) -> Result<(), Verdict> {
@@ -218,7 +218,7 @@ impl<'r> Turn<'r> {
         let tally = if is_reversible { attempt.tally() } else { self.tally };
         let inside = Turn { may_wait: false, tally, ..*self };
         let mut ran = inside.run_one(attempt, session, request, locked, output);
-        if let Ran::Again(verdict) = ran {
+        if let MemberOutcome::Again(verdict) = ran {
             if attempt.is_open() {
                 return Err(verdict);
             }
@@ -234,7 +234,7 @@ impl<'r> Turn<'r> {
         if !is_reversible || has_changed {
             attempt.end(locked);
         }
-        if let Ran::Finished(note) = ran {
+        if let MemberOutcome::Finished(note) = ran {
             self.note(attempt, session, note);
         }
         Ok(())
@@ -245,7 +245,7 @@ impl<'r> Turn<'r> {
         &self,
         attempt: &mut Attempt<'r>,
         session: &Session,
-        request: Request<'_>,
+        request: CommandRequest<'_>,
         locked: &mut Locked<'r>,
     ) -> bool {
         let flags = request.found.row.flags;
@@ -263,8 +263,13 @@ impl<'r> Turn<'r> {
     }
 
     /// Whether a command that may change data can be put back. A script cares for that itself.
-    fn can_undo(&self, session: &Session, request: Request<'_>, locked: &mut Locked<'r>) -> bool {
-        let Request { found, args, hashes } = request;
+    fn can_undo(
+        &self,
+        session: &Session,
+        request: CommandRequest<'_>,
+        locked: &mut Locked<'r>,
+    ) -> bool {
+        let CommandRequest { found, args, hashes } = request;
         let flags = found.row.flags;
         if flags.has(Flags::READONLY.and(Flags::REVERSIBLE).and(Flags::SCRIPT)) {
             return true;
@@ -286,10 +291,10 @@ impl<'r> Turn<'r> {
         &self,
         attempt: &mut Attempt<'r>,
         session: &mut Session,
-        request: Request<'a>,
+        request: CommandRequest<'a>,
         locked: &mut Locked<'r>,
         output: &mut Vec<u8>,
-    ) -> Ran<'a> {
+    ) -> MemberOutcome<'a> {
         let (before, db) = (output.len(), session.db);
         let began_us = pantala_base::clock::monotonic_us();
         locked.set_scope(self.scope(session));
@@ -303,25 +308,25 @@ impl<'r> Turn<'r> {
             Verdict::Finished => {
                 let took_us = pantala_base::clock::monotonic_us() - began_us;
                 let reply_bytes = output.len().saturating_sub(before);
-                Ran::Finished(Note { request, db, took_us, reply_bytes })
+                MemberOutcome::Finished(Note { request, db, took_us, reply_bytes })
             }
-            Verdict::Lane if self.lane == Lane::Worker => Ran::Again(Verdict::Lane),
-            Verdict::Parked(_) if is_script => Ran::Again(verdict),
+            Verdict::Lane if self.lane == Lane::Worker => MemberOutcome::Again(Verdict::Lane),
+            Verdict::Parked(_) if is_script => MemberOutcome::Again(verdict),
             // It walks the keyspace and met a busy partition: its row lacks `WHOLE`.
             _ => {
                 let error = error::not_in_multi(&request.found.row.full_name());
                 self.reply_error(session, request.args, &error, output);
-                Ran::Refused
+                MemberOutcome::Refused
             }
         }
     }
 
     /// Counts and logs a command that has run, and sends it to the monitors.
     fn note(&self, attempt: &mut Attempt<'r>, session: &mut Session, note: Note<'_>) {
-        let Note { request: Request { found, args, .. }, db, took_us, reply_bytes } = note;
+        let Note { request: CommandRequest { found, args, .. }, db, took_us, reply_bytes } = note;
         session.inner_commands += 1;
         Turn { tally: attempt.tally(), ..*self }.count_time(found, took_us * 1000);
-        let ended = Ended { found, args, took_us, reply_bytes };
+        let ended = FinishedCommand { found, args, took_us, reply_bytes };
         self.note_keys(ended);
         attempt.note(session, ended);
         if self.is_monitored {
@@ -333,7 +338,7 @@ impl<'r> Turn<'r> {
         }
     }
 
-    fn hashes_of_queued(&self, queued: &Queued, args: &[&[u8]]) -> Hashes {
+    fn hashes_of_queued(&self, queued: &QueuedCommand, args: &[&[u8]]) -> Hashes {
         let positions = key_positions(queued.found.row, args).unwrap_or_default();
         self.hashes(args, &positions)
     }
@@ -364,7 +369,7 @@ fn watch_again(mut watching: Arc<Watching>, locked: &mut Locked<'_>) -> Arc<Watc
     watching
 }
 
-fn is_long(queue: &Queue) -> bool {
+fn is_long(queue: &TransactionQueue) -> bool {
     let flags = queue.flags;
     flags.has(Flags::LANE.and(Flags::WHOLE).and(Flags::SCRIPT))
         || queue.commands.len() > WORKER_COMMANDS

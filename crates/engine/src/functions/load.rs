@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::options::is_word;
-use pantala_commands::{Call, ClientError, Done, error};
+use pantala_commands::{Call, ClientError, CommandResult, error};
 use pantala_protocol::{Reply, Version};
-use pantala_rdb::functions::{self, Fault};
-use pantala_scripting::{Abort, ErrorText, Header, Host, Level, Libraries, Library, Vm, VmLimits};
+use pantala_rdb::functions::{self, FunctionFault};
+use pantala_scripting::{
+    Abort, ErrorText, Header, Libraries, Library, LogLevel, ScriptHost, Vm, VmLimits,
+};
 
 use super::store::{Kept, keep};
 use crate::engine::Engine;
@@ -21,7 +23,7 @@ const BAD_POLICY: ClientError = ClientError::text(
     "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
 );
 
-pub(super) fn load(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn load(call: &mut Call<'_, '_>) -> CommandResult {
     let Some((code, options)) = call.args[2..].split_last() else {
         return Err(error::wrong_arity(&call.command.full_name()).into());
     };
@@ -48,7 +50,7 @@ pub(super) fn load(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn restore(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn restore(call: &mut Call<'_, '_>) -> CommandResult {
     let (flushes, replace) = match &call.args[3..] {
         [] => (false, false),
         [word] if is_word(word, "APPEND") => (false, false),
@@ -97,12 +99,12 @@ fn examine_all(codes: &[Vec<u8>]) -> Result<Vec<Arc<Library>>, ErrorText> {
     examined.collect()
 }
 
-fn told(fault: Fault) -> ClientError {
+fn told(fault: FunctionFault) -> ClientError {
     ClientError::text(match fault {
-        Fault::Seal => "ERR DUMP payload version or checksum are wrong",
-        Fault::BeforeRelease => "ERR Pre-GA function format not supported",
-        Fault::NotAFunction => "ERR given type is not a function",
-        Fault::Code => "ERR Failed loading library payload",
+        FunctionFault::Seal => "ERR DUMP payload version or checksum are wrong",
+        FunctionFault::BeforeRelease => "ERR Pre-GA function format not supported",
+        FunctionFault::NotAFunction => "ERR given type is not a function",
+        FunctionFault::Code => "ERR Failed loading library payload",
     })
 }
 
@@ -110,7 +112,7 @@ fn told(fault: Fault) -> ClientError {
 fn examine(header: Header, code: &[u8]) -> Result<Arc<Library>, ErrorText> {
     let limits = VmLimits { memory_bytes: MOST_BYTES, ..VmLimits::default() };
     let until_us = monotonic_us() + MOST_MS * 1000;
-    let mut host = Loading { until_us };
+    let mut host = LibraryLoad { until_us };
     let registered =
         Vm::new(limits).load_library(code, &mut host).map_err(|error| match host.until_us {
             0 => b"ERR Error registering functions: ERR FUNCTION LOAD timeout".to_vec(),
@@ -120,12 +122,12 @@ fn examine(header: Header, code: &[u8]) -> Result<Arc<Library>, ErrorText> {
 }
 
 /// The server, as a library sees it while it is loaded.
-struct Loading {
+struct LibraryLoad {
     /// Until when it may run (monotonic); 0 once its time was over.
     until_us: u64,
 }
 
-impl Host for Loading {
+impl ScriptHost for LibraryLoad {
     fn call(&mut self, _: &[&[u8]], version: Version, reply: &mut Vec<u8>) -> Result<(), Abort> {
         Reply::new(reply, version).error("ERR can not run commands while a library is loaded");
         Ok(())
@@ -135,14 +137,14 @@ impl Host for Loading {
         Ok(false)
     }
 
-    fn log(&mut self, level: Level, message: &[u8]) {
+    fn log(&mut self, level: LogLevel, message: &[u8]) {
         let message = String::from_utf8_lossy(message);
         match level {
-            Level::Debug | Level::Verbose => {
+            LogLevel::Debug | LogLevel::Verbose => {
                 tracing::debug!(target: "pantala::script", "{message}")
             }
-            Level::Notice => tracing::info!(target: "pantala::script", "{message}"),
-            Level::Warning => tracing::warn!(target: "pantala::script", "{message}"),
+            LogLevel::Notice => tracing::info!(target: "pantala::script", "{message}"),
+            LogLevel::Warning => tracing::warn!(target: "pantala::script", "{message}"),
         }
     }
 

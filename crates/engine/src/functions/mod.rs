@@ -19,7 +19,9 @@ mod show;
 pub mod store;
 
 use pantala_commands::options::is_word;
-use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, Program, error, help};
+use pantala_commands::{
+    Call, ClientError, Command, CommandResult, Flags, Group, Program, error, help,
+};
 use pantala_keyspace::{Busy, PartitionId};
 
 use crate::engine::Engine;
@@ -124,14 +126,14 @@ const FLUSH_MODE: ClientError =
 
 /// Takes the partition whose stamp orders the records of library changes. In a transaction, which
 /// cannot wait, it may be busy.
-fn hold_order(call: &mut Call<'_, '_>) -> Done {
+fn hold_order(call: &mut Call<'_, '_>) -> CommandResult {
     match call.is_recorded() && !call.keys.reach(0) && call.may_wait {
         true => Err(Busy(PartitionId::of(0)).into()),
         false => Ok(()),
     }
 }
 
-fn delete(call: &mut Call<'_, '_>) -> Done {
+fn delete(call: &mut Call<'_, '_>) -> CommandResult {
     let name = call.args[2];
     hold_order(call)?;
     Engine::of(call).change_functions(|now| now.without(name).ok_or(LIBRARY_NOT_FOUND))?;
@@ -141,7 +143,7 @@ fn delete(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// The last thread that knows the old state frees it, in either mode.
-fn flush(call: &mut Call<'_, '_>) -> Done {
+fn flush(call: &mut Call<'_, '_>) -> CommandResult {
     match &call.args[2..] {
         [] => {}
         [mode] if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
@@ -155,7 +157,7 @@ fn flush(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn dump(call: &mut Call<'_, '_>) -> Done {
+fn dump(call: &mut Call<'_, '_>) -> CommandResult {
     let libraries = Engine::of(call).functions.current();
     let mut payload = Vec::new();
     let codes = libraries.iter().map(|library| library.code.as_slice());
@@ -164,7 +166,7 @@ fn dump(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn kill(call: &mut Call<'_, '_>) -> Done {
+fn kill(call: &mut Call<'_, '_>) -> CommandResult {
     match Engine::of(call).scripts.running.kill(Kind::Function) {
         Ok(()) => call.reply.ok(),
         Err(KillError::NotBusy) => return Err(NOT_BUSY.into()),

@@ -2,7 +2,7 @@
 
 use pantala_base::glob::matches_nocase;
 use pantala_commands::options::is_word;
-use pantala_commands::{Call, ClientError, Done};
+use pantala_commands::{Call, ClientError, CommandResult};
 use pantala_protocol::Reply;
 use pantala_scripting::{ENGINE, Library};
 
@@ -11,7 +11,7 @@ use crate::scripts::Kind;
 
 const NO_PATTERN: ClientError = ClientError::text("ERR library name argument was not given");
 
-pub(super) fn list(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn list(call: &mut Call<'_, '_>) -> CommandResult {
     let (mut pattern, mut with_code) = (None, false);
     let mut words = call.args[2..].iter();
     while let Some(word) = words.next() {
@@ -63,7 +63,7 @@ fn show(reply: &mut Reply<'_>, library: &Library, with_code: bool) {
 }
 
 /// FUNCTION STATS. If several functions run, the one that has run longest is shown.
-pub(super) fn stats(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn stats(call: &mut Call<'_, '_>) -> CommandResult {
     let engine = Engine::of(call);
     let libraries = engine.functions.current();
     let all = engine.scripts.running.all();

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pantala_commands::ClientError;
-use pantala_scripting::{Libraries, Library, Registered};
+use pantala_scripting::{Libraries, Library, LibraryFunction};
 
-use crate::scripts::known::Known;
+use crate::scripts::known::CachedScripts;
 
 /// A function with the history of its runs.
-pub type Kept = Arc<Known>;
+pub type Kept = Arc<CachedScripts>;
 
 /// The libraries of functions in force, and their version. Threads keep a copy and exchange it when
 /// the version changes.
@@ -27,7 +27,7 @@ const NOT_FOUND: ClientError = ClientError::text("ERR Function not found");
 
 /// A thread's copy.
 #[derive(Default)]
-struct Here {
+struct ThreadLibraries {
     /// The address of the server's store: tests have several in one thread.
     server: usize,
     version: u64,
@@ -35,7 +35,7 @@ struct Here {
 }
 
 thread_local! {
-    static HERE: RefCell<Here> = RefCell::new(Here::default());
+    static HERE: RefCell<ThreadLibraries> = RefCell::new(ThreadLibraries::default());
 }
 
 impl Functions {
@@ -52,7 +52,7 @@ impl Functions {
         let (server, version) = (std::ptr::from_ref(self).addr(), self.version());
         HERE.with_borrow_mut(|here| {
             if here.version != version || here.server != server {
-                *here = Here { server, version, libraries: self.current() };
+                *here = ThreadLibraries { server, version, libraries: self.current() };
             }
             here.libraries.function(name).cloned().ok_or(NOT_FOUND)
         })
@@ -83,6 +83,6 @@ impl Functions {
 }
 
 /// A function of a library, without a history.
-pub fn keep(library: &Arc<Library>, function: &Registered) -> Kept {
-    Arc::new(Known::function(Arc::clone(library), &function.name, function.flags))
+pub fn keep(library: &Arc<Library>, function: &LibraryFunction) -> Kept {
+    Arc::new(CachedScripts::function(Arc::clone(library), &function.name, function.flags))
 }

@@ -4,11 +4,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pantala_commands::{CommandRef, Flags, Locking, OwnedArgs, Session};
-use pantala_keyspace::Awaited;
+use pantala_keyspace::WaitTarget;
 
 use crate::clients::mailbox::Mailbox;
-use crate::clients::presence::Applicant;
-use crate::waiting::Waited;
+use crate::clients::presence::WaitingCommand;
+use crate::waiting::WaitedState;
 
 /// The most threads the lane can have.
 pub const LANE_SLOTS: usize = 64;
@@ -36,9 +36,9 @@ pub struct Job {
     /// How often it has met a busy partition.
     pub tries: u32,
     /// Set if it was blocked on keys before: its timeout and place in the queues.
-    pub waited: Option<Waited>,
+    pub waited: Option<WaitedState>,
     /// Whose command it is, and since when it waits.
-    pub applicant: Applicant,
+    pub applicant: WaitingCommand,
     /// It was on an errand: it runs to its end even if its client has left.
     pub has_begun: bool,
     /// It has run, and is answered with this when its errand has ended.
@@ -88,7 +88,7 @@ pub struct Lane {
     queue: Mutex<Queue>,
     arrived: Condvar,
     operator_arrived: Condvar,
-    aside: Mutex<Aside>,
+    aside: Mutex<DeferredJobs>,
     starter: OnceLock<StartThread>,
 }
 
@@ -103,9 +103,9 @@ impl Drop for CompensatingThread<'_> {
 
 /// Why a job is set aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Aloof {
+pub(super) enum DeferReason {
     /// Something that it needs is held by another.
-    Awaits(Awaited),
+    Awaits(WaitTarget),
     /// Its errand is under way.
     Errand,
     /// Writes are held back.
@@ -114,8 +114,8 @@ pub(super) enum Aloof {
 
 /// The jobs set aside, by a number each.
 #[derive(Default)]
-struct Aside {
-    jobs: HashMap<u64, (Aloof, Job)>,
+struct DeferredJobs {
+    jobs: HashMap<u64, (DeferReason, Job)>,
     count: u64,
 }
 
@@ -124,7 +124,7 @@ impl Lane {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn aside(&self) -> MutexGuard<'_, Aside> {
+    fn aside(&self) -> MutexGuard<'_, DeferredJobs> {
         self.aside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -201,7 +201,7 @@ impl Lane {
     }
 
     /// Sets a job aside; returns its number.
-    pub(super) fn lay_aside(&self, why: Aloof, job: Job) -> u64 {
+    pub(super) fn lay_aside(&self, why: DeferReason, job: Job) -> u64 {
         let mut aside = self.aside();
         aside.count += 1;
         let number = aside.count;
@@ -218,7 +218,7 @@ impl Lane {
     }
 
     /// Requeues the jobs that are set aside for such a reason.
-    pub(super) fn take_back_if(&self, is_meant: impl Fn(Aloof) -> bool) {
+    pub(super) fn take_back_if(&self, is_meant: impl Fn(DeferReason) -> bool) {
         let mut aside = self.aside();
         let meant = aside.jobs.extract_if(|_, (why, _)| is_meant(*why));
         let meant: Vec<Job> = meant.map(|(_, (_, job))| job).collect();

@@ -6,21 +6,21 @@ use std::sync::{Arc, Weak};
 
 use pantala_base::clock::{monotonic_us, unix_ms};
 use pantala_base::rests::Rests;
-use pantala_commands::{CommandRef, Errand, Flags, Park, Server, Session, WayBack};
+use pantala_commands::{AsyncRequest, CommandRef, Flags, Park, ResumeGuard, Server, Session};
 use pantala_journal::Recorder;
-use pantala_keyspace::{ALL_OR_NONE_TRIES, Awaited, Busy, Ticket};
+use pantala_keyspace::{ALL_OR_NONE_TRIES, Busy, Ticket, WaitTarget};
 use pantala_protocol::Reply;
 use pantala_sync::gate::Role;
 
-use super::queue::{Aloof, Job, LANE_SLOTS, Task};
+use super::queue::{DeferReason, Job, LANE_SLOTS, Task};
 use crate::clients::mailbox::Message;
-use crate::clients::presence::{self, AtHand};
+use crate::clients::presence::{self, RunningMark};
 use crate::condition::states::States;
 use crate::engine::Engine;
 use crate::engine::limits::Limited;
 use crate::execute::{Turn, Verdict, report_panic};
 use crate::stats::tallies::ThreadTally;
-use crate::waiting::{Blocked, ReplyTarget};
+use crate::waiting::{BlockedCommand, ReplyTarget};
 
 thread_local! {
     static RESTS: RefCell<Rests> = RefCell::default();
@@ -42,11 +42,11 @@ impl pantala_keyspace::LongWaitObserver for Compensate {
         }
     }
 
-    fn is_aborted(&self, awaited: Awaited) -> bool {
+    fn is_aborted(&self, awaited: WaitTarget) -> bool {
         self.0.upgrade().is_some_and(|engine| {
             // A job that waits for the gate has not begun; one that waits for a partition may have.
             let is_in_vain =
-                awaited == Awaited::Gate && presence::has_left(&engine.scripts.running);
+                awaited == WaitTarget::Gate && presence::has_left(&engine.scripts.running);
             is_in_vain || engine.scripts.busy.error(awaited).is_some()
         })
     }
@@ -61,9 +61,9 @@ impl pantala_keyspace::LongWaitObserver for Compensate {
 }
 
 /// Requeues a job that was set aside, when what it waits for is freed.
-struct AsideWaiter(Arc<Engine>);
+struct DeferredWaiter(Arc<Engine>);
 
-impl pantala_keyspace::Inbox for AsideWaiter {
+impl pantala_keyspace::Inbox for DeferredWaiter {
     fn unpark(&self, job: u64, _parking: u32) {
         self.0.lane.take_back(job);
     }
@@ -73,17 +73,17 @@ impl pantala_keyspace::Inbox for AsideWaiter {
 
 impl Engine {
     /// Sets a job aside until what it waits for is freed, or is held for too long.
-    fn put_aside(&self, awaited: Awaited, job: Job) {
+    fn put_aside(&self, awaited: WaitTarget, job: Job) {
         let Some(myself) = self.arc() else { return self.lane.submit(job) };
-        let number = self.lane.lay_aside(Aloof::Awaits(awaited), job);
-        let inbox = Arc::new(AsideWaiter(myself));
+        let number = self.lane.lay_aside(DeferReason::Awaits(awaited), job);
+        let inbox = Arc::new(DeferredWaiter(myself));
         let ticket = Ticket::Connection { inbox, connection: number, parking: 0 };
         let is_parked = match awaited {
-            Awaited::Partition(id) => self.space.park(Busy(id), ticket).is_ok(),
-            Awaited::Token => self.space.park_at_token(ticket).is_ok(),
-            Awaited::Snapshot(wait) => self.space.park_for_snapshot(wait, ticket).is_ok(),
-            Awaited::Pin(wait) => self.space.park_at_pin(wait, ticket).is_ok(),
-            Awaited::Gate => false,
+            WaitTarget::Partition(id) => self.space.park(Busy(id), ticket).is_ok(),
+            WaitTarget::Token => self.space.park_at_token(ticket).is_ok(),
+            WaitTarget::Snapshot(wait) => self.space.park_for_snapshot(wait, ticket).is_ok(),
+            WaitTarget::Pin(wait) => self.space.park_at_pin(wait, ticket).is_ok(),
+            WaitTarget::Gate => false,
         };
         // A script may have become too slow just before the job was set aside.
         if !is_parked || self.scripts.busy.error(awaited).is_some() {
@@ -98,22 +98,22 @@ impl Engine {
         };
         job.has_begun = true;
         let presence = Arc::clone(&job.applicant.presence);
-        let number = self.lane.lay_aside(Aloof::Errand, job);
+        let number = self.lane.lay_aside(DeferReason::Errand, job);
         let of_end = Arc::clone(&myself);
         let is_unwanted = move || presence.has_gone() || myself.condition.shutdown.is_final();
-        errand.begin(WayBack::new(move || of_end.lane.take_back(number), is_unwanted));
+        errand.begin(ResumeGuard::new(move || of_end.lane.take_back(number), is_unwanted));
     }
 
     /// Begins the errand that a transaction has left behind; the transaction is answered when it
     /// has ended.
-    fn conclude(&self, errand: Arc<dyn Errand>, mut job: Job) {
+    fn conclude(&self, errand: Arc<dyn AsyncRequest>, mut job: Job) {
         job.session.errand = Some(errand);
         self.send_out(job);
     }
 
     /// Sets a job aside while writes are held back.
     fn hold_back(&self, job: Job) {
-        let number = self.lane.lay_aside(Aloof::Pause, job);
+        let number = self.lane.lay_aside(DeferReason::Pause, job);
         if !self.holds_writes_back() {
             self.lane.take_back(number);
         }
@@ -127,7 +127,7 @@ impl Engine {
     /// Ends the holding back of writes on the lane. The caller tells the workers.
     pub fn resume_writes(&self) {
         self.condition.lasting.end(States::PAUSED_WRITES);
-        self.lane.take_back_if(|why| why == Aloof::Pause);
+        self.lane.take_back_if(|why| why == DeferReason::Pause);
     }
 
     /// Requeues the jobs that wait for something a script has held for too long: they are answered
@@ -135,7 +135,8 @@ impl Engine {
     pub fn recheck_lane(&self) {
         let busy = &self.scripts.busy;
         let is_busy = |awaited| busy.error(awaited).is_some();
-        self.lane.take_back_if(|why| matches!(why, Aloof::Awaits(awaited) if is_busy(awaited)));
+        self.lane
+            .take_back_if(|why| matches!(why, DeferReason::Awaits(awaited) if is_busy(awaited)));
         self.lane.wake_operators();
     }
 }
@@ -172,7 +173,7 @@ pub fn run_operators(server: &dyn Server) {
 fn refuse_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), mut job: Job) {
     let engine = Engine::of_server(server);
     // All these scripts are inside the gate. By now a thread may be free.
-    let Some(error) = engine.scripts.busy.error(Awaited::Gate) else {
+    let Some(error) = engine.scripts.busy.error(WaitTarget::Gate) else {
         return engine.lane.submit(job);
     };
     let limited = Limited::new(engine.settings.current());
@@ -192,12 +193,12 @@ pub fn run_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), slot: usi
         return answer_concluded(job, answer);
     }
     let mut reply = Vec::new();
-    let at_hand = (!job.has_begun).then(|| AtHand::new(&job.applicant));
+    let at_hand = (!job.has_begun).then(|| RunningMark::new(&job.applicant));
     let has_gone = |job: &mut Job| {
         job.applicant.has_left(&engine.scripts.running) || !engine.renew(&mut job.session)
     };
     let ran = match !job.has_begun && has_gone(&mut job) {
-        true => Ok(Ran::CalledOff),
+        true => Ok(JobProgress::CalledOff),
         false => catch_unwind(AssertUnwindSafe(|| {
             run_command(server, thread, slot, &mut job, &mut reply)
         })),
@@ -205,14 +206,14 @@ pub fn run_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), slot: usi
     drop(at_hand);
     let (connection, parking) = (job.connection, job.parking);
     match ran {
-        Ok(Ran::Blocked(blocked)) => {
+        Ok(JobProgress::Blocked(blocked)) => {
             return job.inbox.post(Message::LaneBlocked { connection, parking, blocked });
         }
-        Ok(Ran::Aside(awaited)) => return engine.put_aside(awaited, job),
-        Ok(Ran::Sent) => return engine.send_out(job),
-        Ok(Ran::HeldBack) => return engine.hold_back(job),
-        Ok(Ran::CalledOff) => job.session.closing = true,
-        Ok(Ran::Answered) | Err(_) => {}
+        Ok(JobProgress::Aside(awaited)) => return engine.put_aside(awaited, job),
+        Ok(JobProgress::Sent) => return engine.send_out(job),
+        Ok(JobProgress::HeldBack) => return engine.hold_back(job),
+        Ok(JobProgress::CalledOff) => job.session.closing = true,
+        Ok(JobProgress::Answered) | Err(_) => {}
     }
     if ran.is_err() {
         thread.1.hand_over();
@@ -241,12 +242,12 @@ fn answer_concluded(job: Job, mut reply: Vec<u8>) {
 }
 
 /// How far a job has come.
-enum Ran {
+enum JobProgress {
     Answered,
     /// It is not to run: its client left before it began, or its user is gone.
     CalledOff,
-    Blocked(Blocked),
-    Aside(Awaited),
+    Blocked(BlockedCommand),
+    Aside(WaitTarget),
     /// Its errand is under way.
     Sent,
     /// It would write while writes are held back.
@@ -259,20 +260,18 @@ fn run_command(
     slot: usize,
     job: &mut Job,
     reply: &mut Vec<u8>,
-) -> Ran {
+) -> JobProgress {
     // An errand under way is finished, whatever has become of its user.
     let is_new = !job.has_begun;
     let Job { args, found, session, inbox, connection, parking, locking, tries, waited, .. } = job;
     let place = ReplyTarget { inbox, connection: *connection, parking: *parking, waited: *waited };
-    let (found, session) = (*found, &mut **session);
-    let args = args.slices();
+    let (found, session, args) = (*found, &mut **session, args.slices());
     let engine = Engine::of_server(server);
-    let settings = engine.settings.current();
-    let limited = Limited::new(settings);
+    let limited = Limited::new(engine.settings.current());
     let is_outside = found.row.flags.has(Flags::OUTSIDE.and(Flags::OPERATOR));
     let inside = (!is_outside).then(|| engine.space.gate().enter(Role::Lane, slot));
     if engine.holds_writes_back() && may_write(found, session) {
-        return Ran::HeldBack;
+        return JobProgress::HeldBack;
     }
     let lane = pantala_commands::Lane::Slow;
     let turn = Turn {
@@ -288,40 +287,42 @@ fn run_command(
     if is_new && turn.refuses(session, (found, &args), reply) {
         // Hands over the evictions that made room for it.
         thread.1.hand_over();
-        return Ran::Answered;
+        return JobProgress::Answered;
     }
     let verdict = turn.run(session, found, &args, reply, &place);
     // Before the gate is left.
     thread.1.hand_over();
     let awaited = match verdict {
         Verdict::Finished => None,
-        Verdict::Blocked(blocked) => return Ran::Blocked(blocked),
+        Verdict::Blocked(blocked) => return JobProgress::Blocked(blocked),
         Verdict::Parked(Park::Token(wanted)) => {
             *locking = wanted;
-            Some(Awaited::Token)
+            Some(WaitTarget::Token)
         }
         Verdict::Parked(Park::Partition(Busy(id))) => {
             *tries = tries.saturating_add(1);
-            Some(Awaited::Partition(id))
+            Some(WaitTarget::Partition(id))
         }
         Verdict::Parked(Park::Aborted(awaited)) => Some(awaited),
-        Verdict::Parked(Park::Snapshot(wait)) => Some(Awaited::Snapshot(wait)),
-        Verdict::Parked(Park::Pin(wait)) => Some(Awaited::Pin(wait)),
-        Verdict::Parked(Park::Errand) => return Ran::Sent,
+        Verdict::Parked(Park::Snapshot(wait)) => Some(WaitTarget::Snapshot(wait)),
+        Verdict::Parked(Park::Pin(wait)) => Some(WaitTarget::Pin(wait)),
+        Verdict::Parked(Park::Errand) => return JobProgress::Sent,
         Verdict::Lane | Verdict::Parked(_) => {
             tracing::error!(command = found.row.name, "asks for the lane on the lane");
             None
         }
     };
     if let Some(awaited) = awaited {
-        let Some(error) = engine.scripts.busy.error(awaited) else { return Ran::Aside(awaited) };
+        let Some(error) = engine.scripts.busy.error(awaited) else {
+            return JobProgress::Aside(awaited);
+        };
         turn.refuse(session, (Some(found), &args), error, reply);
     }
     if inside.is_some() {
         turn.shrink_tracked();
     }
     drop(inside);
-    Ran::Answered
+    JobProgress::Answered
 }
 
 /// Whether a command may write; a script may always.

@@ -13,13 +13,13 @@ use super::indexed_list::IndexedList;
 use super::name::Name;
 
 /// The number of subscribers of one name at each worker that has some.
-pub type Spread = SmallVec<[(u16, u32); 2]>;
+pub type SubscribersByWorker = SmallVec<[(u16, u32); 2]>;
 
 /// One stripe: a part of the names.
 #[derive(Default)]
 pub struct Stripe {
     /// The names with their subscribers.
-    pub names: IndexedList<Name, Spread>,
+    pub names: IndexedList<Name, SubscribersByWorker>,
     /// Counts changes. A message carries the count, and reaches subscribers that came no later.
     pub changes: u64,
 }
@@ -86,7 +86,7 @@ impl ChannelIndex {
         let kept = stripe.names.get(hash, Name::is(name)).map(|(name, _)| name.clone());
         let kept = kept.unwrap_or_else(|| {
             let new = Name::new(hash, name);
-            stripe.names.insert(new.clone(), Spread::new());
+            stripe.names.insert(new.clone(), SubscribersByWorker::new());
             self.count.fetch_add(1, Ordering::Relaxed);
             new
         });
@@ -121,6 +121,6 @@ impl ChannelIndex {
 }
 
 /// The total number of subscribers of a name.
-pub fn total(spread: &Spread) -> usize {
+pub fn total(spread: &SubscribersByWorker) -> usize {
     spread.iter().map(|(_, count)| *count as usize).sum()
 }

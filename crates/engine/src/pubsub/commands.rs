@@ -6,8 +6,8 @@
 
 use pantala_base::glob;
 use pantala_commands::{
-    Call, ChannelSpec, ClientError, Command, Done, Flags, Group, KeyFlags, KeySpec, Lane, Stop,
-    Subscriptions, error, help,
+    Call, ChannelSpec, ClientError, Command, CommandResult, Flags, Group, KeyFlags, KeySpec, Lane,
+    Stop, Subscriptions, error, help,
 };
 use pantala_keyspace::Effect;
 
@@ -143,15 +143,15 @@ const PUBSUB: &[Command] = &[
         .summary("How many listen to each of the shard channels."),
 ];
 
-fn publish(call: &mut Call<'_, '_>) -> Done {
+fn publish(call: &mut Call<'_, '_>) -> CommandResult {
     send(call, Kind::Channel)
 }
 
-fn spublish(call: &mut Call<'_, '_>) -> Done {
+fn spublish(call: &mut Call<'_, '_>) -> CommandResult {
     send(call, Kind::SlotChannel)
 }
 
-fn send(call: &mut Call<'_, '_>, kind: Kind) -> Done {
+fn send(call: &mut Call<'_, '_>, kind: Kind) -> CommandResult {
     let engine = Engine::of(call);
     call.record_for_replicas();
     if !call.may_wait {
@@ -177,15 +177,15 @@ fn send(call: &mut Call<'_, '_>, kind: Kind) -> Done {
     Ok(())
 }
 
-fn subscribe(call: &mut Call<'_, '_>) -> Done {
+fn subscribe(call: &mut Call<'_, '_>) -> CommandResult {
     enter(call, Kind::Channel)
 }
 
-fn psubscribe(call: &mut Call<'_, '_>) -> Done {
+fn psubscribe(call: &mut Call<'_, '_>) -> CommandResult {
     enter(call, Kind::Pattern)
 }
 
-fn ssubscribe(call: &mut Call<'_, '_>) -> Done {
+fn ssubscribe(call: &mut Call<'_, '_>) -> CommandResult {
     if !call.may_wait {
         let error = "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client";
         return Err(ClientError::text(error).into());
@@ -193,20 +193,20 @@ fn ssubscribe(call: &mut Call<'_, '_>) -> Done {
     enter(call, Kind::SlotChannel)
 }
 
-fn unsubscribe(call: &mut Call<'_, '_>) -> Done {
+fn unsubscribe(call: &mut Call<'_, '_>) -> CommandResult {
     leave(call, Kind::Channel)
 }
 
-fn punsubscribe(call: &mut Call<'_, '_>) -> Done {
+fn punsubscribe(call: &mut Call<'_, '_>) -> CommandResult {
     leave(call, Kind::Pattern)
 }
 
-fn sunsubscribe(call: &mut Call<'_, '_>) -> Done {
+fn sunsubscribe(call: &mut Call<'_, '_>) -> CommandResult {
     leave(call, Kind::SlotChannel)
 }
 
 /// Subscribes to all names among the arguments.
-fn enter(call: &mut Call<'_, '_>, kind: Kind) -> Done {
+fn enter(call: &mut Call<'_, '_>, kind: Kind) -> CommandResult {
     let word: &[u8] = match kind {
         Kind::Channel => b"subscribe",
         Kind::Pattern => b"psubscribe",
@@ -223,7 +223,7 @@ fn enter(call: &mut Call<'_, '_>, kind: Kind) -> Done {
 }
 
 /// Unsubscribes from all names among the arguments, or from all there are.
-fn leave(call: &mut Call<'_, '_>, kind: Kind) -> Done {
+fn leave(call: &mut Call<'_, '_>, kind: Kind) -> CommandResult {
     let word: &[u8] = match kind {
         Kind::Channel => b"unsubscribe",
         Kind::Pattern => b"punsubscribe",
@@ -294,15 +294,15 @@ fn confirm(call: &mut Call<'_, '_>, kind: Kind, word: &[u8], name: Option<&[u8]>
     reply.int(i64::from(left));
 }
 
-fn channels(call: &mut Call<'_, '_>) -> Done {
+fn channels(call: &mut Call<'_, '_>) -> CommandResult {
     list(call, Kind::Channel)
 }
 
-fn slot_channels(call: &mut Call<'_, '_>) -> Done {
+fn slot_channels(call: &mut Call<'_, '_>) -> CommandResult {
     list(call, Kind::SlotChannel)
 }
 
-fn list(call: &mut Call<'_, '_>, kind: Kind) -> Done {
+fn list(call: &mut Call<'_, '_>, kind: Kind) -> CommandResult {
     if call.args.len() > 3 {
         return Err(error::subcommand_syntax("PUBSUB", call.args[1]).into());
     }
@@ -323,21 +323,21 @@ fn list(call: &mut Call<'_, '_>, kind: Kind) -> Done {
     Ok(())
 }
 
-fn numpat(call: &mut Call<'_, '_>) -> Done {
+fn numpat(call: &mut Call<'_, '_>) -> CommandResult {
     let count = Engine::of(call).notices.pubsub.count(Kind::Pattern);
     call.reply.int(count as i64);
     Ok(())
 }
 
-fn numsub(call: &mut Call<'_, '_>) -> Done {
+fn numsub(call: &mut Call<'_, '_>) -> CommandResult {
     count_each(call, Kind::Channel)
 }
 
-fn slot_numsub(call: &mut Call<'_, '_>) -> Done {
+fn slot_numsub(call: &mut Call<'_, '_>) -> CommandResult {
     count_each(call, Kind::SlotChannel)
 }
 
-fn count_each(call: &mut Call<'_, '_>, kind: Kind) -> Done {
+fn count_each(call: &mut Call<'_, '_>, kind: Kind) -> CommandResult {
     let names = &call.args[2..];
     call.reply.array(names.len() * 2);
     for name in names {

@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use pantala_keyspace::DbIndex;
-use pantala_keyspace::event::Event;
+use pantala_keyspace::event::KeyEvent;
 use pantala_settings::Settings;
 
 use crate::pubsub::{Kind, PubSub, WakeSet};
@@ -34,7 +34,7 @@ impl Events {
         &self,
         pubsub: &PubSub,
         (db, key): (DbIndex, &[u8]),
-        event: Event,
+        event: KeyEvent,
         wakes: &mut WakeSet,
     ) {
         if pubsub.is_deserted(Kind::Channel) {

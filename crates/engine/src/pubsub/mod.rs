@@ -48,11 +48,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pantala_base::glob;
 use pantala_base::hash::HashSeed;
-use pantala_commands::Place;
+use pantala_commands::ServicePlace;
 use pantala_protocol::Version;
 
 use crate::clients::mailbox::{MAX_WORKERS, WorkerSet};
-use channel_index::{ChannelIndex, Spread, total};
+use channel_index::{ChannelIndex, SubscribersByWorker, total};
 use message::Message;
 use name::{Name, SubscriberId};
 use subscribers::{Transit, WorkerSubscribers};
@@ -190,7 +190,12 @@ impl PubSub {
         kind == Kind::Channel && self.indexes[Kind::Pattern as usize].count() > 0
     }
 
-    fn spread(&self, message: &Message, spread: &Spread, wakes: &mut WakeSet) -> usize {
+    fn spread(
+        &self,
+        message: &Message,
+        spread: &SubscribersByWorker,
+        wakes: &mut WakeSet,
+    ) -> usize {
         for (worker, _) in spread {
             self.leave_at(*worker, message.with(None), wakes);
         }
@@ -201,13 +206,13 @@ impl PubSub {
     fn leave_with_patterns(
         &self,
         channel: &[u8],
-        spread: Option<&Spread>,
+        spread: Option<&SubscribersByWorker>,
         new: impl Fn() -> Message,
         wakes: &mut WakeSet,
     ) -> usize {
         let patterns = self.indexes[Kind::Pattern as usize].read(0);
         let all = patterns.names.rows().iter();
-        let fitting: Vec<&(Name, Spread)> =
+        let fitting: Vec<&(Name, SubscribersByWorker)> =
             all.filter(|(pattern, _)| glob::matches(pattern.bytes(), channel)).collect();
         let message = new();
         if fitting.is_empty() {
@@ -238,7 +243,7 @@ impl PubSub {
     }
 
     /// Subscribes a connection; false if it has subscribed already.
-    pub fn subscribe(&self, place: Place, kind: Kind, name: &[u8]) -> bool {
+    pub fn subscribe(&self, place: ServicePlace, kind: Kind, name: &[u8]) -> bool {
         let hash = self.seed.hash(name);
         let (worker, subscriber_id) = (place.worker, SubscriberId(place.connection));
         let index = &self.indexes[kind as usize];
@@ -255,7 +260,7 @@ impl PubSub {
     }
 
     /// Ends a subscription; false if there is none.
-    pub fn unsubscribe(&self, place: Place, kind: Kind, name: &[u8]) -> bool {
+    pub fn unsubscribe(&self, place: ServicePlace, kind: Kind, name: &[u8]) -> bool {
         let hash = self.seed.hash(name);
         let (worker, subscriber_id) = (place.worker, SubscriberId(place.connection));
         let index = &self.indexes[kind as usize];
@@ -272,11 +277,11 @@ impl PubSub {
     }
 
     /// What a connection has subscribed to.
-    pub fn names(&self, place: Place, kind: Kind) -> Vec<Name> {
+    pub fn names(&self, place: ServicePlace, kind: Kind) -> Vec<Name> {
         self.last_names(place, kind, usize::MAX)
     }
 
-    fn last_names(&self, place: Place, kind: Kind, most: usize) -> Vec<Name> {
+    fn last_names(&self, place: ServicePlace, kind: Kind, most: usize) -> Vec<Name> {
         let subscribers = self.subscribers[usize::from(place.worker)].lock();
         let subscriber = subscribers.subscriber(SubscriberId(place.connection));
         let names = subscriber.map_or(&[][..], |one| one.names[kind as usize].rows());
@@ -285,12 +290,12 @@ impl PubSub {
     }
 
     /// Ends all subscriptions of a connection.
-    pub fn forget(&self, place: Place) {
+    pub fn forget(&self, place: ServicePlace) {
         self.forget_some(place, usize::MAX);
     }
 
     /// Ends up to so many subscriptions of a connection; how many more it might have ended.
-    pub fn forget_some(&self, place: Place, most: usize) -> usize {
+    pub fn forget_some(&self, place: ServicePlace, most: usize) -> usize {
         let mut left = most;
         for kind in [Kind::Channel, Kind::Pattern, Kind::SlotChannel] {
             let names = self.last_names(place, kind, left);
@@ -306,8 +311,8 @@ impl PubSub {
     /// at which messages come to the old one. What was published while it was in transit.
     pub fn travel(
         &self,
-        from: Place,
-        to: Place,
+        from: ServicePlace,
+        to: ServicePlace,
         version: Version,
         before: impl FnOnce(),
     ) -> Transit {

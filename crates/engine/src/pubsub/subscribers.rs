@@ -32,20 +32,20 @@ const FULL_BYTES: usize = 64 << 20;
 pub struct WorkerSubscribers {
     message: SegQueue<Message>,
     queued_bytes: AtomicUsize,
-    waiting: Mutex<Waiting>,
-    inside: Mutex<Inside>,
+    waiting: Mutex<WaitingPublishers>,
+    inside: Mutex<SubscriberTables>,
 }
 
 /// Publishers that wait for the queue to become short.
 #[derive(Default)]
-struct Waiting {
+struct WaitingPublishers {
     is_crowded: bool,
     tickets: Vec<Ticket>,
 }
 
 /// The subscriptions of this worker's connections.
 #[derive(Default)]
-pub struct Inside {
+pub struct SubscriberTables {
     /// By kind: each name with its subscribers, and the moment at which each subscribed.
     names: [IndexedList<Name, IndexedList<SubscriberId, u64>>; 3],
     /// The subscribers.
@@ -131,7 +131,7 @@ impl WorkerSubscribers {
     }
 
     /// Locks the subscriptions.
-    pub fn lock(&self) -> MutexGuard<'_, Inside> {
+    pub fn lock(&self) -> MutexGuard<'_, SubscriberTables> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -142,7 +142,7 @@ impl Subscriber {
     }
 }
 
-impl Inside {
+impl SubscriberTables {
     /// The subscriber at a subscriber_id.
     pub fn subscriber(&self, subscriber_id: SubscriberId) -> Option<&Subscriber> {
         self.subscribers

@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use pantala_commands::Place;
+use pantala_commands::ServicePlace;
 use pantala_protocol::Version;
 
 use super::name::SubscriberId;
 use super::{IN_TRANSIT, Kind, PubSub, WakeSet};
 
-fn place(worker: u16, connection: u64) -> Place {
-    Place { worker, connection }
+fn place(worker: u16, connection: u64) -> ServicePlace {
+    ServicePlace { worker, connection }
 }
 
 /// Takes a worker's queue: the receivers and the bytes.

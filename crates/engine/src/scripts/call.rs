@@ -17,17 +17,17 @@ use pantala_commands::{
 use pantala_journal::Audience;
 use pantala_keyspace::pins::PinWait;
 use pantala_keyspace::snapshot::SnapshotWait;
-use pantala_keyspace::{Aborted, Awaited, Busy, Key, Locked, PartitionId, UndoLimits};
+use pantala_keyspace::{Aborted, Busy, Key, Locked, PartitionId, UndoLimits, WaitTarget};
 use pantala_protocol::Version;
-use pantala_scripting::{Abort, Host, Level};
+use pantala_scripting::{Abort, LogLevel, ScriptHost};
 use smallvec::SmallVec;
 
-use super::running::{Fate, Kind, Running};
+use super::running::{KillState, Kind, Running};
 use crate::clients::mailbox::Message;
 use crate::clients::monitors::Monitors;
-use crate::condition::states::{Answer, Concerned, PAUSED, States};
+use crate::condition::states::{PAUSED, RefusalAnswer, RefusalScope, States};
 use crate::execute::attempt::Attempt;
-use crate::execute::{Request, Turn, Verdict, asked, park_before};
+use crate::execute::{CommandRequest, Turn, Verdict, asked, park_before};
 use crate::lane::queue::CompensatingThread;
 
 /// A script that runs for longer on a worker, in microseconds, is undone and moves to the lane.
@@ -55,7 +55,7 @@ pub(super) enum Reason {
     /// It takes too long for a worker, or is not known to be quick.
     Slow,
     /// Something that it waits for has been held by another script for too long.
-    Aborted(Awaited),
+    Aborted(WaitTarget),
     /// A snapshot has to write first what the script is about to change.
     Snapshot(SnapshotWait),
     /// A key that the script is about to change is pinned.
@@ -163,9 +163,9 @@ impl Run<'_, '_> {
         let may_grow = self.rights.grows || self.has_written;
         let states = self.turn.states.without(PAUSED);
         let states = if may_grow { states.without(States::FULL) } else { states };
-        match states.refusal(Concerned::one(flags)) {
-            Some(Answer::Error(error)) => return Err(error.clone()),
-            Some(Answer::Wait) | None => {}
+        match states.refusal(RefusalScope::one(flags)) {
+            Some(RefusalAnswer::Error(error)) => return Err(error.clone()),
+            Some(RefusalAnswer::Wait) | None => {}
         }
         Ok(())
     }
@@ -274,7 +274,7 @@ impl Run<'_, '_> {
     }
 
     /// Runs a command whose partitions are held.
-    fn run_held(&mut self, request: Request<'_>, reply: &mut Vec<u8>) -> Result<(), Abort> {
+    fn run_held(&mut self, request: CommandRequest<'_>, reply: &mut Vec<u8>) -> Result<(), Abort> {
         let is_steady = request.found.row.flags.has(Flags::FAST.and(Flags::STEADY));
         let began_us = (self.turn.is_timed || !is_steady).then(monotonic_us);
         let verdict = self.turn.run_locked(&mut self.session, request, self.locked, reply);
@@ -302,9 +302,9 @@ impl Run<'_, '_> {
 
     /// Counts the time of a command that has run. Only commands that may take long are timed, as in
     /// a worker's groups: the others are too quick for the clock.
-    fn measure(&mut self, request: Request<'_>, began_us: Option<u64>, reply_bytes: usize) {
+    fn measure(&mut self, request: CommandRequest<'_>, began_us: Option<u64>, reply_bytes: usize) {
         self.session.inner_commands += 1;
-        let Request { found, args, .. } = request;
+        let CommandRequest { found, args, .. } = request;
         let engine = self.turn.engine;
         let took_us = began_us.map(|began_us| monotonic_us() - began_us);
         match took_us {
@@ -330,7 +330,7 @@ impl Run<'_, '_> {
             name: self.name.to_vec(),
             command: self.command.iter().map(|arg| arg.to_vec()).collect(),
             since_us: self.began_us,
-            fate: Fate::new(self.has_written),
+            fate: KillState::new(self.has_written),
         });
         self.turn.engine.scripts.running.enter(Arc::clone(&running));
         self.listed = Some(Arc::clone(&running));
@@ -362,7 +362,7 @@ impl Run<'_, '_> {
             Kind::Script => "SCRIPT KILL",
             Kind::Function => "FUNCTION KILL",
         };
-        let name = String::from_utf8_lossy(&self.name);
+        let name = String::from_utf8_lossy(self.name);
         tracing::warn!(
             "Slow script detected: still in execution after {took_ms} milliseconds. You can try \
              killing the script using the {killer} command. Script name is: {name}."
@@ -400,7 +400,7 @@ impl Run<'_, '_> {
     }
 }
 
-impl Host for Run<'_, '_> {
+impl ScriptHost for Run<'_, '_> {
     fn call(&mut self, args: &[&[u8]], version: Version, reply: &mut Vec<u8>) -> Result<(), Abort> {
         self.commands += 1;
         if self.was_long || self.commands.is_multiple_of(COMMANDS_A_LOOK) {
@@ -435,7 +435,7 @@ impl Host for Run<'_, '_> {
         }
         self.session.version = version;
         self.locked.set_scope(self.turn.scope(&self.session));
-        let request = Request { found, args, hashes: &hashes };
+        let request = CommandRequest { found, args, hashes: &hashes };
         self.run_held(request, reply)?;
         if self.turn.is_monitored
             && let Some(line) = Monitors::line_from_script(&self.session, found, args)
@@ -454,7 +454,7 @@ impl Host for Run<'_, '_> {
         }
     }
 
-    fn log(&mut self, level: Level, message: &[u8]) {
+    fn log(&mut self, level: LogLevel, message: &[u8]) {
         self.attempt.log.add(level, message);
     }
 

@@ -3,11 +3,11 @@
 use pantala_commands::options::is_word;
 use pantala_commands::syntax::plain;
 use pantala_commands::{
-    Call, ClientError, Command, Done, Flags, Group, KeyFlags, KeySpec, Program, reply_help,
+    Call, ClientError, Command, CommandResult, Flags, Group, KeyFlags, KeySpec, Program, reply_help,
 };
 use pantala_scripting::Script;
 
-use super::known::Program as Known;
+use super::known::Program as CachedScripts;
 use super::running::{KillError, Kind};
 use super::thread;
 use crate::engine::Engine;
@@ -40,7 +40,7 @@ const fn row(name: &'static str, program: Program) -> Command {
         .complexity("That of the script.")
 }
 
-fn unreachable_handler(_call: &mut Call<'_, '_>) -> Done {
+fn unreachable_handler(_call: &mut Call<'_, '_>) -> CommandResult {
     Err(ClientError::text("ERR a script can not run here").into())
 }
 
@@ -128,7 +128,7 @@ const HAVE_WRITTEN: ClientError = ClientError::text(
      NOSAVE command.",
 );
 
-fn debug(call: &mut Call<'_, '_>) -> Done {
+fn debug(call: &mut Call<'_, '_>) -> CommandResult {
     match call.args[2] {
         word if is_word(word, "NO") => call.reply.ok(),
         word if is_word(word, "YES") || is_word(word, "SYNC") => return Err(NO_DEBUGGER.into()),
@@ -137,7 +137,7 @@ fn debug(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn exists(call: &mut Call<'_, '_>) -> Done {
+fn exists(call: &mut Call<'_, '_>) -> CommandResult {
     let scripts = &Engine::of(call).scripts;
     call.reply.array(call.args.len() - 2);
     for sha in &call.args[2..] {
@@ -146,7 +146,7 @@ fn exists(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn flush(call: &mut Call<'_, '_>) -> Done {
+fn flush(call: &mut Call<'_, '_>) -> CommandResult {
     match &call.args[2..] {
         [] => {}
         [word] if is_word(word, "ASYNC") || is_word(word, "SYNC") => {}
@@ -159,7 +159,7 @@ fn flush(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn kill(call: &mut Call<'_, '_>) -> Done {
+fn kill(call: &mut Call<'_, '_>) -> CommandResult {
     match Engine::of(call).scripts.running.kill(Kind::Script) {
         Ok(()) => call.reply.ok(),
         Err(KillError::NotBusy) => return Err(NOT_BUSY.into()),
@@ -168,25 +168,25 @@ fn kill(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn load(call: &mut Call<'_, '_>) -> Done {
+fn load(call: &mut Call<'_, '_>) -> CommandResult {
     let scripts = &Engine::of(call).scripts;
     let known = thread::by_body(scripts, call.args[2], call.lane)?;
     scripts.keep(&known);
-    if let Known::Script(script) = &known.program {
+    if let CachedScripts::Script(script) = &known.program {
         call.reply.bulk(script.sha());
     }
     Ok(())
 }
 
-fn show(call: &mut Call<'_, '_>) -> Done {
+fn show(call: &mut Call<'_, '_>) -> CommandResult {
     let known = Engine::of(call).scripts.find_any_case(call.args[2]).ok_or(NO_SCRIPT)?;
-    if let Known::Script(script) = &known.program {
+    if let CachedScripts::Script(script) = &known.program {
         call.reply.bulk(Script::body(script));
     }
     Ok(())
 }
 
-fn help(call: &mut Call<'_, '_>) -> Done {
+fn help(call: &mut Call<'_, '_>) -> CommandResult {
     let lines = SUBCOMMANDS.iter().flat_map(|row| {
         [
             format!("{} {}", row.name, plain(row.syntax)).trim_end().to_owned(),

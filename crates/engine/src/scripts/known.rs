@@ -36,7 +36,7 @@ pub const MOST_WORKER_TEXT_BYTES: usize = 64 << 10;
 /// A script or function that the server knows. Its history is written only when it changes, so that
 /// workers share the cache line.
 #[derive(Debug)]
-pub struct Known {
+pub struct CachedScripts {
     /// What it is.
     pub program: Program,
     /// The flags that it declares.
@@ -55,24 +55,24 @@ pub struct Known {
     needs_everything: AtomicBool,
 }
 
-impl Known {
+impl CachedScripts {
     /// A script that never ran.
-    pub fn script(script: Arc<Script>) -> Known {
+    pub fn script(script: Arc<Script>) -> CachedScripts {
         let flags = script.flags();
-        Known::new(Program::Script(script), flags)
+        CachedScripts::new(Program::Script(script), flags)
     }
 
     /// A function that never ran.
-    pub fn function(library: Arc<Library>, name: &[u8], flags: Flags) -> Known {
-        Known::new(Program::Function { library, name: name.into() }, flags)
+    pub fn function(library: Arc<Library>, name: &[u8], flags: Flags) -> CachedScripts {
+        CachedScripts::new(Program::Function { library, name: name.into() }, flags)
     }
 
-    fn new(program: Program, flags: Flags) -> Known {
+    fn new(program: Program, flags: Flags) -> CachedScripts {
         let text_bytes = match &program {
             Program::Script(script) => script.body().len(),
             Program::Function { library, .. } => library.code.len(),
         };
-        Known {
+        CachedScripts {
             program,
             flags,
             is_loaded: AtomicBool::new(false),
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn who_was_slow_must_prove_itself() {
-        let known = Known::script(Arc::new(Script::new(b"return 1").expect("no shebang")));
+        let known = CachedScripts::script(Arc::new(Script::new(b"return 1").expect("no shebang")));
         assert!(!known.is_quick());
         known.ran_on_lane(QUICK_US);
         assert!(known.is_quick());

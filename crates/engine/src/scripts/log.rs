@@ -10,7 +10,7 @@
 
 use std::mem;
 
-use pantala_scripting::Level;
+use pantala_scripting::LogLevel;
 
 use crate::clients::monitors::Monitors;
 
@@ -18,7 +18,7 @@ use crate::clients::monitors::Monitors;
 const HELD_BYTES: usize = 64 << 10;
 
 enum Line {
-    Logged(Level, String),
+    Logged(LogLevel, String),
     Shown(Vec<u8>),
 }
 
@@ -37,7 +37,7 @@ impl<'r> Log<'r> {
     }
 
     /// Adds a line of `redis.log`.
-    pub fn add(&mut self, level: Level, line: &[u8]) {
+    pub fn add(&mut self, level: LogLevel, line: &[u8]) {
         let line = String::from_utf8_lossy(line).into_owned();
         self.hold(line.len(), Line::Logged(level, line));
     }
@@ -84,9 +84,11 @@ impl<'r> Log<'r> {
             Line::Logged(level, line) => (level, line),
         };
         match level {
-            Level::Debug | Level::Verbose => tracing::debug!(target: "pantala::script", "{line}"),
-            Level::Notice => tracing::info!(target: "pantala::script", "{line}"),
-            Level::Warning => tracing::warn!(target: "pantala::script", "{line}"),
+            LogLevel::Debug | LogLevel::Verbose => {
+                tracing::debug!(target: "pantala::script", "{line}")
+            }
+            LogLevel::Notice => tracing::info!(target: "pantala::script", "{line}"),
+            LogLevel::Warning => tracing::warn!(target: "pantala::script", "{line}"),
         }
     }
 }

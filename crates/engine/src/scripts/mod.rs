@@ -28,7 +28,7 @@
 //!    if it takes longer after all, or is about to change what is too large to be copied, it is
 //!    undone and moves to the lane. So a worker never has the token, and never waits.
 //! 4. Each thread has an interpreter of its own, and they share nothing; what a script is and how
-//!    its runs went is known to all threads (`Known`).
+//!    its runs went is known to all threads (`CachedScripts`).
 //!
 //! Not here: the interpreter (`pantala-scripting`), the libraries of FUNCTION (`functions`).
 //! Tests: compat/transcripts/scripting, crates/server/tests/scripts.rs, compat's `serial`.
@@ -44,6 +44,6 @@ mod thread;
 
 pub(crate) use call::UNDO_LIMITS;
 pub use commands::{ROWS, runs, runs_read_only};
-pub use known::{Known, Program};
+pub use known::{CachedScripts, Program};
 pub use running::{KillError, Kind, Running, RunningNow};
 pub use store::Scripts;

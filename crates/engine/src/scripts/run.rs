@@ -13,13 +13,13 @@ use pantala_protocol::Reply;
 use pantala_scripting::{Abort, Flags as ScriptFlags};
 
 use super::call::{Reason, Rights, Run, session_for};
-use super::known::{Known, Program};
+use super::known::{CachedScripts, Program};
 use super::running::Kind;
 use super::thread;
 use crate::clients::monitors::Monitors;
 use crate::condition::states::States;
 use crate::execute::attempt::Attempt;
-use crate::execute::{Request, Turn, Verdict, suppress_reply};
+use crate::execute::{CommandRequest, Turn, Verdict, suppress_reply};
 use crate::tracking::reading::forget_caching;
 
 const NO_SCRIPT: ClientError = ClientError::text("NOSCRIPT No matching script.");
@@ -34,7 +34,7 @@ const KILLED: &str = "ERR Script killed by user with SCRIPT KILL.";
 const FUNCTION_KILLED: &str = "ERR Script killed by user with FUNCTION KILL.";
 
 /// The state in which a run begins.
-struct Begun<'b, 'r> {
+struct RunStart<'b, 'r> {
     locked: &'b mut Locked<'r>,
     attempt: &'b mut Attempt<'r>,
     /// When it began (monotonic, microseconds).
@@ -46,7 +46,7 @@ impl<'r> Turn<'r> {
     pub(crate) fn run_script(
         &self,
         session: &mut Session,
-        request: Request<'_>,
+        request: CommandRequest<'_>,
         output: &mut Vec<u8>,
         began_us: u64,
     ) -> Verdict {
@@ -77,7 +77,7 @@ impl<'r> Turn<'r> {
         // On the lane it may have waited for its partitions.
         let began_us = if self.lane == Lane::Slow { monotonic_us() } else { began_us };
         let mut attempt = Attempt::begin(self, true, &mut locked);
-        let begun = Begun { locked: &mut locked, attempt: &mut attempt, began_us };
+        let begun = RunStart { locked: &mut locked, attempt: &mut attempt, began_us };
         let verdict = self.run_program(session, request, &known, begun, output);
         if matches!(verdict, Verdict::Finished) {
             attempt.end(&mut locked);
@@ -98,14 +98,14 @@ impl<'r> Turn<'r> {
     pub(crate) fn run_script_inside(
         &self,
         session: &mut Session,
-        request: Request<'_>,
+        request: CommandRequest<'_>,
         locked: &mut Locked<'r>,
         attempt: &mut Attempt<'r>,
         output: &mut Vec<u8>,
     ) -> Verdict {
         match self.find_program(request) {
             Ok(known) => {
-                let begun = Begun { locked, attempt, began_us: monotonic_us() };
+                let begun = RunStart { locked, attempt, began_us: monotonic_us() };
                 self.run_program(session, request, &known, begun, output)
             }
             Err(stop) => {
@@ -121,7 +121,7 @@ impl<'r> Turn<'r> {
     fn line_of_failed(
         &self,
         session: &Session,
-        Request { found, args, .. }: Request<'_>,
+        CommandRequest { found, args, .. }: CommandRequest<'_>,
         stop: &Stop,
     ) -> Option<Vec<u8>> {
         let is_shown = self.is_monitored && matches!(stop, Stop::Error(_));
@@ -131,7 +131,7 @@ impl<'r> Turn<'r> {
     fn stop_script(
         &self,
         session: &mut Session,
-        request: Request<'_>,
+        request: CommandRequest<'_>,
         stop: Stop,
         output: &mut Vec<u8>,
     ) -> Verdict {
@@ -142,7 +142,7 @@ impl<'r> Turn<'r> {
         }
     }
 
-    fn find_program(&self, request: Request<'_>) -> Result<Arc<Known>, Stop> {
+    fn find_program(&self, request: CommandRequest<'_>) -> Result<Arc<CachedScripts>, Stop> {
         let known = self.look_up(request)?;
         if request.found.row.flags.has(Flags::READONLY) && known.flags.says_that_it_writes() {
             return Err(WRITES_IN_READ_ONLY.into());
@@ -153,8 +153,8 @@ impl<'r> Turn<'r> {
         Ok(known)
     }
 
-    fn look_up(&self, request: Request<'_>) -> Result<Arc<Known>, Stop> {
-        let Request { found, args, .. } = request;
+    fn look_up(&self, request: CommandRequest<'_>) -> Result<Arc<CachedScripts>, Stop> {
+        let CommandRequest { found, args, .. } = request;
         let scripts = &self.engine.scripts;
         match found.row.program {
             Some(Named::Body) => {
@@ -187,14 +187,14 @@ impl<'r> Turn<'r> {
     /// Whether a script declares that it needs memory. If there is none it is refused before any
     /// other check, and does not run.
     #[cold]
-    pub(crate) fn has_no_memory_for(&self, request: Request<'_>) -> bool {
+    pub(crate) fn has_no_memory_for(&self, request: CommandRequest<'_>) -> bool {
         self.look_up(request).is_ok_and(|known| known.flags.says_that_it_grows())
     }
 
     fn fail_script(
         &self,
         session: &mut Session,
-        request: Request<'_>,
+        request: CommandRequest<'_>,
         error: &ClientError,
         output: &mut Vec<u8>,
     ) -> Verdict {
@@ -213,19 +213,19 @@ impl<'r> Turn<'r> {
     fn run_program(
         &self,
         session: &mut Session,
-        request: Request<'_>,
-        known: &Arc<Known>,
-        begun: Begun<'_, 'r>,
+        request: CommandRequest<'_>,
+        known: &Arc<CachedScripts>,
+        begun: RunStart<'_, 'r>,
         output: &mut Vec<u8>,
     ) -> Verdict {
-        let Begun { locked, attempt, began_us } = begun;
+        let RunStart { locked, attempt, began_us } = begun;
         let (before, errors_before) = (output.len(), attempt.errors());
         attempt.counts(request.found);
-        let begun = Begun { locked, attempt: &mut *attempt, began_us };
+        let begun = RunStart { locked, attempt: &mut *attempt, began_us };
         let mut run = self.begin(session, request, known, begun);
         let kind = run.kind;
         if self.is_monitored {
-            let Request { found, args, .. } = request;
+            let CommandRequest { found, args, .. } = request;
             run.attempt.log.show(Monitors::line_of_script(run.client, found, args));
         }
         let ended = self.interpret(session, request.args, known, &mut run, output);
@@ -249,7 +249,7 @@ impl<'r> Turn<'r> {
     }
 
     /// Learns the pace for later runs. On a worker a slow run would have been stopped.
-    fn learn_pace(&self, known: &Known, began_us: u64) {
+    fn learn_pace(&self, known: &CachedScripts, began_us: u64) {
         if self.lane == Lane::Slow {
             known.ran_on_lane(monotonic_us() - began_us);
         }
@@ -258,9 +258,9 @@ impl<'r> Turn<'r> {
     fn begin<'s>(
         &self,
         session: &'s Session,
-        request: Request<'s>,
-        known: &'s Known,
-        Begun { locked, attempt, began_us }: Begun<'s, 'r>,
+        request: CommandRequest<'s>,
+        known: &'s CachedScripts,
+        RunStart { locked, attempt, began_us }: RunStart<'s, 'r>,
     ) -> Run<'s, 'r> {
         let (kind, name) = match &known.program {
             Program::Script(_) => (Kind::Script, &[][..]),
@@ -300,7 +300,7 @@ impl<'r> Turn<'r> {
         &self,
         session: &Session,
         args: &[&[u8]],
-        known: &Known,
+        known: &CachedScripts,
         run: &mut Run<'_, 'r>,
         output: &mut Vec<u8>,
     ) -> Result<(), Option<u32>> {
@@ -319,7 +319,7 @@ impl<'r> Turn<'r> {
     }
 
     /// The verdict on a script that was stopped and is undone.
-    fn begin_again(&self, known: &Known, reason: Reason) -> Verdict {
+    fn begin_again(&self, known: &CachedScripts, reason: Reason) -> Verdict {
         let is_worker = self.lane == Lane::Worker;
         match reason {
             Reason::Busy(id) if is_worker && !known.ran_in_vain() => {
@@ -346,7 +346,7 @@ impl<'r> Turn<'r> {
     fn count_script(
         &self,
         session: &mut Session,
-        request: Request<'_>,
+        request: CommandRequest<'_>,
         before: usize,
         is_error_counted: bool,
         output: &mut Vec<u8>,

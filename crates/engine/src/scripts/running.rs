@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{ClientError, error};
-use pantala_keyspace::{Awaited, PartitionId};
+use pantala_keyspace::{PartitionId, WaitTarget};
 
 /// The kind of command that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,22 +32,22 @@ pub struct Running {
     /// When it began (monotonic, microseconds).
     pub since_us: u64,
     /// Whether it has written, or was killed.
-    pub fate: Fate,
+    pub fate: KillState,
 }
 
 /// Decides which came first: a write of the script, or its being killed. A script that has written
 /// is not killed, unless the server changes its role, and one that was killed writes no more.
 #[derive(Debug)]
-pub struct Fate(AtomicU8);
+pub struct KillState(AtomicU8);
 
 const OPEN: u8 = 0;
 const WRITTEN: u8 = 1;
 const KILLED: u8 = 2;
 
-impl Fate {
+impl KillState {
     /// For a script that has written, or not yet.
-    pub fn new(has_written: bool) -> Fate {
-        Fate(AtomicU8::new(if has_written { WRITTEN } else { OPEN }))
+    pub fn new(has_written: bool) -> KillState {
+        KillState(AtomicU8::new(if has_written { WRITTEN } else { OPEN }))
     }
 
     /// Before the script's first write; false: it was killed.
@@ -228,17 +228,17 @@ impl BusyScripts {
     }
 
     /// The error for a command that waits for this; `None`: no such script holds it.
-    pub fn error(&self, awaited: Awaited) -> Option<&'static ClientError> {
+    pub fn error(&self, awaited: WaitTarget) -> Option<&'static ClientError> {
         if self.count() == 0 {
             return None;
         }
         let held = self.held();
         let kind = match awaited {
-            Awaited::Partition(id) => held.partitions.get(&id).copied(),
-            Awaited::Token => held.token,
-            Awaited::Snapshot(_) | Awaited::Pin(_) => None,
+            WaitTarget::Partition(id) => held.partitions.get(&id).copied(),
+            WaitTarget::Token => held.token,
+            WaitTarget::Snapshot(_) | WaitTarget::Pin(_) => None,
             // All of them are inside the gate.
-            Awaited::Gate => held.scripts.first().copied(),
+            WaitTarget::Gate => held.scripts.first().copied(),
         };
         Some(match kind? {
             Kind::Script => &BUSY_SCRIPT,
@@ -262,7 +262,7 @@ mod tests {
             name: Vec::new(),
             command: Vec::new(),
             since_us: 0,
-            fate: Fate::new(has_written),
+            fate: KillState::new(has_written),
         })
     }
 

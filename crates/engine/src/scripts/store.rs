@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use pantala_scripting::{ErrorText, SHA_HEX_BYTES, Script};
 
-use super::known::{Known, Program};
+use super::known::{CachedScripts, Program};
 use super::running::{BusyScripts, RunningNow};
 
 /// Scripts of EVAL that are remembered; one more drops one that was not called for long.
@@ -21,7 +21,7 @@ const EVALS_KEPT: usize = 500;
 pub type Sha = [u8; SHA_HEX_BYTES];
 
 /// A map by digest. Some bytes of a digest serve as its hash.
-pub type BySha<T> = HashMap<Sha, T, BuildHasherDefault<FirstBytes>>;
+pub type ShaMap<T> = HashMap<Sha, T, BuildHasherDefault<FirstBytes>>;
 
 /// A hasher that takes the first bytes.
 #[derive(Default)]
@@ -43,9 +43,9 @@ impl Hasher for FirstBytes {
 
 #[derive(Default)]
 struct Store {
-    by_sha: BySha<Arc<Known>>,
+    by_sha: ShaMap<Arc<CachedScripts>>,
     /// Those that only EVAL has shown, in the order in which they may be dropped.
-    evals: VecDeque<Arc<Known>>,
+    evals: VecDeque<Arc<CachedScripts>>,
     bytes: usize,
     evicted: u64,
 }
@@ -75,23 +75,23 @@ pub struct VmBytes {
     pub libraries: AtomicUsize,
 }
 
-fn bytes_of(known: &Known) -> usize {
+fn bytes_of(known: &CachedScripts) -> usize {
     match &known.program {
-        Program::Script(script) => size_of::<Known>() + SHA_HEX_BYTES + script.body().len(),
+        Program::Script(script) => size_of::<CachedScripts>() + SHA_HEX_BYTES + script.body().len(),
         Program::Function { .. } => 0,
     }
 }
 
 impl Scripts {
     /// The script with this digest, in lower case.
-    pub fn find(&self, sha: &[u8]) -> Option<Arc<Known>> {
+    pub fn find(&self, sha: &[u8]) -> Option<Arc<CachedScripts>> {
         let sha: &Sha = sha.try_into().ok()?;
         let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
         store.by_sha.get(sha).cloned()
     }
 
     /// The script with this digest, in any case; does not count as a call.
-    pub fn find_any_case(&self, sha: &[u8]) -> Option<Arc<Known>> {
+    pub fn find_any_case(&self, sha: &[u8]) -> Option<Arc<CachedScripts>> {
         let mut sha: Sha = sha.try_into().ok()?;
         sha.make_ascii_lowercase();
         self.find(&sha)
@@ -101,13 +101,13 @@ impl Scripts {
     ///
     /// # Errors
     /// The text of an error reply: its first line is malformed.
-    pub fn remember(&self, body: &[u8]) -> Result<Arc<Known>, ErrorText> {
+    pub fn remember(&self, body: &[u8]) -> Result<Arc<CachedScripts>, ErrorText> {
         let script = Script::new(body)?;
         if let Some(known) = self.find(script.sha()) {
             return Ok(known);
         }
         let sha = *script.sha();
-        let known = Arc::new(Known::script(Arc::new(script)));
+        let known = Arc::new(CachedScripts::script(Arc::new(script)));
         let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(earlier) = store.by_sha.get(&sha) {
             return Ok(Arc::clone(earlier));
@@ -122,7 +122,7 @@ impl Scripts {
     }
 
     /// Keeps a script until SCRIPT FLUSH (SCRIPT LOAD).
-    pub fn keep(&self, known: &Arc<Known>) {
+    pub fn keep(&self, known: &Arc<CachedScripts>) {
         let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
         if known.is_loaded.swap(true, Ordering::Relaxed) {
             return;
@@ -219,7 +219,7 @@ impl Store {
 mod tests {
     use super::*;
 
-    fn sha_of(known: &Known) -> Sha {
+    fn sha_of(known: &CachedScripts) -> Sha {
         match &known.program {
             Program::Script(script) => *script.sha(),
             Program::Function { .. } => panic!("a script"),

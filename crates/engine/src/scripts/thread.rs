@@ -11,35 +11,35 @@ use pantala_base::hash::HashSeed;
 use pantala_commands::{ClientError, Lane, Stop};
 use pantala_scripting::{Script, Vm, VmLimits};
 
-use super::known::{Known, MOST_WORKER_TEXT_BYTES, Program};
-use super::store::{BySha, FirstBytes, Scripts, Sha, VmBytes};
+use super::known::{CachedScripts, MOST_WORKER_TEXT_BYTES, Program};
+use super::store::{FirstBytes, Scripts, Sha, ShaMap, VmBytes};
 
 /// The most scripts that a thread remembers.
 const MOST_MET: usize = 1024;
 
 thread_local! {
-    static HERE: RefCell<Here> = RefCell::new(Here::default());
+    static HERE: RefCell<ThreadScripts> = RefCell::new(ThreadScripts::default());
 }
 
 /// Scripts with their texts, by a hash of the text.
-type ByBody = HashMap<u64, (Box<[u8]>, Arc<Known>), BuildHasherDefault<FirstBytes>>;
+type BodyMap = HashMap<u64, (Box<[u8]>, Arc<CachedScripts>), BuildHasherDefault<FirstBytes>>;
 
-struct Here {
+struct ThreadScripts {
     vm: Option<Box<Vm>>,
-    by_sha: BySha<Arc<Known>>,
-    by_body: ByBody,
+    by_sha: ShaMap<Arc<CachedScripts>>,
+    by_body: BodyMap,
     seed: HashSeed,
     flushes: u64,
     /// The memory of the interpreter, visible to other threads.
     bytes: Option<Arc<VmBytes>>,
 }
 
-impl Default for Here {
+impl Default for ThreadScripts {
     fn default() -> Self {
-        Here {
+        ThreadScripts {
             vm: None,
-            by_sha: BySha::default(),
-            by_body: ByBody::default(),
+            by_sha: ShaMap::default(),
+            by_body: BodyMap::default(),
             seed: HashSeed::random(),
             flushes: 0,
             bytes: None,
@@ -47,7 +47,7 @@ impl Default for Here {
     }
 }
 
-impl Here {
+impl ThreadScripts {
     fn notice_flush(&mut self, scripts: &Scripts) {
         let flushes = scripts.flushes();
         if self.flushes != flushes {
@@ -61,12 +61,12 @@ impl Here {
     }
 }
 
-fn is_there(known: &Arc<Known>) -> bool {
+fn is_there(known: &Arc<CachedScripts>) -> bool {
     !known.is_gone.load(Ordering::Acquire)
 }
 
 /// The script with this digest, in any case.
-pub fn by_sha(scripts: &Scripts, sha: &[u8]) -> Option<Arc<Known>> {
+pub fn by_sha(scripts: &Scripts, sha: &[u8]) -> Option<Arc<CachedScripts>> {
     let mut name: Sha = sha.try_into().ok()?;
     name.make_ascii_lowercase();
     HERE.with_borrow_mut(|here| {
@@ -89,7 +89,7 @@ pub fn by_sha(scripts: &Scripts, sha: &[u8]) -> Option<Arc<Known>> {
 ///
 /// # Errors
 /// It does not compile, or is too long for a worker.
-pub fn by_body(scripts: &Scripts, body: &[u8], lane: Lane) -> Result<Arc<Known>, Stop> {
+pub fn by_body(scripts: &Scripts, body: &[u8], lane: Lane) -> Result<Arc<CachedScripts>, Stop> {
     let is_long = body.len() > MOST_WORKER_TEXT_BYTES;
     if is_long && lane == Lane::Worker {
         return Err(Stop::Lane);
@@ -131,7 +131,7 @@ pub fn by_body(scripts: &Scripts, body: &[u8], lane: Lane) -> Result<Arc<Known>,
 /// Compiles a script on this thread before partitions are taken for it. Errors are reported when it
 /// runs.
 #[cold]
-pub fn compile(scripts: &Scripts, known: &Known) {
+pub fn compile(scripts: &Scripts, known: &CachedScripts) {
     if let Program::Script(script) = &known.program {
         let _told_later = with_vm(scripts, |vm| vm.compile(script));
     }

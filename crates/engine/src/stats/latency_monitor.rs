@@ -16,7 +16,7 @@ pub const KEPT: usize = 160;
 
 /// One spike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spike {
+pub struct LatencySpike {
     /// When it happened (Unix, seconds).
     pub unix_s: i64,
     /// Its duration, in milliseconds.
@@ -27,7 +27,7 @@ pub struct Spike {
 #[derive(Clone, Debug, Default)]
 pub struct Event {
     /// The newest spikes, oldest first.
-    pub spikes: VecDeque<Spike>,
+    pub spikes: VecDeque<LatencySpike>,
     /// The highest spike so far, in milliseconds.
     pub highest_ms: u64,
     /// The sum of all spikes so far, in milliseconds.
@@ -37,7 +37,7 @@ pub struct Event {
 }
 
 impl Event {
-    fn add(&mut self, spike: Spike) {
+    fn add(&mut self, spike: LatencySpike) {
         self.highest_ms = self.highest_ms.max(spike.took_ms);
         self.sum_ms = self.sum_ms.saturating_add(spike.took_ms);
         self.count += 1;
@@ -119,7 +119,7 @@ impl LatencyMonitor {
 
     #[cold]
     fn add(&self, name: &'static str, took_ms: u64) {
-        let spike = Spike { unix_s: unix_us() / 1_000_000, took_ms };
+        let spike = LatencySpike { unix_s: unix_us() / 1_000_000, took_ms };
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.entry(name).or_default().add(spike);
     }
@@ -168,13 +168,13 @@ mod tests {
     fn an_event_keeps_the_highest_of_each_second() {
         let mut event = Event::default();
         for (unix_s, took_ms) in [(1, 5), (1, 9), (1, 2), (2, 3)] {
-            event.add(Spike { unix_s, took_ms });
+            event.add(LatencySpike { unix_s, took_ms });
         }
         let kept: Vec<_> = event.spikes.iter().map(|spike| (spike.unix_s, spike.took_ms)).collect();
         assert_eq!(kept, [(1, 9), (2, 3)]);
         assert_eq!((event.highest_ms, event.sum_ms, event.count), (9, 19, 4));
         for unix_s in 3..1000 {
-            event.add(Spike { unix_s, took_ms: 1 });
+            event.add(LatencySpike { unix_s, took_ms: 1 });
         }
         assert_eq!(event.spikes.len(), KEPT);
     }

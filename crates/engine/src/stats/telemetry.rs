@@ -20,7 +20,7 @@ use pantala_base::rng::Rng;
 use pantala_commands::{Flags, Session};
 
 use super::logs::{Entry, Kind, Logs};
-use crate::execute::finish::Ended;
+use crate::execute::finish::FinishedCommand;
 
 /// The most entries that wait for the exporter.
 const MOST: usize = 4_096;
@@ -51,8 +51,8 @@ fn is_drawn(one_in: u32, now_us: u64) -> bool {
 impl Telemetry {
     /// Keeps a command of a traced turn; those in the slow log are left out.
     #[cold]
-    pub(crate) fn note(&self, logs: &Logs, session: &Session, ended: Ended<'_>) {
-        let Ended { found, args, took_us, .. } = ended;
+    pub(crate) fn note(&self, logs: &Logs, session: &Session, ended: FinishedCommand<'_>) {
+        let FinishedCommand { found, args, took_us, .. } = ended;
         let took_us = took_us.cast_signed();
         // The slow log leaves EXEC out, as it has its commands.
         let is_in_log = !found.row.flags.has(Flags::SKIP_COMMANDLOG);

@@ -7,9 +7,9 @@ use std::sync::{Arc, Weak};
 use pantala_base::clock::monotonic_us;
 use pantala_keyspace::{ChangeSink, ClientId, Effect, Readers, Ticket};
 
-use super::trackers::Everybody;
-use crate::clients::directory::Way;
-use crate::clients::mailbox::{Keys, Message, Word};
+use super::trackers::AllTrackers;
+use crate::clients::directory::DeliveryOutcome;
+use crate::clients::mailbox::{ChangedKeys, Invalidation, Message};
 use crate::engine::Engine;
 use crate::pubsub::{Kind, WakeSet};
 
@@ -84,7 +84,7 @@ type Broadcast<'s> = (&'s BTreeSet<ClientId>, BTreeMap<Arc<[u8]>, ClientId>);
 /// One handing over of effects.
 struct Round<'s, 'b> {
     engine: &'s Engine,
-    everybody: &'s Everybody,
+    everybody: &'s AllTrackers,
     /// Workers that have messages.
     wakes: &'b mut WakeSet,
     broadcasts: BTreeMap<&'s [u8], Broadcast<'s>>,
@@ -93,7 +93,7 @@ struct Round<'s, 'b> {
 }
 
 impl<'s, 'b> Round<'s, 'b> {
-    fn new(engine: &'s Engine, everybody: &'s Everybody, wakes: &'b mut WakeSet) -> Self {
+    fn new(engine: &'s Engine, everybody: &'s AllTrackers, wakes: &'b mut WakeSet) -> Self {
         Round { engine, everybody, wakes, broadcasts: BTreeMap::new(), told_bytes: 0 }
     }
 
@@ -107,7 +107,7 @@ impl<'s, 'b> Round<'s, 'b> {
                 changed.insert(key.clone(), 0);
             }
         }
-        let keys: Keys = [key].into();
+        let keys: ChangedKeys = [key].into();
         for reader in readers.iter().filter(|reader| **reader != author) {
             // Keys that a client has read before it switched to broadcast do not count any more.
             let tracker = self.everybody.by_client.get(reader);
@@ -120,7 +120,7 @@ impl<'s, 'b> Round<'s, 'b> {
     /// Tells each client that tracks a prefix of all its changed keys at once.
     fn tell_broadcasts(&mut self) {
         for (clients, changed) in std::mem::take(&mut self.broadcasts).into_values() {
-            let all: Keys = changed.keys().cloned().collect();
+            let all: ChangedKeys = changed.keys().cloned().collect();
             let authors: BTreeSet<ClientId> = changed.values().copied().collect();
             for &client in clients {
                 let keys = match authors.contains(&client) {
@@ -139,32 +139,32 @@ impl<'s, 'b> Round<'s, 'b> {
     }
 
     /// Leaves a message for a tracking client, or for the client that receives it instead.
-    fn tell(&mut self, client: ClientId, keys: Option<Keys>) {
+    fn tell(&mut self, client: ClientId, keys: Option<ChangedKeys>) {
         let Some(tracker) = self.everybody.by_client.get(&client) else { return };
         let is_redirected = tracker.redirect != 0;
         let told = if is_redirected { tracker.redirect } else { client };
         let names = keys.iter().flat_map(|keys| keys.iter()).map(|key| key.len());
         // Twice, as it lies in a buffer that has grown by doubling.
         self.told_bytes += 2 * (MESSAGE_BYTES + names.sum::<usize>()) as u64;
-        if self.leave(told, Word::Stale { keys, is_redirected }) || !is_redirected {
+        if self.leave(told, Invalidation::Stale { keys, is_redirected }) || !is_redirected {
             return;
         }
         tracker.is_broken.store(true, Ordering::Relaxed);
-        self.leave(client, Word::Broken(told));
+        self.leave(client, Invalidation::Broken(told));
     }
 
     /// Leaves a message; false if the client is gone.
-    fn leave(&mut self, client: ClientId, word: Word) -> bool {
+    fn leave(&mut self, client: ClientId, word: Invalidation) -> bool {
         match self.engine.notices.directory.send(client, word) {
-            Way::To(place, word) => {
+            DeliveryOutcome::To(place, word) => {
                 let message = Message::Tell { connection: place.connection, client, word };
                 if self.engine.workers.leave(usize::from(place.worker), message) {
                     self.wakes.add(place.worker);
                 }
                 true
             }
-            Way::Kept => true,
-            Way::Gone => false,
+            DeliveryOutcome::Kept => true,
+            DeliveryOutcome::Gone => false,
         }
     }
 }

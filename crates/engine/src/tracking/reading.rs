@@ -3,7 +3,7 @@
 use pantala_commands::{CommandRef, Flags, Session, key_positions};
 use pantala_keyspace::{Key, Locked};
 
-use crate::execute::{Request, Turn};
+use crate::execute::{CommandRequest, Turn};
 
 impl<'r> Turn<'r> {
     /// Keeps the number of tracked keys within `tracking-table-max-keys`. Inside the gate.
@@ -20,11 +20,11 @@ impl<'r> Turn<'r> {
 /// them.
 pub fn remember(
     session: &Session,
-    request: Request<'_>,
+    request: CommandRequest<'_>,
     ready: Option<Key<'_>>,
     locked: &mut Locked<'_>,
 ) {
-    let Request { found, args, hashes } = request;
+    let CommandRequest { found, args, hashes } = request;
     if !remembers(session, found) {
         return;
     }

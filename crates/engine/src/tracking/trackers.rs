@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use pantala_commands::Tracking;
 use pantala_keyspace::event::EventClass;
-use pantala_keyspace::{ClientId, Keyspace, Wanted};
+use pantala_keyspace::{ClientId, EventMask, Keyspace};
 use pantala_settings::Settings;
 
 use crate::engine::settings_cell::SettingsCell;
@@ -21,7 +21,7 @@ pub(super) struct Tracker {
 
 /// All tracking clients.
 #[derive(Default)]
-pub(super) struct Everybody {
+pub(super) struct AllTrackers {
     pub(super) by_client: HashMap<ClientId, Tracker>,
     by_prefix: BTreeMap<Box<[u8]>, BTreeSet<ClientId>>,
     /// The number of prefixes of each length: only prefixes of a key with these lengths are looked
@@ -29,7 +29,7 @@ pub(super) struct Everybody {
     lengths: BTreeMap<usize, usize>,
 }
 
-impl Everybody {
+impl AllTrackers {
     fn add_prefix(&mut self, prefix: &[u8], client: ClientId) {
         if !self.by_prefix.contains_key(prefix) {
             *self.lengths.entry(prefix.len()).or_default() += 1;
@@ -65,7 +65,7 @@ impl Everybody {
 /// All clients that track keys (CLIENT TRACKING), and their prefixes.
 #[derive(Default)]
 pub struct Trackers {
-    everybody: RwLock<Everybody>,
+    everybody: RwLock<AllTrackers>,
     count: AtomicUsize,
 }
 
@@ -87,7 +87,7 @@ impl Trackers {
         self.read().by_prefix.len()
     }
 
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, Everybody> {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, AllTrackers> {
         self.everybody.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,7 +95,7 @@ impl Trackers {
         &self,
         space: &Keyspace,
         settings: &SettingsCell,
-        change: impl FnOnce(&mut Everybody),
+        change: impl FnOnce(&mut AllTrackers),
     ) {
         let mut everybody = self.everybody.write().unwrap_or_else(PoisonError::into_inner);
         change(&mut everybody);
@@ -152,18 +152,18 @@ pub fn most_keys(settings: &Settings) -> usize {
 }
 
 /// What the keyspace has to report.
-fn wanted(everybody: &Everybody, settings: &Settings) -> Wanted {
+fn wanted(everybody: &AllTrackers, settings: &Settings) -> EventMask {
     let letters = &settings.notify_keyspace_events;
-    let mut wanted = Wanted::NOTHING;
+    let mut wanted = EventMask::NOTHING;
     if letters.contains(['K', 'E']) {
         let classes = letters.chars().map(EventClass::of_letter);
-        wanted = Wanted::events(classes.fold(EventClass::NONE, EventClass::and));
+        wanted = EventMask::events(classes.fold(EventClass::NONE, EventClass::and));
     }
     if !everybody.by_client.is_empty() {
-        wanted = wanted.and(Wanted::READ_KEYS);
+        wanted = wanted.and(EventMask::READ_KEYS);
     }
     if !everybody.by_prefix.is_empty() {
-        wanted = wanted.and(Wanted::ALL_KEYS);
+        wanted = wanted.and(EventMask::ALL_KEYS);
     }
     wanted
 }
@@ -172,14 +172,14 @@ fn wanted(everybody: &Everybody, settings: &Settings) -> Wanted {
 mod tests {
     use super::*;
 
-    fn prefixes(everybody: &Everybody, key: &str) -> Vec<String> {
+    fn prefixes(everybody: &AllTrackers, key: &str) -> Vec<String> {
         let found = everybody.prefixes_of(key.as_bytes());
         found.map(|(prefix, _)| String::from_utf8_lossy(prefix).into_owned()).collect()
     }
 
     #[test]
     fn finds_every_prefix_of_a_key() {
-        let mut everybody = Everybody::default();
+        let mut everybody = AllTrackers::default();
         for (client, prefix) in [(1, ""), (1, "a"), (2, "a"), (2, "abc"), (3, "b"), (3, "abd")] {
             everybody.add_prefix(prefix.as_bytes(), client);
         }
@@ -195,15 +195,15 @@ mod tests {
     #[test]
     fn the_keyspace_tells_what_is_asked_for_and_no_more() {
         let mut settings = Settings::defaults();
-        let mut everybody = Everybody::default();
-        assert_eq!(wanted(&everybody, &settings), Wanted::NOTHING);
+        let mut everybody = AllTrackers::default();
+        assert_eq!(wanted(&everybody, &settings), EventMask::NOTHING);
         settings.notify_keyspace_events = "g$".into();
-        assert_eq!(wanted(&everybody, &settings), Wanted::NOTHING);
+        assert_eq!(wanted(&everybody, &settings), EventMask::NOTHING);
         settings.notify_keyspace_events = "$nE".into();
         let classes = EventClass::STRING.and(EventClass::NEW);
-        assert_eq!(wanted(&everybody, &settings), Wanted::events(classes));
+        assert_eq!(wanted(&everybody, &settings), EventMask::events(classes));
         everybody.add_prefix(b"a", 1);
-        let with_keys = Wanted::events(classes).and(Wanted::ALL_KEYS);
+        let with_keys = EventMask::events(classes).and(EventMask::ALL_KEYS);
         assert_eq!(wanted(&everybody, &settings), with_keys);
     }
 }

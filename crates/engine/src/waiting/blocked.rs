@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pantala_commands::AtTimeout;
+use pantala_commands::TimeoutReply;
 use pantala_keyspace::Waiter;
 
 /// The number of connections that are blocked on keys, or held back by CLIENT PAUSE.
@@ -29,7 +29,7 @@ impl BlockedCount {
 
 /// What a command that was blocked keeps when it runs again from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waited {
+pub struct WaitedState {
     /// Its timeout (monotonic, microseconds), if any.
     pub until_us: Option<u64>,
     /// Its place in the queues of its keys.
@@ -37,18 +37,18 @@ pub struct Waited {
 }
 
 /// A blocked command, as its worker keeps it.
-pub struct Blocked {
+pub struct BlockedCommand {
     /// Its waiter in the queues of its keys.
     pub waiter: Arc<Waiter>,
     /// Its timeout (monotonic, microseconds), if any.
     pub until_us: Option<u64>,
     /// The reply at the timeout.
-    pub at_timeout: AtTimeout,
+    pub at_timeout: TimeoutReply,
 }
 
-impl Blocked {
+impl BlockedCommand {
     /// What it keeps when it runs again.
-    pub fn waited(&self) -> Waited {
-        Waited { until_us: self.until_us, arrival: self.waiter.arrival }
+    pub fn waited(&self) -> WaitedState {
+        WaitedState { until_us: self.until_us, arrival: self.waiter.arrival }
     }
 }

@@ -24,5 +24,5 @@
 pub mod blocked;
 mod serve;
 
-pub use blocked::{Blocked, BlockedCount, Waited};
-pub use serve::{CountedAsBlocked, Pending, ReplyTarget};
+pub use blocked::{BlockedCommand, BlockedCount, WaitedState};
+pub use serve::{CountedAsBlocked, PendingServe, ReplyTarget};

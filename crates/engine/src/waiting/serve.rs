@@ -9,14 +9,14 @@ use pantala_commands::{
     CommandRef, Flags, Group, KeyWait, OwnedArgs, Park, Session, WaitedKeys, key_positions,
 };
 use pantala_journal::Stamp;
-use pantala_keyspace::{DbIndex, Key, Locked, Ready, Ticket, Waiter};
+use pantala_keyspace::{DbIndex, Key, Locked, ReadyKey, Ticket, Waiter};
 use pantala_values::Type;
 
-use super::blocked::{Blocked, Waited};
+use super::blocked::{BlockedCommand, WaitedState};
 use crate::clients::mailbox::{Mailbox, Message};
 use crate::engine::Engine;
-use crate::execute::finish::Ended;
-use crate::execute::{Request, Turn, Verdict};
+use crate::execute::finish::FinishedCommand;
+use crate::execute::{CommandRequest, Turn, Verdict};
 
 /// Where a command that may block reports to: its worker and its connection.
 pub struct ReplyTarget<'s> {
@@ -27,11 +27,11 @@ pub struct ReplyTarget<'s> {
     /// The number that its parking will have.
     pub parking: u32,
     /// Set for a command that was blocked before and runs again.
-    pub waited: Option<Waited>,
+    pub waited: Option<WaitedState>,
 }
 
 /// The command of a waiter.
-pub struct Pending {
+pub struct PendingServe {
     /// The row.
     pub found: CommandRef,
     /// The arguments.
@@ -72,7 +72,7 @@ impl Engine {
     /// a consumer of a group.
     pub fn keys_waited_for_by_consumers(&self) -> usize {
         self.space.waited_keys_where(&|request| {
-            let row = request.downcast_ref::<Pending>().map(|pending| pending.found.row);
+            let row = request.downcast_ref::<PendingServe>().map(|pending| pending.found.row);
             row.is_some_and(|row| row.group == Group::Stream && row.flags.has(Flags::WRITE))
         })
     }
@@ -87,12 +87,12 @@ impl Turn<'_> {
         mut wait: KeyWait,
         locked: &mut Locked<'_>,
         target: &ReplyTarget<'_>,
-    ) -> Blocked {
+    ) -> BlockedCommand {
         let args = match wait.args.take() {
             Some(others) => OwnedArgs::of(&others),
             None => OwnedArgs::of(args),
         };
-        let pending = Pending {
+        let pending = PendingServe {
             found,
             args: args.clone(),
             keys: wait.keys,
@@ -115,7 +115,7 @@ impl Turn<'_> {
             Some(monotonic_us().saturating_add(left_ms.saturating_mul(1000)))
         };
         let until_us = target.waited.map_or_else(first_until_us, |waited| waited.until_us);
-        Blocked { waiter, until_us, at_timeout: wait.at_timeout }
+        BlockedCommand { waiter, until_us, at_timeout: wait.at_timeout }
     }
 
     /// Serves all clients blocked on keys that the current command has changed. Its partitions are
@@ -184,7 +184,7 @@ impl Turn<'_> {
     fn serve_safely(
         &self,
         locked: &mut Locked<'_>,
-        ready: &Ready,
+        ready: &ReadyKey,
         hash: u64,
         waiter: &Arc<Waiter>,
         served: &mut Vec<Served>,
@@ -202,12 +202,12 @@ impl Turn<'_> {
     fn serve_one(
         &self,
         locked: &mut Locked<'_>,
-        ready: &Ready,
+        ready: &ReadyKey,
         hash: u64,
         waiter: &Arc<Waiter>,
         served: &mut Vec<Served>,
     ) -> bool {
-        let Some(pending) = waiter.request.downcast_ref::<Pending>() else { return false };
+        let Some(pending) = waiter.request.downcast_ref::<PendingServe>() else { return false };
         let scope = *locked.scope();
         let args = pending.args.slices();
         let mut session = pending.session.clone();
@@ -215,7 +215,7 @@ impl Turn<'_> {
         if !self.may_be_served(&mut session, pending.found, &args) {
             return run_by_itself(locked, waiter);
         }
-        let request = Request { found: pending.found, args: &args, hashes: &[hash] };
+        let request = CommandRequest { found: pending.found, args: &args, hashes: &[hash] };
         let key = Key { bytes: &ready.key, hash };
         let turn = Turn { may_wait: true, ..*self };
         let began_us = monotonic_us();
@@ -232,7 +232,7 @@ impl Turn<'_> {
         waiter.end();
         self.count_time(pending.found, took_us * 1000);
         let (found, reply_bytes) = (pending.found, reply.len());
-        self.note_keys(Ended { found, args: &args, took_us, reply_bytes });
+        self.note_keys(FinishedCommand { found, args: &args, took_us, reply_bytes });
         let (waiter, inbox) = (Arc::clone(waiter), Arc::clone(&pending.inbox));
         served.push(Served { waiter, inbox, reply, took_us });
         true
@@ -271,7 +271,7 @@ fn waited_keys(found: CommandRef, args: &OwnedArgs, which: WaitedKeys) -> Vec<&[
 /// Whether a waiter's command may be served by a key that now has this type. Running it takes time
 /// in proportion to its keys, and another command may have changed all of them.
 fn concerns(waiter: &Waiter, kind: Option<Type>) -> bool {
-    let pending = waiter.request.downcast_ref::<Pending>();
+    let pending = waiter.request.downcast_ref::<PendingServe>();
     let wanted = pending.and_then(|pending| match pending.found.row.group {
         Group::List => Some(Type::List),
         Group::SortedSet => Some(Type::SortedSet),
@@ -282,7 +282,7 @@ fn concerns(waiter: &Waiter, kind: Option<Type>) -> bool {
     wanted.is_none() || wanted == kind
 }
 
-impl Blocked {
+impl BlockedCommand {
     /// Claims it, so that nothing else serves it, and takes it out of the queues. False if it is
     /// being served or called at this moment.
     pub fn give_up(&self, engine: &Engine) -> bool {
@@ -302,15 +302,15 @@ impl Blocked {
         took_us: u64,
         reply_bytes: usize,
     ) -> Option<CommandRef> {
-        let Pending { found, args, .. } = self.waiter.request.downcast_ref()?;
+        let PendingServe { found, args, .. } = self.waiter.request.downcast_ref()?;
         let args = &args.slices();
-        engine.log_ended(session, Ended { found: *found, args, took_us, reply_bytes });
+        engine.log_ended(session, FinishedCommand { found: *found, args, took_us, reply_bytes });
         Some(*found)
     }
 
     /// Removes the ended waiter from the queues of its keys, if these are at least `at_least`.
     pub fn forget(&self, engine: &Engine, at_least: usize) {
-        let Some(pending) = self.waiter.request.downcast_ref::<Pending>() else { return };
+        let Some(pending) = self.waiter.request.downcast_ref::<PendingServe>() else { return };
         let keys = waited_keys(pending.found, &pending.args, pending.keys);
         if keys.len() >= at_least {
             for key in keys {
@@ -322,14 +322,14 @@ impl Blocked {
 
 /// An ended waiter in the queue of a busy partition: it is removed when the partition is freed. It
 /// would keep its worker's inbox alive otherwise.
-struct Forgotten {
+struct StaleWaiter {
     engine: Weak<Engine>,
     db: DbIndex,
     key: Box<[u8]>,
     waiter: Arc<Waiter>,
 }
 
-impl pantala_keyspace::Inbox for Forgotten {
+impl pantala_keyspace::Inbox for StaleWaiter {
     fn unpark(&self, _connection: u64, _parking: u32) {}
 
     fn wake(&self) {
@@ -344,7 +344,7 @@ fn forget_waiter(engine: &Engine, db: DbIndex, key: &[u8], waiter: &Arc<Waiter>)
     let space = &engine.space;
     while let Err(busy) = space.forget_waiter(db, space.key(key), waiter) {
         let (engine, waiter) = (engine.weak(), Arc::clone(waiter));
-        let forgotten = Forgotten { engine, db, key: key.into(), waiter };
+        let forgotten = StaleWaiter { engine, db, key: key.into(), waiter };
         if space.park(busy, Ticket::Inbox(Arc::new(forgotten))).is_ok() {
             return;
         }

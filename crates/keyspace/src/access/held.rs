@@ -19,7 +19,7 @@ type List<'k> = SmallVec<[(PartitionId, Held<'k>); FEW]>;
 pub(crate) struct AllHeld<'k> {
     /// Dropped before the list, so that code called when a partition is freed may hold partitions.
     #[cfg(debug_assertions)]
-    mark: only::Mark,
+    mark: only::HeldMark,
     list: List<'k>,
 }
 
@@ -97,9 +97,9 @@ mod only {
 
     /// Whether this list is the one that the thread holds.
     #[derive(Default)]
-    pub struct Mark(bool);
+    pub struct HeldMark(bool);
 
-    impl Mark {
+    impl HeldMark {
         pub fn set(&mut self, holds: bool) {
             if holds != self.0 {
                 let before = HOLDS.replace(holds);
@@ -109,7 +109,7 @@ mod only {
         }
     }
 
-    impl Drop for Mark {
+    impl Drop for HeldMark {
         fn drop(&mut self) {
             if self.0 {
                 HOLDS.set(false);
@@ -125,12 +125,12 @@ mod tests {
     use pantala_base::UnixMs;
     use pantala_base::hash::HashSeed;
 
-    use crate::{Config, DbIndex, Keyspace, Locked, PartitionId, Scope, Tally};
+    use crate::{DbIndex, Keyspace, KeyspaceConfig, Locked, PartitionId, Scope, Tally};
 
     /// Does something while `outer` is held.
     fn inside(outer: Option<PartitionId>, work: impl Fn(&mut Locked<'_>, Scope<'_>)) -> bool {
         let seed = HashSeed::from_words(1, 2);
-        let config = Config { seed, databases: 1, worker_slots: 1, lane_slots: 1 };
+        let config = KeyspaceConfig { seed, databases: 1, worker_slots: 1, lane_slots: 1 };
         let (space, tally) = (Keyspace::new(config), Tally::default());
         let (space, now) = (&space, UnixMs(5));
         let scope = Scope {

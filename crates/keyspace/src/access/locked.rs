@@ -18,12 +18,12 @@ use std::time::Duration;
 
 use crate::access::held::AllHeld;
 use crate::access::may_wait::{self, Aborted};
-use crate::access::opened::{Opened, Suspended, WrongType};
+use crate::access::opened::{OpenKey, SuspendedChange, WrongType};
 use crate::access::plan::LockPlan;
-use crate::access::ticket::{Ready, Ticket, Waker, Woken};
-use crate::access::token::Token;
+use crate::access::ticket::{FollowUps, ReadyKey, ThreadWaker, Ticket};
+use crate::access::token::WaitToken;
 use crate::changes::effects::{ClientId, Effect, Effects};
-use crate::crowd::Crowd;
+use crate::crowd::WatchSet;
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 use crate::partition::{Partition, Waiters, Watch};
 use crate::tally::Tally;
@@ -76,16 +76,16 @@ pub struct Locked<'k> {
     /// The set of partitions held by a group; empty otherwise.
     pub(crate) members: [u64; PARTITION_COUNT / 64],
     /// Declared after `held`, so that it is released after the locks.
-    pub(crate) token: Option<Token<'k>>,
+    pub(crate) token: Option<WaitToken<'k>>,
     /// Declared after `held`, so that it is dropped, and wakes waiters, after the locks are free.
-    pub(crate) woken: Woken,
+    pub(crate) woken: FollowUps,
 }
 
 impl<'k> Locked<'k> {
     #[inline]
     pub(crate) fn new(held: AllHeld<'k>, scope: Scope<'k>) -> Self {
         let members = [0; PARTITION_COUNT / 64];
-        Locked { held, scope, at: 0, members, token: None, woken: Woken::default() }
+        Locked { held, scope, at: 0, members, token: None, woken: FollowUps::default() }
     }
 
     /// The scope of the current command.
@@ -362,7 +362,7 @@ impl<'k> Locked<'k> {
     fn take_again(&mut self, plan: &LockPlan, is_wanted: bool) -> Result<(), Aborted> {
         let space = self.scope.space;
         if is_wanted {
-            Waker::for_this_thread().wait_at_most(GIVEN_WAY);
+            ThreadWaker::for_this_thread().wait_at_most(GIVEN_WAY);
         } else if let Some(observer) = space.observer.get() {
             observer.is_between_steps();
         }
@@ -397,7 +397,7 @@ impl<'k> Locked<'k> {
     }
 
     /// The next such key.
-    pub fn next_ready(&mut self) -> Option<Ready> {
+    pub fn next_ready(&mut self) -> Option<ReadyKey> {
         self.woken.next_ready()
     }
 
@@ -410,7 +410,7 @@ impl<'k> Locked<'k> {
     /// after the change: their commands run again.
     #[cold]
     fn call_ready(&mut self) {
-        while let Some(Ready { db, key }) = self.next_ready() {
+        while let Some(ReadyKey { db, key }) = self.next_ready() {
             let hash = self.scope.space.hash(&key);
             let waiters = self.waiters(hash).take(db, &key);
             let tickets = waiters.iter().filter(|one| one.ends_now()).map(|one| one.ticket());
@@ -445,7 +445,7 @@ impl<'k> Locked<'k> {
 
     /// Makes a change of a key that the crowd has already read touch the crowd. All its partitions
     /// are held.
-    pub fn watch_crowd(&mut self, crowd: &Arc<Crowd>) {
+    pub fn watch_crowd(&mut self, crowd: &Arc<WatchSet>) {
         for (id, held) in self.held.iter_mut() {
             if crowd.concerns(*id) {
                 held.rest.waiters.watch_crowd(crowd);
@@ -454,7 +454,7 @@ impl<'k> Locked<'k> {
     }
 
     /// Ends [`Locked::watch_crowd`].
-    pub fn unwatch_crowd(&mut self, crowd: &Arc<Crowd>) {
+    pub fn unwatch_crowd(&mut self, crowd: &Arc<WatchSet>) {
         for (id, held) in self.held.iter_mut() {
             if crowd.concerns(*id) {
                 held.rest.waiters.unwatch_crowd(crowd);
@@ -495,7 +495,7 @@ impl<'k> Locked<'k> {
 
     /// Opens a key to read its value.
     #[inline]
-    pub fn read<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
+    pub fn read<'l>(&'l mut self, key: Key<'l>) -> OpenKey<'l, 'k> {
         let mut opened = self.peek(key);
         opened.count_read();
         opened.touch();
@@ -504,7 +504,7 @@ impl<'k> Locked<'k> {
 
     /// Opens a key to change it.
     #[inline]
-    pub fn open<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
+    pub fn open<'l>(&'l mut self, key: Key<'l>) -> OpenKey<'l, 'k> {
         let mut opened = self.peek(key);
         opened.make_way_for_writer();
         opened.touch();
@@ -513,14 +513,14 @@ impl<'k> Locked<'k> {
 
     /// Opens a key to ask about it: it counts as a hit or miss, but not as a use.
     #[inline]
-    pub fn look<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
+    pub fn look<'l>(&'l mut self, key: Key<'l>) -> OpenKey<'l, 'k> {
         let mut opened = self.peek(key);
         opened.count_read();
         opened
     }
 
     /// Opens a key to ask about it, as [`Locked::look`] does, without an event if it is missing.
-    pub fn look_unheard<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
+    pub fn look_unheard<'l>(&'l mut self, key: Key<'l>) -> OpenKey<'l, 'k> {
         let opened = self.peek(key);
         opened.tally_read();
         opened
@@ -528,22 +528,22 @@ impl<'k> Locked<'k> {
 
     /// Opens a key without counting or using it.
     #[inline]
-    pub fn peek<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
+    pub fn peek<'l>(&'l mut self, key: Key<'l>) -> OpenKey<'l, 'k> {
         self.peek_in(self.scope.db, key)
     }
 
     /// Opens a key of another database, without counting or using it (COPY, MOVE).
     #[inline]
-    pub fn peek_in<'l>(&'l mut self, db: DbIndex, key: Key<'l>) -> Opened<'l, 'k> {
+    pub fn peek_in<'l>(&'l mut self, db: DbIndex, key: Key<'l>) -> OpenKey<'l, 'k> {
         let partition = PartitionId::of(key.hash);
         let held = self.partition(partition);
         let scope = self.scope;
         let held = &mut self.held[held].1;
-        Opened::find(held, &mut self.woken, partition, Scope { db, ..scope }, key)
+        OpenKey::find(held, &mut self.woken, partition, Scope { db, ..scope }, key)
     }
 
     /// Opens the key of a suspended change again, to publish the change.
-    pub fn resume<'l>(&'l mut self, suspended: Suspended, key: Key<'l>) -> Opened<'l, 'k> {
+    pub fn resume<'l>(&'l mut self, suspended: SuspendedChange, key: Key<'l>) -> OpenKey<'l, 'k> {
         let db = suspended.resume(key);
         self.peek_in(db, key).resumed()
     }

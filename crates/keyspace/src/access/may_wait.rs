@@ -1,7 +1,7 @@
 //! Which threads may wait for a partition, the token, or the gate, and for how long.
 //!
 //! A worker never does: all its clients would wait with it. So a worker marks its thread
-//! ([`NeverWaits`]), and whatever waits checks for the mark ([`check`]); debug builds, in which all
+//! ([`WorkerMark`]), and whatever waits checks for the mark ([`check`]); debug builds, in which all
 //! tests run, panic then.
 //!
 //! Other threads wait, but not for something that has been held for too long: then they give up
@@ -21,7 +21,7 @@ pub const LONG_WAIT: Duration = Duration::from_millis(100);
 
 /// What a thread or command waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Awaited {
+pub enum WaitTarget {
     /// A partition that is held.
     Partition(PartitionId),
     /// The token that is taken.
@@ -36,7 +36,7 @@ pub enum Awaited {
 
 /// Waiting was given up: this has been held for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Aborted(pub Awaited);
+pub struct Aborted(pub WaitTarget);
 
 /// Is told when a thread waits for long, and decides when it should give up.
 pub trait LongWaitObserver: Send + Sync {
@@ -45,7 +45,7 @@ pub trait LongWaitObserver: Send + Sync {
     /// The thread has what it waited for, or has given up.
     fn wait_ended(&self);
     /// Whether this has been held for so long that nothing should wait for it.
-    fn is_aborted(&self, awaited: Awaited) -> bool;
+    fn is_aborted(&self, awaited: WaitTarget) -> bool;
     /// A long command is between two steps and holds nothing. May sleep.
     fn is_between_steps(&self) {}
     /// Whether others need the threads that have waited for long while holding nothing.
@@ -58,19 +58,19 @@ thread_local! {
 
 /// Marks this thread as a worker while it lives.
 #[must_use]
-pub struct NeverWaits {
+pub struct WorkerMark {
     before: bool,
 }
 
-impl NeverWaits {
+impl WorkerMark {
     /// Marks the calling thread.
     #[expect(clippy::new_without_default, reason = "it acts on the thread, it is no value")]
     pub fn new() -> Self {
-        NeverWaits { before: NEVER_WAITS.replace(true) }
+        WorkerMark { before: NEVER_WAITS.replace(true) }
     }
 }
 
-impl Drop for NeverWaits {
+impl Drop for WorkerMark {
     fn drop(&mut self) {
         NEVER_WAITS.set(self.before);
     }
@@ -91,7 +91,7 @@ mod tests {
     use pantala_base::hash::HashSeed;
 
     use super::*;
-    use crate::{Config, DbIndex, Keyspace, LockPlan, Scope, Tally};
+    use crate::{DbIndex, Keyspace, KeyspaceConfig, LockPlan, Scope, Tally};
 
     /// Counts those who wait; answers the same for partitions and the token.
     #[derive(Clone, Default)]
@@ -106,8 +106,8 @@ mod tests {
             self.0.0.fetch_sub(1, Ordering::Release);
         }
 
-        fn is_aborted(&self, awaited: Awaited) -> bool {
-            awaited != Awaited::Gate && self.0.1.load(Ordering::Acquire)
+        fn is_aborted(&self, awaited: WaitTarget) -> bool {
+            awaited != WaitTarget::Gate && self.0.1.load(Ordering::Acquire)
         }
 
         fn is_crowded(&self) -> bool {
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn who_waits_in_vain_gives_up() {
         let seed = HashSeed::from_words(1, 2);
-        let config = Config { seed, databases: 1, worker_slots: 1, lane_slots: 1 };
+        let config = KeyspaceConfig { seed, databases: 1, worker_slots: 1, lane_slots: 1 };
         let (space, observer) = (Keyspace::new(config), Observer::default());
         space.set_long_wait_observer(Box::new(observer.clone()));
         let plan = LockPlan::one(7);
@@ -137,8 +137,8 @@ mod tests {
             }
             observer.0.1.store(true, Ordering::Release);
             let ends = waiting.map(|one| one.join().expect("no panic"));
-            let partition = Awaited::Partition(PartitionId::of(7));
-            assert_eq!(ends, [Err(Aborted(partition)), Err(Aborted(Awaited::Token))]);
+            let partition = WaitTarget::Partition(PartitionId::of(7));
+            assert_eq!(ends, [Err(Aborted(partition)), Err(Aborted(WaitTarget::Token))]);
             assert_eq!(observer.0.0.load(Ordering::Acquire), 0);
             drop((held, token));
             assert_eq!(waits(), Ok(()), "what is free is not waited for");
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn who_has_nothing_gives_up_where_its_thread_is_needed() {
         let seed = HashSeed::from_words(1, 2);
-        let config = Config { seed, databases: 1, worker_slots: 1, lane_slots: 1 };
+        let config = KeyspaceConfig { seed, databases: 1, worker_slots: 1, lane_slots: 1 };
         let (space, observer) = (Keyspace::new(config), Observer::default());
         space.set_long_wait_observer(Box::new(observer.clone()));
         std::thread::scope(|threads| {
@@ -182,7 +182,7 @@ mod tests {
             }
             observer.0.2.store(true, Ordering::Release);
             let ended = empty_handed.join().expect("no panic");
-            assert_eq!(ended, Err(Aborted(Awaited::Partition(PartitionId::of(7)))));
+            assert_eq!(ended, Err(Aborted(WaitTarget::Partition(PartitionId::of(7)))));
             drop(held);
             assert_eq!(with_token.join().expect("no panic"), Ok(()));
         });
@@ -192,8 +192,8 @@ mod tests {
     #[cfg(debug_assertions)]
     fn only_who_may_wait_waits() {
         check();
-        let worker = NeverWaits::new();
-        drop(NeverWaits::new());
+        let worker = WorkerMark::new();
+        drop(WorkerMark::new());
         assert!(std::panic::catch_unwind(check).is_err());
         drop(worker);
         check();

@@ -10,19 +10,19 @@
 
 use pantala_base::UnixMs;
 use pantala_table::{
-    CAS_MAX, Discarded, OwnedRecord, Place, StrRef, Table, Tail, ValueRef, is_expired,
+    CAS_MAX, DiscardedValue, OwnedRecord, RecordPlace, StrRef, Table, Tail, ValueRef, is_expired,
 };
 use pantala_values::{Collection, Object, Type};
 
 use crate::access::locked::{Held, Scope};
-use crate::access::ticket::Woken;
-use crate::changes::change::{Changes, Heard};
+use crate::access::ticket::FollowUps;
+use crate::changes::change::{ChangeAudience, Changes};
 use crate::changes::event::{
-    DEL, Event, HEXPIRED_BY_TIME, KEY_MISS, NEW, SEXPIRED, UNNAMED, ZEXPIRED,
+    DEL, HEXPIRED_BY_TIME, KEY_MISS, KeyEvent, NEW, SEXPIRED, UNNAMED, ZEXPIRED,
 };
 use crate::changes::undo;
 use crate::key::{DbIndex, Key, PartitionId};
-use crate::snapshot::Manner;
+use crate::snapshot::ChangeManner;
 
 /// The key holds another type than the command works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +52,12 @@ impl Expiry {
 /// A change that is published when the key is opened again ([`crate::Locked::resume`]): for
 /// commands that change several keys and publish the changes in another order.
 #[must_use = "a change is published"]
-pub struct Suspended {
+pub struct SuspendedChange {
     pub(crate) db: DbIndex,
     hash: u64,
 }
 
-impl Suspended {
+impl SuspendedChange {
     /// Resumes the change; returns the database of the key.
     pub(crate) fn resume(self, key: Key<'_>) -> DbIndex {
         debug_assert!(self.hash == key.hash, "another key was suspended");
@@ -68,24 +68,24 @@ impl Suspended {
 }
 
 #[cfg(debug_assertions)]
-impl Drop for Suspended {
+impl Drop for SuspendedChange {
     fn drop(&mut self) {
         assert!(std::thread::panicking(), "a change was left unpublished");
     }
 }
 
 /// One key that a command has opened: its value, if any, and the ways to change it.
-pub struct Opened<'l, 'k> {
+pub struct OpenKey<'l, 'k> {
     changes: Changes<'l, 'k>,
     key: Key<'l>,
-    place: Option<Place>,
+    place: Option<RecordPlace>,
 }
 
-impl<'l, 'k> Opened<'l, 'k> {
+impl<'l, 'k> OpenKey<'l, 'k> {
     #[inline]
     pub(crate) fn find(
         held: &'l mut Held<'_>,
-        woken: &'l mut Woken,
+        woken: &'l mut FollowUps,
         partition: PartitionId,
         scope: Scope<'k>,
         key: Key<'l>,
@@ -93,7 +93,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         debug_assert_eq!(key.hash, scope.space.hash(key.bytes), "a key comes with its own hash");
         let changes = Changes::of(held, woken, partition, scope);
         let place = changes.table().find(key.hash, key.bytes);
-        let mut opened = Opened { changes, key, place };
+        let mut opened = OpenKey { changes, key, place };
         if let Some(place) = place
             && let Some(deadline) = opened.changes.table().deadline(place)
             && is_expired(deadline, scope.now)
@@ -105,7 +105,7 @@ impl<'l, 'k> Opened<'l, 'k> {
 
     /// Removes or hides the key, whose deadline has passed.
     #[cold]
-    fn meet_expired(&mut self, place: Place, deadline: UnixMs) {
+    fn meet_expired(&mut self, place: RecordPlace, deadline: UnixMs) {
         if is_expired(deadline, self.scope().seen_at()) {
             self.place = None;
         }
@@ -205,7 +205,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.place.is_some_and(|place| self.changes.keeps_elements(place))
     }
 
-    /// Whether [`Opened::expire_elements`] has more to remove.
+    /// Whether [`OpenKey::expire_elements`] has more to remove.
     #[inline]
     pub fn has_due_elements(&self) -> bool {
         self.changes.timed().is_due(self.key.bytes, self.scope().removed_at())
@@ -265,7 +265,7 @@ impl<'l, 'k> Opened<'l, 'k> {
 
     /// The table and the place in it, for properties that only the table knows (encoding, sizes,
     /// hotness).
-    pub fn record(&self) -> Option<(&Table<Object>, Place)> {
+    pub fn record(&self) -> Option<(&Table<Object>, RecordPlace)> {
         self.place.map(|place| (self.changes.table(), place))
     }
 
@@ -304,7 +304,7 @@ impl<'l, 'k> Opened<'l, 'k> {
     }
 
     /// The collection, to be changed, if there is one. To be followed by
-    /// [`Opened::publish_collection`], [`Opened::publish`] or [`Opened::unchanged`].
+    /// [`OpenKey::publish_collection`], [`OpenKey::publish`] or [`OpenKey::unchanged`].
     #[inline]
     pub fn collection_mut<C: Collection>(&mut self) -> Result<Option<&mut C>, WrongType> {
         let Some(place) = self.place else { return Ok(None) };
@@ -327,7 +327,7 @@ impl<'l, 'k> Opened<'l, 'k> {
             return self.insert_object(value.into_object(), expiry.of_new());
         };
         let elements = value.next_deadline();
-        let replaced = self.change(Manner::Overwrite).set_object(place, value.into_object());
+        let replaced = self.change(ChangeManner::Overwrite).set_object(place, value.into_object());
         self.discard(replaced);
         self.note_elements(elements);
         self.set_expiry(place, expiry);
@@ -340,7 +340,7 @@ impl<'l, 'k> Opened<'l, 'k> {
     /// Publishes a change of a collection, notes its elements' deadlines, and removes the key if it
     /// is empty, with an event of its own. Returns whether it was removed.
     #[inline]
-    pub fn publish_collection<C: Collection>(&mut self, event: Event) -> bool {
+    pub fn publish_collection<C: Collection>(&mut self, event: KeyEvent) -> bool {
         self.publish(event);
         let Ok(Some(left)) = self.collection::<C>() else { return false };
         let (is_empty, elements) = (left.is_empty(), left.next_deadline());
@@ -361,14 +361,14 @@ impl<'l, 'k> Opened<'l, 'k> {
 
     /// The table, to change this key in this manner.
     #[inline]
-    fn change(&mut self, manner: Manner) -> &mut Table<Object> {
+    fn change(&mut self, manner: ChangeManner) -> &mut Table<Object> {
         self.changes.change(self.key, self.place, manner)
     }
 
     /// Frees a replaced value in the background. The table hands out only values that are costly to
     /// free.
     #[inline]
-    fn discard(&mut self, replaced: Option<Discarded<Object>>) {
+    fn discard(&mut self, replaced: Option<DiscardedValue<Object>>) {
         if let Some(garbage) = replaced {
             let Scope { space, tally, .. } = *self.scope();
             space.discard_value(garbage, tally);
@@ -381,7 +381,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         let Some(place) = self.place else {
             return self.insert_string(value, expiry.of_new());
         };
-        let replaced = self.change(Manner::Overwrite).set_string(place, value);
+        let replaced = self.change(ChangeManner::Overwrite).set_string(place, value);
         self.discard(replaced);
         self.set_expiry(place, expiry);
     }
@@ -395,7 +395,7 @@ impl<'l, 'k> Opened<'l, 'k> {
             let (key, deadline) = (self.key.bytes, expiry.of_new());
             return self.put(OwnedRecord::new_string_with_tail(key, value, deadline, tail));
         };
-        let table = self.change(Manner::Overwrite);
+        let table = self.change(ChangeManner::Overwrite);
         let replaced = table.set_string_with_tail(place, value, tail);
         self.discard(replaced);
         self.set_expiry(place, expiry);
@@ -446,7 +446,7 @@ impl<'l, 'k> Opened<'l, 'k> {
     pub fn set_item_flags(&mut self, flags: u32) -> bool {
         let (Some(place), Ok(Some(_))) = (self.place, self.string()) else { return false };
         let tail = Tail { flags, ..self.tail() };
-        self.change(Manner::Header).set_tail(place, tail);
+        self.change(ChangeManner::Header).set_tail(place, tail);
         true
     }
 
@@ -461,7 +461,7 @@ impl<'l, 'k> Opened<'l, 'k> {
     pub fn set_int(&mut self, value: i64) {
         match self.place {
             Some(place) => {
-                let replaced = self.change(Manner::Overwrite).set_int(place, value);
+                let replaced = self.change(ChangeManner::Overwrite).set_int(place, value);
                 self.discard(replaced);
             }
             None => {
@@ -476,7 +476,9 @@ impl<'l, 'k> Opened<'l, 'k> {
         let key = self.key;
         self.make_way();
         loop {
-            match self.change(Manner::Overwrite).insert_string(key.hash, key.bytes, value, deadline)
+            match self
+                .change(ChangeManner::Overwrite)
+                .insert_string(key.hash, key.bytes, value, deadline)
             {
                 Ok(place) => break self.place = Some(place),
                 Err(_full) => self.changes.make_room(key.hash),
@@ -492,7 +494,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.announce(NEW);
     }
 
-    /// Like [`Opened::put`], for data that is loaded: no `new` event is published.
+    /// Like [`OpenKey::put`], for data that is loaded: no `new` event is published.
     pub fn put_unheard(&mut self, record: OwnedRecord<Object>) {
         debug_assert!(self.place.is_none(), "the handler removes what is there first");
         let (key, deadline) = (self.key, record.deadline());
@@ -500,7 +502,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         let is_named = record.key() == key.bytes;
         let mut record = if is_named { record } else { record.with_key(key.bytes) };
         loop {
-            match self.change(Manner::Overwrite).insert_record(key.hash, record) {
+            match self.change(ChangeManner::Overwrite).insert_record(key.hash, record) {
                 Ok(place) => break self.place = Some(place),
                 Err(back) => record = back,
             }
@@ -527,7 +529,7 @@ impl<'l, 'k> Opened<'l, 'k> {
     }
 
     #[inline]
-    fn set_expiry(&mut self, place: Place, expiry: Expiry) {
+    fn set_expiry(&mut self, place: RecordPlace, expiry: Expiry) {
         match expiry {
             Expiry::Keep => {}
             Expiry::Never => self.change_deadline(place, None),
@@ -536,11 +538,11 @@ impl<'l, 'k> Opened<'l, 'k> {
     }
 
     #[inline]
-    fn change_deadline(&mut self, place: Place, deadline: Option<UnixMs>) {
+    fn change_deadline(&mut self, place: RecordPlace, deadline: Option<UnixMs>) {
         if self.changes.table().deadline(place) == deadline {
             return;
         }
-        self.change(Manner::Header).set_deadline(place, deadline);
+        self.change(ChangeManner::Header).set_deadline(place, deadline);
         if let Some(deadline) = deadline {
             self.changes.note_deadline(deadline);
         }
@@ -553,27 +555,27 @@ impl<'l, 'k> Opened<'l, 'k> {
         let Some(place) = self.place else { return false };
         let changes = self.changes.table().sticky(place) != sticky;
         if changes {
-            self.change(Manner::Header).set_sticky(place, sticky);
+            self.change(ChangeManner::Header).set_sticky(place, sticky);
         }
         changes
     }
 
     /// Appends to a string; returns its new length in bytes.
     pub fn append(&mut self, tail: &[u8]) -> usize {
-        self.place.map_or(0, |place| self.change(Manner::InPlace).append(place, tail))
+        self.place.map_or(0, |place| self.change(ChangeManner::InPlace).append(place, tail))
     }
 
     /// Shortens a string, or extends it with zero bytes.
     pub fn resize(&mut self, length: usize) {
         if let Some(place) = self.place {
-            self.change(Manner::InPlace).resize(place, length);
+            self.change(ChangeManner::InPlace).resize(place, length);
         }
     }
 
     /// Overwrites part of a string, filling a gap with zero bytes.
     pub fn set_range(&mut self, offset: usize, bytes: &[u8]) {
         if let Some(place) = self.place {
-            self.change(Manner::InPlace).set_range(place, offset, bytes);
+            self.change(ChangeManner::InPlace).set_range(place, offset, bytes);
         }
     }
 
@@ -622,7 +624,7 @@ impl<'l, 'k> Opened<'l, 'k> {
 
     /// Publishes the change: ends every change, see `changes/change`.
     #[inline]
-    pub fn publish(&mut self, event: Event) {
+    pub fn publish(&mut self, event: KeyEvent) {
         self.changes.publish(self.key.bytes, event);
     }
 
@@ -638,21 +640,21 @@ impl<'l, 'k> Opened<'l, 'k> {
     /// Publishes a change that no client is told of and none waits for: what consumers of a stream
     /// have read. It counts as a change and is recorded.
     pub fn publish_silently(&mut self) {
-        self.changes.publish_to(self.key.bytes, UNNAMED, Heard::Silently);
+        self.changes.publish_to(self.key.bytes, UNNAMED, ChangeAudience::Silently);
     }
 
     /// Publishes a change of data beside the value, such as the groups of a stream: with an event,
     /// and serving blocked clients, but without touching watches or invalidating caches. What a
     /// command that reads the whole value shows must not be changed this way, because such a
     /// command watches the key, too.
-    pub fn publish_unwatched(&mut self, event: Event) {
-        self.changes.publish_to(self.key.bytes, event, Heard::Unwatched);
+    pub fn publish_unwatched(&mut self, event: KeyEvent) {
+        self.changes.publish_to(self.key.bytes, event, ChangeAudience::Unwatched);
     }
 
     /// Announces an event that is no change by itself: the second event of a published change, or
     /// one without a change.
     #[inline]
-    pub fn announce(&mut self, event: Event) {
+    pub fn announce(&mut self, event: KeyEvent) {
         self.changes.announce(self.key.bytes, event);
     }
 
@@ -663,9 +665,9 @@ impl<'l, 'k> Opened<'l, 'k> {
     }
 
     /// Leaves the change to be published later, by [`crate::Locked::resume`].
-    pub fn suspend(mut self) -> Suspended {
+    pub fn suspend(mut self) -> SuspendedChange {
         self.changes.unchanged();
-        Suspended { db: self.scope().db, hash: self.key.hash }
+        SuspendedChange { db: self.scope().db, hash: self.key.hash }
     }
 
     /// Takes a suspended change over: it must be published now.
@@ -676,7 +678,7 @@ impl<'l, 'k> Opened<'l, 'k> {
 }
 
 /// The event when elements of such a collection expire. Only that of a hash is the reference's.
-fn gone(kind: Type) -> Event {
+fn gone(kind: Type) -> KeyEvent {
     match kind {
         Type::Set => SEXPIRED,
         Type::SortedSet => ZEXPIRED,

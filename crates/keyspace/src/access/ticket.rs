@@ -38,7 +38,7 @@ pub enum Ticket {
         parking: u32,
     },
     /// A sleeping thread that may block.
-    Thread(Arc<Waker>),
+    Thread(Arc<ThreadWaker>),
     /// A worker whose inbox has something new.
     Inbox(Arc<dyn Inbox>),
 }
@@ -54,15 +54,15 @@ impl pantala_sync::lock::Ticket for Ticket {
 }
 
 /// Wakes one sleeping thread.
-pub struct Waker {
+pub struct ThreadWaker {
     thread: Thread,
     woken: AtomicBool,
 }
 
-impl Waker {
+impl ThreadWaker {
     /// A waker for the calling thread.
     pub fn for_this_thread() -> Arc<Self> {
-        Arc::new(Waker { thread: std::thread::current(), woken: AtomicBool::new(false) })
+        Arc::new(ThreadWaker { thread: std::thread::current(), woken: AtomicBool::new(false) })
     }
 
     /// Wakes the thread.
@@ -192,7 +192,7 @@ impl Waiter {
 }
 
 /// A changed key that a client is blocked on.
-pub struct Ready {
+pub struct ReadyKey {
     /// Its database.
     pub db: DbIndex,
     /// The key.
@@ -202,7 +202,7 @@ pub struct Ready {
 /// Changed keys that clients are blocked on, each once, in the order of the changes.
 #[derive(Default)]
 pub(crate) struct ReadyKeys {
-    queue: VecDeque<Ready>,
+    queue: VecDeque<ReadyKey>,
     /// The keys in the queue, as a set: they may be as many as a command has keys.
     known: HashSet<(DbIndex, Box<[u8]>)>,
 }
@@ -210,21 +210,21 @@ pub(crate) struct ReadyKeys {
 impl ReadyKeys {
     fn add(&mut self, db: DbIndex, key: &[u8]) {
         if self.known.insert((db, key.into())) {
-            self.queue.push_back(Ready { db, key: key.into() });
+            self.queue.push_back(ReadyKey { db, key: key.into() });
         }
     }
 
-    fn next(&mut self) -> Option<Ready> {
-        let Ready { db, key } = self.queue.pop_front()?;
+    fn next(&mut self) -> Option<ReadyKey> {
+        let ReadyKey { db, key } = self.queue.pop_front()?;
         let (_, key) = self.known.take(&(db, key))?;
-        Some(Ready { db, key })
+        Some(ReadyKey { db, key })
     }
 }
 
 /// What follows a command: keys to serve and effects to publish while its partitions are held, and
 /// tickets to redeem once they are free, because waking may be a system call.
 #[derive(Default)]
-pub(crate) struct Woken {
+pub(crate) struct FollowUps {
     tickets: Vec<Ticket>,
     ready: Option<Box<ReadyKeys>>,
     pub(crate) effects: Option<Box<Effects>>,
@@ -235,7 +235,7 @@ pub(crate) struct Woken {
     pub(crate) undo: Option<Undo>,
 }
 
-impl Woken {
+impl FollowUps {
     pub(crate) fn add(&mut self, tickets: impl IntoIterator<Item = Ticket>) {
         self.tickets.extend(tickets);
     }
@@ -293,14 +293,14 @@ impl Woken {
     }
 
     /// Removes and returns the first of them.
-    pub(crate) fn next_ready(&mut self) -> Option<Ready> {
+    pub(crate) fn next_ready(&mut self) -> Option<ReadyKey> {
         let next = self.ready.as_mut()?.next();
         self.ready.take_if(|ready| ready.queue.is_empty());
         next
     }
 }
 
-impl Drop for Woken {
+impl Drop for FollowUps {
     #[inline]
     fn drop(&mut self) {
         self.wake();
@@ -313,12 +313,12 @@ mod tests {
 
     #[test]
     fn a_key_is_ready_once_until_it_is_served() {
-        let mut woken = Woken::default();
+        let mut woken = FollowUps::default();
         for key in [b"a", b"b", b"a"] {
             woken.is_ready(DbIndex(0), key);
         }
         woken.is_ready(DbIndex(1), b"a");
-        let next = |woken: &mut Woken| woken.next_ready().map(|ready| (ready.db.0, ready.key));
+        let next = |woken: &mut FollowUps| woken.next_ready().map(|ready| (ready.db.0, ready.key));
         assert_eq!(next(&mut woken), Some((0, b"a"[..].into())));
         woken.is_ready(DbIndex(0), b"a");
         for wanted in [(0, b"b"), (1, b"a"), (0, b"a")] {

@@ -24,19 +24,21 @@ use pantala_sync::lock::Guard;
 
 use crate::Keyspace;
 use crate::access::locked::{Locked, Scope};
-use crate::access::may_wait::{self, Aborted, Awaited};
+use crate::access::may_wait::{self, Aborted, WaitTarget};
 use crate::access::plan::LockPlan;
-use crate::access::ticket::{Ticket, Waker};
+use crate::access::ticket::{ThreadWaker, Ticket};
 use crate::key::PartitionId;
 use crate::whole::walk::Busy;
 
 /// The right to wait for a partition while holding others; one for each keyspace.
-pub struct Token<'k>(#[expect(dead_code, reason = "held, never looked at")] Guard<'k, (), Ticket>);
+pub struct WaitToken<'k>(
+    #[expect(dead_code, reason = "held, never looked at")] Guard<'k, (), Ticket>,
+);
 
 impl Keyspace {
     /// The token, if it is free. To be called with no partition held.
-    pub fn try_token(&self) -> Option<Token<'_>> {
-        self.token.spin_lock().map(Token)
+    pub fn try_token(&self) -> Option<WaitToken<'_>> {
+        self.token.spin_lock().map(WaitToken)
     }
 
     /// Leaves a ticket with the token. `Err`: it is free by now, try again.
@@ -51,18 +53,18 @@ impl Keyspace {
     ///
     /// # Errors
     /// It has been held for too long.
-    pub fn wait_for_token(&self) -> Result<Token<'_>, Aborted> {
+    pub fn wait_for_token(&self) -> Result<WaitToken<'_>, Aborted> {
         may_wait::check();
         loop {
             if let Some(token) = self.try_token() {
                 return Ok(token);
             }
-            let waker = Waker::for_this_thread();
-            let is_aborted = || self.is_aborted(Awaited::Token);
+            let waker = ThreadWaker::for_this_thread();
+            let is_aborted = || self.is_aborted(WaitTarget::Token);
             if self.token.park(Ticket::Thread(waker.clone())).is_ok()
                 && !self.wait_at(&waker, &is_aborted, &is_aborted)
             {
-                return Err(Aborted(Awaited::Token));
+                return Err(Aborted(WaitTarget::Token));
             }
         }
     }
@@ -73,7 +75,7 @@ impl Keyspace {
     /// One of them has been held for too long; neither partitions nor the token are held.
     pub fn lock_incrementally<'k>(
         &'k self,
-        token: Token<'k>,
+        token: WaitToken<'k>,
         plan: &LockPlan,
         scope: Scope<'k>,
     ) -> Result<Locked<'k>, Aborted> {

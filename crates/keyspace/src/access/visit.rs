@@ -31,13 +31,13 @@ use pantala_values::Collection;
 
 use crate::access::locked::Locked;
 use crate::access::plan::LockPlan;
-use crate::access::ticket::{Ticket, Waker};
+use crate::access::ticket::{ThreadWaker, Ticket};
 use crate::key::Key;
 use crate::{Busy, Keyspace};
 
 /// Why a partition could not be visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missed {
+pub enum VisitFailure {
     /// It is not open, or a key of the plan is barred: wait until it is free.
     Barred(Busy),
     /// It is open, and a visitor is inside for a moment.
@@ -45,7 +45,7 @@ pub enum Missed {
 }
 
 /// A value that was taken out, with the deadline and mark of its record.
-struct Taken<C> {
+struct TakenValue<C> {
     value: C,
     deadline: Option<UnixMs>,
     was_sticky: bool,
@@ -58,19 +58,20 @@ impl<'k> Locked<'k> {
     /// # Errors
     /// One could not be taken; nothing is held.
     #[cold]
-    pub fn visit(&mut self, plan: &LockPlan, hashes: &[u64]) -> Result<(), Missed> {
+    pub fn visit(&mut self, plan: &LockPlan, hashes: &[u64]) -> Result<(), VisitFailure> {
         debug_assert!(self.held.is_empty(), "a plan is taken at once");
         for &id in plan.partitions() {
             let lock = self.scope.space.partition(id);
             let Some(held) = lock.visit() else {
                 self.held.clear();
-                let missed = if lock.is_open() { Missed::Occupied } else { Missed::Barred };
+                let missed =
+                    if lock.is_open() { VisitFailure::Occupied } else { VisitFailure::Barred };
                 return Err(missed(Busy(id)));
             };
             if hashes.iter().any(|hash| held.rest.barred == Some(*hash)) {
                 drop(held);
                 self.held.clear();
-                return Err(Missed::Barred(Busy(id)));
+                return Err(VisitFailure::Barred(Busy(id)));
             }
             self.held.push(id, held);
         }
@@ -108,17 +109,17 @@ impl<'k> Locked<'k> {
         }
     }
 
-    fn take_out<C: Collection>(&mut self, key: Key<'_>) -> Option<Taken<C>> {
+    fn take_out<C: Collection>(&mut self, key: Key<'_>) -> Option<TakenValue<C>> {
         let mut opened = self.peek(key);
         let value = std::mem::take(opened.collection_mut::<C>().ok()??);
         let deadline = opened.deadline();
         opened.set_deadline(None);
         let was_sticky = !opened.set_sticky(true);
         opened.unchanged();
-        Some(Taken { value, deadline, was_sticky })
+        Some(TakenValue { value, deadline, was_sticky })
     }
 
-    fn put_back<C: Collection>(&mut self, key: Key<'_>, taken: Taken<C>) {
+    fn put_back<C: Collection>(&mut self, key: Key<'_>, taken: TakenValue<C>) {
         let mut opened = self.peek(key);
         let place = opened.collection_mut::<C>();
         *place.ok().flatten().expect("nobody has touched what is barred") = taken.value;
@@ -138,7 +139,7 @@ impl<'k> Locked<'k> {
         self.woken.wake();
         let result = run();
         let mut held = open.close(|lock| {
-            let waker = Waker::for_this_thread();
+            let waker = ThreadWaker::for_this_thread();
             if lock.park_visitor(Ticket::Thread(waker.clone())).is_ok() {
                 waker.wait();
             }
@@ -173,7 +174,7 @@ mod tests {
 
     use super::*;
     use crate::key::{DbIndex, PARTITION_COUNT};
-    use crate::{Config, Expiry, ScanCursor, Scope, Tally, event};
+    use crate::{Expiry, KeyspaceConfig, ScanCursor, Scope, Tally, event};
 
     const NOW: UnixMs = UnixMs(5);
     const DEADLINE: UnixMs = UnixMs(1_000);
@@ -193,7 +194,8 @@ mod tests {
     /// Two keys of one partition; under the first is a set of two members, with a deadline.
     fn prepare(tally: &Tally) -> (Keyspace, String, String) {
         let seed = HashSeed::from_words(1, 2);
-        let space = Keyspace::new(Config { seed, databases: 1, worker_slots: 1, lane_slots: 1 });
+        let space =
+            Keyspace::new(KeyspaceConfig { seed, databases: 1, worker_slots: 1, lane_slots: 1 });
         let first = String::from("first");
         let wanted = space.hash(first.as_bytes()) % PARTITION_COUNT as u64;
         let mut names = (0..).map(|number| format!("key{number}"));
@@ -222,7 +224,7 @@ mod tests {
         space: &'k Keyspace,
         tally: &'k Tally,
         names: &[&str],
-    ) -> Result<Locked<'k>, Missed> {
+    ) -> Result<Locked<'k>, VisitFailure> {
         let hashes: Vec<u64> = names.iter().map(|name| space.hash(name.as_bytes())).collect();
         let mut locked = space.lock_none(scope(space, tally));
         locked.visit(&LockPlan::of(hashes.iter().copied()), &hashes).map(|()| locked)
@@ -267,12 +269,12 @@ mod tests {
                 let mut opened = locked.open(key);
                 opened.set_string(b"value", Expiry::Never);
                 opened.publish(event::SET);
-                Ok::<(), Missed>(())
+                Ok::<(), VisitFailure>(())
             });
             assert_eq!(neighbour, Ok(()));
             for names in [&[&first[..]][..], &[&second, &first]] {
                 let missed = beside(|| visit(&space, &Tally::default(), names).err());
-                assert_eq!(missed, Some(Missed::Barred(Busy(id))));
+                assert_eq!(missed, Some(VisitFailure::Barred(Busy(id))));
             }
             let (is_locked, scanned) = beside(|| {
                 let tally = Tally::default();

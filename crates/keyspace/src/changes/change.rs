@@ -15,16 +15,17 @@
 //!
 //! **Before** costs one branch, on cache lines that the command has at hand. Two may need the old
 //! value: a script that may be undone (`undo`), and a snapshot that is not done with the partition
-//! (`snapshot`), which is told in which [`Manner`] the record changes. A record that the table
-//! hands out because it has expired (`make_room`, `lifetime/sweep`) still has the saved bit in its
-//! word, and an emptied database is handed to the snapshot as a whole table.
+//! (`snapshot`), which is told in which [`ChangeManner`] the record changes. A record that the
+//! table hands out because it has expired (`make_room`, `lifetime/sweep`) still has the saved bit
+//! in its word, and an emptied database is handed to the snapshot as a whole table.
 //!
 //! Invariants
-//! 1. Before a record changes or goes, [`Changes::change`] has been called; or `Around::gone` or
-//!    `Around::lost`, before it is freed.
+//! 1. Before a record changes or goes, [`Changes::change`] has been called; or
+//!    `ChangeListeners::gone` or `ChangeListeners::lost`, before it is freed.
 //! 2. Every change ends in `publish` or `unchanged`, before any other command can take the
 //!    partition.
-//! 3. Counts that are read without the lock ([`Sizes`]) are copied after each change of them.
+//! 3. Counts that are read without the lock ([`DatabaseSizes`]) are copied after each change of
+//!    them.
 //!
 //! Tests: `tests/undo.rs`, `tests/snapshot.rs` (before, for every way of changing),
 //! `tests/funnel.rs` (after).
@@ -33,19 +34,21 @@ use std::ops::ControlFlow;
 
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
-use pantala_table::{Among, CAS_MAX, Choice, OwnedRecord, Place, SweepCursor, Swept, Table, Tail};
+use pantala_table::{
+    CAS_MAX, Choice, OwnedRecord, RecordPlace, SweepCount, SweepCursor, Table, TableTurn, Tail,
+};
 use pantala_values::{Collection, Object};
 
 use crate::Keyspace;
 use crate::access::locked::Scope;
-use crate::access::ticket::{Ticket, Woken};
-use crate::changes::effects::{ClientId, Listeners, Readers, Wanted};
-use crate::changes::event::{DEL, Event};
+use crate::access::ticket::{FollowUps, Ticket};
+use crate::changes::effects::{ClientId, EventMask, Listeners, Readers};
+use crate::changes::event::{DEL, KeyEvent};
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
-use crate::lifetime::evict::Freed;
-use crate::lifetime::timed::Timed;
-use crate::partition::{Partition, Rest, Sizes};
-use crate::snapshot::Manner;
+use crate::lifetime::evict::EvictionResult;
+use crate::lifetime::timed::DeadlineTable;
+use crate::partition::{DatabaseSizes, Partition, Rest};
+use crate::snapshot::ChangeManner;
 
 /// A cas number consists of time, count and partition, so no two keys share one. This many bits of
 /// count: a partition may assign 2 to that power in a millisecond before its numbers run ahead of
@@ -61,7 +64,7 @@ const BELOW_TIME_BITS: u32 = CAS_BITS_PER_MS + CAS_STEP.trailing_zeros();
 pub struct Db {
     table: Table<Object>,
     /// Which keys have elements with deadlines.
-    timed: Timed,
+    timed: DeadlineTable,
     /// Its number at the cut of the last snapshot, if it had keys then.
     cut: Option<DbIndex>,
 }
@@ -74,7 +77,7 @@ impl Db {
     }
 
     #[inline]
-    pub(crate) fn timed(&self) -> &Timed {
+    pub(crate) fn timed(&self) -> &DeadlineTable {
         &self.timed
     }
 
@@ -197,7 +200,7 @@ impl Partition {
         &mut self,
         index: DbIndex,
         id: PartitionId,
-        sizes: &Sizes,
+        sizes: &DatabaseSizes,
     ) -> (Option<Table<Object>>, Vec<Ticket>) {
         let Some(db) = self.databases.if_used_mut(index) else { return (None, Vec::new()) };
         let Db { table, cut, .. } = std::mem::take(db);
@@ -216,7 +219,7 @@ impl Partition {
 
 /// The audience of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum ChangeAudience {
     /// Blocked clients, watches, caches, and listeners of events.
     ByAll,
     /// All but watches and caches: what these have seen of the key is unchanged.
@@ -227,30 +230,30 @@ pub enum Heard {
 
 /// A change of one key.
 #[derive(Clone, Copy, Debug)]
-pub struct Changed<'c> {
+pub struct KeyChange<'c> {
     /// Its database.
     pub db: DbIndex,
     /// The key: it has another value or deadline than before, or is there, or gone.
     pub key: &'c [u8],
     /// What happened.
-    pub event: Event,
+    pub event: KeyEvent,
     /// The audience.
-    pub heard: Heard,
+    pub heard: ChangeAudience,
     /// The client whose command it was; 0 if that does not matter.
     pub author: ClientId,
 }
 
 /// Is told of every change after it was made, in order, with the partition of the key (for a whole
 /// database: with all of them) still held. Called only while something is
-/// [`Wanted`](crate::Wanted).
+/// [`EventMask`](crate::Wanted).
 pub trait ChangeObserver {
     /// A command has changed a key.
-    fn changed(&mut self, changed: Changed<'_>);
+    fn changed(&mut self, changed: KeyChange<'_>);
     /// A key was removed because its deadline has passed.
     fn expired(&mut self, db: DbIndex, key: &[u8]);
     /// Elements of a key were removed because their own deadline has passed; `was_last`: the key
     /// with them.
-    fn elements_expired(&mut self, db: DbIndex, key: &[u8], event: Event, was_last: bool);
+    fn elements_expired(&mut self, db: DbIndex, key: &[u8], event: KeyEvent, was_last: bool);
     /// A key was removed for want of memory.
     fn evicted(&mut self, db: DbIndex, key: &[u8]);
     /// All keys of one database, or of all databases, were removed.
@@ -262,35 +265,35 @@ pub trait ChangeObserver {
 /// One database in one partition, to be changed.
 pub(crate) struct Changes<'l, 'k> {
     db: &'l mut Db,
-    around: Around<'l, 'k>,
+    around: ChangeListeners<'l, 'k>,
     #[cfg(debug_assertions)]
     is_unpublished: bool,
 }
 
 /// What has happened to a key.
 #[derive(Clone, Copy)]
-enum What {
-    Changed(Event, Heard),
+enum ChangeKind {
+    Changed(KeyEvent, ChangeAudience),
     Expired,
-    ElementsExpired(Event, bool),
+    ElementsExpired(KeyEvent, bool),
     Evicted,
 }
 
-impl What {
+impl ChangeKind {
     /// Whether the key is gone. On a replica an expired key is removed as its primary says so.
     fn is_removal(self) -> bool {
         match self {
-            What::Expired | What::Evicted => true,
-            What::Changed(event, _) => event == DEL,
-            What::ElementsExpired(..) => false,
+            ChangeKind::Expired | ChangeKind::Evicted => true,
+            ChangeKind::Changed(event, _) => event == DEL,
+            ChangeKind::ElementsExpired(..) => false,
         }
     }
 }
 
 /// The surroundings of a change: the rest of the partition, scope and effects.
-struct Around<'l, 'k> {
+struct ChangeListeners<'l, 'k> {
     rest: &'l mut Rest,
-    woken: &'l mut Woken,
+    woken: &'l mut FollowUps,
     scope: Scope<'k>,
     partition: PartitionId,
 }
@@ -299,12 +302,12 @@ impl<'l, 'k> Changes<'l, 'k> {
     #[inline]
     pub fn of(
         held: &'l mut Partition,
-        woken: &'l mut Woken,
+        woken: &'l mut FollowUps,
         partition: PartitionId,
         scope: Scope<'k>,
     ) -> Self {
         let db = held.databases.at(scope.db);
-        let around = Around { rest: &mut held.rest, woken, scope, partition };
+        let around = ChangeListeners { rest: &mut held.rest, woken, scope, partition };
         Changes {
             db,
             around,
@@ -325,18 +328,18 @@ impl<'l, 'k> Changes<'l, 'k> {
     }
 
     #[inline]
-    pub fn timed(&self) -> &Timed {
+    pub fn timed(&self) -> &DeadlineTable {
         &self.db.timed
     }
 
     /// Increases a record's hotness; no change.
     #[inline]
-    pub fn touch(&mut self, place: Place) {
+    pub fn touch(&mut self, place: RecordPlace) {
         self.db.table.touch(place);
     }
 
     /// Sets the tail of a string to one with the same flags; no change.
-    pub fn keep_beside(&mut self, place: Place, tail: Tail) {
+    pub fn keep_beside(&mut self, place: RecordPlace, tail: Tail) {
         debug_assert_eq!(self.db.table.tail(place).flags, tail.flags, "flags are part of a value");
         self.db.table.set_tail(place, tail);
     }
@@ -344,7 +347,7 @@ impl<'l, 'k> Changes<'l, 'k> {
     /// A cas number that no key has had, even before the last start of the process: it is at least
     /// the current time.
     pub fn next_cas(&mut self) -> u64 {
-        let Around { rest, scope, partition, .. } = &mut self.around;
+        let ChangeListeners { rest, scope, partition, .. } = &mut self.around;
         let UnixMs(ms) = scope.now;
         let first = ms.cast_unsigned() << BELOW_TIME_BITS & CAS_MAX;
         rest.last_cas = (first | partition.index() as u64).max(rest.last_cas + CAS_STEP);
@@ -358,7 +361,7 @@ impl<'l, 'k> Changes<'l, 'k> {
     }
 
     /// Sets a record's hotness; no change.
-    pub fn set_hotness(&mut self, place: Place, hotness: u8) {
+    pub fn set_hotness(&mut self, place: RecordPlace, hotness: u8) {
         self.db.table.set_hotness(place, hotness);
     }
 
@@ -368,8 +371,8 @@ impl<'l, 'k> Changes<'l, 'k> {
     pub fn change(
         &mut self,
         key: Key<'_>,
-        place: Option<Place>,
-        manner: Manner,
+        place: Option<RecordPlace>,
+        manner: ChangeManner,
     ) -> &mut Table<Object> {
         self.set_unpublished(true);
         self.tell_before(key, place, manner);
@@ -378,7 +381,7 @@ impl<'l, 'k> Changes<'l, 'k> {
 
     /// Lets undo and the snapshot keep the key as it is, before it changes.
     #[inline]
-    fn tell_before(&mut self, key: Key<'_>, place: Option<Place>, manner: Manner) {
+    fn tell_before(&mut self, key: Key<'_>, place: Option<RecordPlace>, manner: ChangeManner) {
         if self.around.woken.keeps() | self.around.rest.saving.is_some() {
             self.around.keep(self.db, key, place, manner);
         }
@@ -387,8 +390,12 @@ impl<'l, 'k> Changes<'l, 'k> {
     /// The collection at a place, to be changed, if it is of this type. Otherwise like
     /// [`Changes::change`].
     #[inline]
-    pub fn collection_mut<C: Collection>(&mut self, key: Key<'_>, place: Place) -> Option<&mut C> {
-        self.tell_before(key, Some(place), Manner::InPlace);
+    pub fn collection_mut<C: Collection>(
+        &mut self,
+        key: Key<'_>,
+        place: RecordPlace,
+    ) -> Option<&mut C> {
+        self.tell_before(key, Some(place), ChangeManner::InPlace);
         let found = self.db.table.object_mut(place).and_then(C::of_mut);
         #[cfg(debug_assertions)]
         {
@@ -399,8 +406,8 @@ impl<'l, 'k> Changes<'l, 'k> {
 
     /// The bytes of a string at a place, to be changed in place, if it is one. Otherwise like
     /// [`Changes::change`].
-    pub fn string_mut(&mut self, key: Key<'_>, place: Place) -> Option<&mut [u8]> {
-        self.tell_before(key, Some(place), Manner::InPlace);
+    pub fn string_mut(&mut self, key: Key<'_>, place: RecordPlace) -> Option<&mut [u8]> {
+        self.tell_before(key, Some(place), ChangeManner::InPlace);
         let found = self.db.table.string_mut(place);
         #[cfg(debug_assertions)]
         {
@@ -411,16 +418,16 @@ impl<'l, 'k> Changes<'l, 'k> {
 
     /// The object at a place, to remove expired elements: that is not undone. To be followed by
     /// [`Changes::publish_expired_elements`] or [`Changes::unchanged`].
-    pub fn object_to_expire(&mut self, place: Place) -> Option<&mut Object> {
+    pub fn object_to_expire(&mut self, place: RecordPlace) -> Option<&mut Object> {
         self.set_unpublished(true);
         if self.around.rest.saving.is_some() {
-            self.around.save(self.db, place, Manner::InPlace);
+            self.around.save(self.db, place, ChangeManner::InPlace);
         }
         self.db.table.object_mut(place)
     }
 
     /// Whether expired elements stay for now, because a snapshot is about to write the value.
-    pub fn keeps_elements(&mut self, place: Place) -> bool {
+    pub fn keeps_elements(&mut self, place: RecordPlace) -> bool {
         let Db { table, cut, .. } = &*self.db;
         let saving = self.around.rest.saving.as_mut();
         saving.is_some_and(|saving| {
@@ -451,28 +458,28 @@ impl<'l, 'k> Changes<'l, 'k> {
 
     /// Publishes a change to all.
     #[inline]
-    pub fn publish(&mut self, key: &[u8], event: Event) {
+    pub fn publish(&mut self, key: &[u8], event: KeyEvent) {
         self.set_unpublished(false);
         if let Some(recorder) = self.around.scope.recorder {
             recorder.note_change();
         }
-        self.around.follow_up(key, What::Changed(event, Heard::ByAll));
+        self.around.follow_up(key, ChangeKind::Changed(event, ChangeAudience::ByAll));
     }
 
     /// Publishes a change to this audience.
-    pub fn publish_to(&mut self, key: &[u8], event: Event, heard: Heard) {
+    pub fn publish_to(&mut self, key: &[u8], event: KeyEvent, heard: ChangeAudience) {
         self.set_unpublished(false);
-        let Around { rest, woken, scope, .. } = &mut self.around;
+        let ChangeListeners { rest, woken, scope, .. } = &mut self.around;
         scope.tally.changes.add(1);
         if let Some(recorder) = scope.recorder {
             recorder.note_change();
         }
         let waiters = &rest.waiters;
-        if heard == Heard::Unwatched && !waiters.is_empty() && waiters.has(scope.db, key) {
+        if heard == ChangeAudience::Unwatched && !waiters.is_empty() && waiters.has(scope.db, key) {
             woken.is_ready(scope.db, key);
         }
-        if scope.space.wanted() != Wanted::NOTHING {
-            self.around.tell(key, What::Changed(event, heard));
+        if scope.space.wanted() != EventMask::NOTHING {
+            self.around.tell(key, ChangeKind::Changed(event, heard));
         }
     }
 
@@ -480,8 +487,8 @@ impl<'l, 'k> Changes<'l, 'k> {
     pub fn publish_expired_elements(
         &mut self,
         key: Key<'_>,
-        place: Place,
-        event: Event,
+        place: RecordPlace,
+        event: KeyEvent,
         is_empty: bool,
     ) {
         self.set_unpublished(false);
@@ -491,13 +498,13 @@ impl<'l, 'k> Changes<'l, 'k> {
             self.around.gone(self.db, record);
             self.tidy(key.hash);
         }
-        self.around.follow_up(key.bytes, What::ElementsExpired(event, is_empty));
+        self.around.follow_up(key.bytes, ChangeKind::ElementsExpired(event, is_empty));
     }
 
     /// Announces an event that is no change by itself.
     #[inline]
-    pub fn announce(&mut self, key: &[u8], event: Event) {
-        if self.around.scope.space.wanted() != Wanted::NOTHING {
+    pub fn announce(&mut self, key: &[u8], event: KeyEvent) {
+        if self.around.scope.space.wanted() != EventMask::NOTHING {
             self.around.announce(key, event);
         }
     }
@@ -518,29 +525,29 @@ impl<'l, 'k> Changes<'l, 'k> {
 
     /// Notes a deadline for the sweep.
     pub fn note_deadline(&mut self, deadline: UnixMs) {
-        let Around { scope, partition, woken, .. } = &mut self.around;
+        let ChangeListeners { scope, partition, woken, .. } = &mut self.around;
         let sweeper = scope.space.sweep.lower(*partition, deadline);
         woken.add(sweeper);
     }
 
-    /// Copies the counts to [`Sizes`].
+    /// Copies the counts to [`DatabaseSizes`].
     #[inline]
     pub fn publish_sizes(&self) {
-        let Around { scope, partition, .. } = &self.around;
+        let ChangeListeners { scope, partition, .. } = &self.around;
         scope.space.sizes.of(scope.db).publish(*partition, self.db);
     }
 
     /// Removes and returns a record, to be put elsewhere.
-    pub fn take(&mut self, key: Key<'_>, place: Place) -> OwnedRecord<Object> {
-        let record = self.change(key, Some(place), Manner::InPlace).remove(place);
+    pub fn take(&mut self, key: Key<'_>, place: RecordPlace) -> OwnedRecord<Object> {
+        let record = self.change(key, Some(place), ChangeManner::InPlace).remove(place);
         self.db.timed.forget(key.bytes);
         self.tidy(key.hash);
         record
     }
 
     /// Removes a record.
-    pub fn remove(&mut self, key: Key<'_>, place: Place) {
-        let record = self.change(key, Some(place), Manner::Remove).remove(place);
+    pub fn remove(&mut self, key: Key<'_>, place: RecordPlace) {
+        let record = self.change(key, Some(place), ChangeManner::Remove).remove(place);
         self.db.timed.forget(key.bytes);
         self.around.gone(self.db, record);
         self.tidy(key.hash);
@@ -548,7 +555,7 @@ impl<'l, 'k> Changes<'l, 'k> {
 
     /// Removes a key whose deadline has passed.
     #[cold]
-    pub fn expire(&mut self, key: Key<'_>, place: Place) {
+    pub fn expire(&mut self, key: Key<'_>, place: RecordPlace) {
         let record = self.db.table.remove(place);
         let source = Source::of(self.db);
         self.around.lost(&mut self.db.timed, source, record);
@@ -556,7 +563,7 @@ impl<'l, 'k> Changes<'l, 'k> {
     }
 
     /// Removes a key for want of memory.
-    pub fn evict(&mut self, key: Key<'_>, place: Place) {
+    pub fn evict(&mut self, key: Key<'_>, place: RecordPlace) {
         let record = self.db.table.remove(place);
         let source = Source::of(self.db);
         self.around.evicted(&mut self.db.timed, source, record);
@@ -564,14 +571,19 @@ impl<'l, 'k> Changes<'l, 'k> {
     }
 
     /// Removes some keys for want of memory, until about this many bytes are freed.
-    pub fn evict_some(&mut self, choice: Choice, wanted_bytes: usize, rng: &mut Rng) -> Freed {
+    pub fn evict_some(
+        &mut self,
+        choice: Choice,
+        wanted_bytes: usize,
+        rng: &mut Rng,
+    ) -> EvictionResult {
         let Changes { db, around, .. } = self;
         let source = Source::of(db);
         let Db { table, timed, .. } = &mut **db;
         let space = around.scope.space;
         let (mut bytes, mut last) = (0, None);
         let mut random = |bound| rng.below(bound);
-        let among = Among { lately: &space.eviction.lately, number: around.partition.index() };
+        let among = TableTurn { lately: &space.eviction.lately, number: around.partition.index() };
         let evicted = table.evict(choice, among, &mut random, &mut |record| {
             bytes += record.bytes();
             last = Some(space.hash(record.key()));
@@ -583,7 +595,7 @@ impl<'l, 'k> Changes<'l, 'k> {
             self.tidy(hash);
         }
         let (keys, candidates) = (evicted.taken, evicted.candidates);
-        Freed { bytes, keys, candidates, ..Freed::default() }
+        EvictionResult { bytes, keys, candidates, ..EvictionResult::default() }
     }
 
     /// Makes room for a new key in a full segment: removes expired records, or else grows it.
@@ -599,7 +611,7 @@ impl<'l, 'k> Changes<'l, 'k> {
     }
 
     /// Removes the expired ones of about `most` records.
-    pub fn sweep(&mut self, from: SweepCursor, most: usize) -> Swept {
+    pub fn sweep(&mut self, from: SweepCursor, most: usize) -> SweepCount {
         let Changes { db, around, .. } = self;
         let source = Source::of(db);
         let Db { table, timed, .. } = &mut **db;
@@ -646,10 +658,16 @@ impl Source {
     }
 }
 
-impl Around<'_, '_> {
+impl ChangeListeners<'_, '_> {
     /// Before a key changes: keeps a copy for undo, and lets the snapshot save it.
     #[cold]
-    fn keep(&mut self, db: &mut Db, key: Key<'_>, place: Option<Place>, manner: Manner) {
+    fn keep(
+        &mut self,
+        db: &mut Db,
+        key: Key<'_>,
+        place: Option<RecordPlace>,
+        manner: ChangeManner,
+    ) {
         if let Some(undo) = &mut self.woken.undo {
             undo.keep(&db.table, self.scope.db, key, place);
         }
@@ -659,7 +677,7 @@ impl Around<'_, '_> {
     }
 
     /// Before a record changes: lets the snapshot write it, if it has to.
-    fn save(&mut self, db: &mut Db, place: Place, manner: Manner) {
+    fn save(&mut self, db: &mut Db, place: RecordPlace, manner: ChangeManner) {
         let Db { table, cut: Some(cut), .. } = db else { return };
         if let Some(saving) = &mut self.rest.saving
             && !table.is_saved(place)
@@ -669,20 +687,20 @@ impl Around<'_, '_> {
     }
 
     /// Accounts for a record that the table has handed out because its deadline has passed.
-    fn lost(&mut self, timed: &mut Timed, source: Source, record: OwnedRecord<Object>) {
+    fn lost(&mut self, timed: &mut DeadlineTable, source: Source, record: OwnedRecord<Object>) {
         self.scope.tally.expired.add(1);
         timed.forget(record.key());
         self.record_gone(record.key());
-        self.follow_up(record.key(), What::Expired);
+        self.follow_up(record.key(), ChangeKind::Expired);
         self.leave(source, record);
     }
 
     /// Accounts for a record that the table has handed out for want of memory.
-    fn evicted(&mut self, timed: &mut Timed, source: Source, record: OwnedRecord<Object>) {
+    fn evicted(&mut self, timed: &mut DeadlineTable, source: Source, record: OwnedRecord<Object>) {
         self.scope.tally.evicted.add(1);
         timed.forget(record.key());
         self.record_gone(record.key());
-        self.follow_up(record.key(), What::Evicted);
+        self.follow_up(record.key(), ChangeKind::Evicted);
         self.leave(source, record);
     }
 
@@ -715,12 +733,12 @@ impl Around<'_, '_> {
 
     /// Does everything that follows a change of one key.
     #[inline]
-    fn follow_up(&mut self, key: &[u8], what: What) {
+    fn follow_up(&mut self, key: &[u8], what: ChangeKind) {
         self.scope.tally.changes.add(1);
         if !self.rest.waiters.is_empty() {
             self.wake(key, what.is_removal());
         }
-        if self.scope.space.wanted() != Wanted::NOTHING {
+        if self.scope.space.wanted() != EventMask::NOTHING {
             self.tell(key, what);
         }
     }
@@ -736,26 +754,29 @@ impl Around<'_, '_> {
 
     /// Tells the observers.
     #[cold]
-    fn tell(&mut self, key: &[u8], what: What) {
+    fn tell(&mut self, key: &[u8], what: ChangeKind) {
         let Scope { space, db, .. } = self.scope;
-        let is_seen = !matches!(what, What::Changed(_, Heard::Unwatched | Heard::Silently));
+        let is_seen = !matches!(
+            what,
+            ChangeKind::Changed(_, ChangeAudience::Unwatched | ChangeAudience::Silently)
+        );
         let readers = if is_seen { self.rest.waiters.tracked.take(key) } else { Readers::new() };
         let author = self.woken.author();
         let mut listeners = Listeners::new(space, self.woken, readers);
         match what {
-            What::Changed(event, heard) => {
-                listeners.changed(Changed { db, key, event, heard, author });
+            ChangeKind::Changed(event, heard) => {
+                listeners.changed(KeyChange { db, key, event, heard, author });
             }
-            What::Expired => listeners.expired(db, key),
-            What::ElementsExpired(event, was_last) => {
+            ChangeKind::Expired => listeners.expired(db, key),
+            ChangeKind::ElementsExpired(event, was_last) => {
                 listeners.elements_expired(db, key, event, was_last);
             }
-            What::Evicted => listeners.evicted(db, key),
+            ChangeKind::Evicted => listeners.evicted(db, key),
         }
     }
 
     #[cold]
-    fn announce(&mut self, key: &[u8], event: Event) {
+    fn announce(&mut self, key: &[u8], event: KeyEvent) {
         let Scope { space, db, .. } = self.scope;
         Listeners::new(space, self.woken, Readers::new()).announce(db, key, event);
     }

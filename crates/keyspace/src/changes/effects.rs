@@ -31,9 +31,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use smallvec::SmallVec;
 
 use crate::Keyspace;
-use crate::access::ticket::{Ticket, Woken};
-use crate::changes::change::{ChangeObserver, Changed, Heard};
-use crate::changes::event::{DEL, EVICTED, EXPIRED, Event, EventClass};
+use crate::access::ticket::{FollowUps, Ticket};
+use crate::changes::change::{ChangeAudience, ChangeObserver, KeyChange};
+use crate::changes::event::{DEL, EVICTED, EXPIRED, EventClass, KeyEvent};
 use crate::key::DbIndex;
 
 /// More effects than this are published before their command has ended, or end its being undoable.
@@ -55,7 +55,7 @@ pub enum Effect {
         /// The key.
         key: Box<[u8]>,
         /// The event.
-        event: Event,
+        event: KeyEvent,
     },
     /// A message for the subscribers of a channel.
     Publish {
@@ -91,30 +91,30 @@ pub trait ChangeSink: Send + Sync {
 
 /// What the sink wants to hear of: classes of events, and two bits above them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted(pub u32);
+pub struct EventMask(pub u32);
 
-impl Wanted {
+impl EventMask {
     /// Nothing.
-    pub const NOTHING: Wanted = Wanted(0);
+    pub const NOTHING: EventMask = EventMask(0);
     /// Changes of keys that clients have read.
-    pub const READ_KEYS: Wanted = Wanted(1 << 30);
+    pub const READ_KEYS: EventMask = EventMask(1 << 30);
     /// Changes of all keys.
-    pub const ALL_KEYS: Wanted = Wanted(1 << 31);
+    pub const ALL_KEYS: EventMask = EventMask(1 << 31);
 
     /// Events of these classes.
-    pub fn events(classes: EventClass) -> Wanted {
-        Wanted(u32::from(classes.0))
+    pub fn events(classes: EventClass) -> EventMask {
+        EventMask(u32::from(classes.0))
     }
 
     /// The union of both.
     #[must_use]
-    pub fn and(self, other: Wanted) -> Wanted {
-        Wanted(self.0 | other.0)
+    pub fn and(self, other: EventMask) -> EventMask {
+        EventMask(self.0 | other.0)
     }
 
     /// Whether any of these bits is set.
     #[inline]
-    pub fn has(self, other: Wanted) -> bool {
+    pub fn has(self, other: EventMask) -> bool {
         self.0 & other.0 != 0
     }
 
@@ -208,19 +208,19 @@ impl Effects {
 /// effects in the `Locked` of the command.
 pub(crate) struct Listeners<'e> {
     space: &'e Keyspace,
-    woken: &'e mut Woken,
-    wanted: Wanted,
+    woken: &'e mut FollowUps,
+    wanted: EventMask,
     readers: Readers,
 }
 
 impl<'e> Listeners<'e> {
     /// For a change of a key that these clients have read.
-    pub fn new(space: &'e Keyspace, woken: &'e mut Woken, readers: Readers) -> Self {
+    pub fn new(space: &'e Keyspace, woken: &'e mut FollowUps, readers: Readers) -> Self {
         Listeners { space, woken, wanted: space.wanted(), readers }
     }
 
     /// Announces an event that is no change by itself.
-    pub fn announce(&mut self, db: DbIndex, key: &[u8], event: Event) {
+    pub fn announce(&mut self, db: DbIndex, key: &[u8], event: KeyEvent) {
         if self.wanted.has_class(event.class) {
             self.woken.effects().push(Effect::Happened { db, key: key.into(), event });
             self.woken.tell_if_too_many(self.space);
@@ -229,14 +229,14 @@ impl<'e> Listeners<'e> {
 
     /// Invalidates the key for its readers, except the author.
     fn invalidate(&mut self, key: &[u8], author: ClientId) {
-        if self.wanted.has(Wanted::ALL_KEYS) || !self.readers.is_empty() {
+        if self.wanted.has(EventMask::ALL_KEYS) || !self.readers.is_empty() {
             let readers = std::mem::take(&mut self.readers);
             self.woken.effects().push(Effect::Invalidate { key: key.into(), readers, author });
         }
     }
 
     /// Announces an event that no command has caused, and that is not undone with one.
-    fn announce_lasting(&mut self, db: DbIndex, key: &[u8], event: Event) {
+    fn announce_lasting(&mut self, db: DbIndex, key: &[u8], event: KeyEvent) {
         if self.wanted.has_class(event.class) {
             self.woken.effects().push_lasting(Effect::Happened { db, key: key.into(), event });
         }
@@ -245,7 +245,7 @@ impl<'e> Listeners<'e> {
 
     /// Tells all tracking clients at once to flush their caches.
     fn forget_all(&mut self) {
-        if self.wanted.has(Wanted::READ_KEYS.and(Wanted::ALL_KEYS))
+        if self.wanted.has(EventMask::READ_KEYS.and(EventMask::ALL_KEYS))
             && let Some(sink) = self.space.change_sink()
         {
             let mut tickets = Vec::new();
@@ -256,14 +256,14 @@ impl<'e> Listeners<'e> {
 }
 
 impl ChangeObserver for Listeners<'_> {
-    fn changed(&mut self, changed: Changed<'_>) {
-        let Changed { db, key, event, heard, author } = changed;
-        if heard == Heard::ByAll {
+    fn changed(&mut self, changed: KeyChange<'_>) {
+        let KeyChange { db, key, event, heard, author } = changed;
+        if heard == ChangeAudience::ByAll {
             // An expiry has no author, even where a command finds it out.
             let is_expiry = event.class == EventClass::EXPIRED;
             self.invalidate(key, if is_expiry { 0 } else { author });
         }
-        if heard != Heard::Silently {
+        if heard != ChangeAudience::Silently {
             self.announce(db, key, event);
         }
         self.woken.tell_if_too_many(self.space);
@@ -274,7 +274,7 @@ impl ChangeObserver for Listeners<'_> {
         self.announce_lasting(db, key, EXPIRED);
     }
 
-    fn elements_expired(&mut self, db: DbIndex, key: &[u8], event: Event, was_last: bool) {
+    fn elements_expired(&mut self, db: DbIndex, key: &[u8], event: KeyEvent, was_last: bool) {
         self.invalidate(key, 0);
         self.announce_lasting(db, key, event);
         if was_last {
@@ -382,7 +382,7 @@ mod tests {
 
     use super::*;
     use crate::changes::event::{DEL, SET};
-    use crate::{Config, Expiry, LockPlan, Scope, Tally};
+    use crate::{Expiry, KeyspaceConfig, LockPlan, Scope, Tally};
 
     #[derive(Clone, Default)]
     struct Ear(Arc<Mutex<Vec<String>>>);
@@ -414,9 +414,9 @@ mod tests {
         }
     }
 
-    fn space(wanted: Wanted) -> (Keyspace, Ear) {
+    fn space(wanted: EventMask) -> (Keyspace, Ear) {
         let seed = HashSeed::from_words(1, 2);
-        let config = Config { seed, databases: 16, worker_slots: 1, lane_slots: 1 };
+        let config = KeyspaceConfig { seed, databases: 16, worker_slots: 1, lane_slots: 1 };
         let (space, ear) = (Keyspace::new(config), Ear::default());
         space.set_change_sink(Box::new(ear.clone()));
         space.want(wanted);
@@ -446,7 +446,7 @@ mod tests {
 
     #[test]
     fn effects_leave_at_the_end_and_in_order() {
-        let (space, ear) = space(Wanted::events(EventClass(!0)));
+        let (space, ear) = space(EventMask::events(EventClass(!0)));
         with(&space, &["a", "b"], |locked| {
             set(locked, &space, "a");
             set(locked, &space, "b");
@@ -460,7 +460,7 @@ mod tests {
 
     #[test]
     fn what_may_be_undone_is_held_back() {
-        let (space, ear) = space(Wanted::events(EventClass::STRING.and(EventClass::EXPIRED)));
+        let (space, ear) = space(EventMask::events(EventClass::STRING.and(EventClass::EXPIRED)));
         with(&space, &["a", "old"], |locked| {
             {
                 let mut opened = locked.open(space.key(b"old"));
@@ -488,19 +488,19 @@ mod tests {
 
     #[test]
     fn nobody_asks_and_nothing_is_gathered() {
-        let (space, ear) = space(Wanted::NOTHING);
+        let (space, ear) = space(EventMask::NOTHING);
         with(&space, &["a"], |locked| {
             set(locked, &space, "a");
             assert_eq!(locked.effect_count(), 0);
         });
-        space.want(Wanted::events(EventClass::LIST));
+        space.want(EventMask::events(EventClass::LIST));
         with(&space, &["a"], |locked| set(locked, &space, "a"));
         assert_eq!(ear.heard(), [""; 0]);
     }
 
     #[test]
     fn a_reader_hears_of_the_next_change_and_of_no_other() {
-        let (space, ear) = space(Wanted::READ_KEYS);
+        let (space, ear) = space(EventMask::READ_KEYS);
         with(&space, &["a"], |locked| {
             for reader in [9, 7, 9] {
                 locked.track(space.key(b"a"), reader);
@@ -523,7 +523,7 @@ mod tests {
 
     #[test]
     fn the_sweep_tells_too() {
-        let (space, ear) = space(Wanted::READ_KEYS.and(Wanted::events(EventClass::EXPIRED)));
+        let (space, ear) = space(EventMask::READ_KEYS.and(EventMask::events(EventClass::EXPIRED)));
         with(&space, &["a"], |locked| {
             set(locked, &space, "a");
             locked.track(space.key(b"a"), 1);
@@ -535,7 +535,7 @@ mod tests {
 
     #[test]
     fn too_many_tracked_keys_are_forgotten() {
-        let (space, ear) = space(Wanted::READ_KEYS);
+        let (space, ear) = space(EventMask::READ_KEYS);
         let names: Vec<String> = (0..100).map(|number| format!("key{number}")).collect();
         for name in &names {
             let name = name.as_str();

@@ -62,7 +62,7 @@ impl EventClass {
 
 /// One kind of change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct KeyEvent {
     /// The class by which listeners select it.
     pub class: EventClass,
     /// The name that listeners are told.
@@ -73,7 +73,7 @@ macro_rules! events {
     ($($class:ident { $($constant:ident = $name:literal),+ $(,)? })+) => {
         $($(
             #[doc = concat!("`", $name, "`")]
-            pub const $constant: Event = Event { class: EventClass::$class, name: $name };
+            pub const $constant: KeyEvent = KeyEvent { class: EventClass::$class, name: $name };
         )+)+
     };
 }

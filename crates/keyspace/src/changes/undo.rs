@@ -11,14 +11,14 @@
 //!
 //! Tests: `tests/undo.rs`, `tests/token.rs`.
 
-use pantala_table::{Object as _, OwnedRecord, Place, Table};
+use pantala_table::{Object as _, OwnedRecord, RecordPlace, Table};
 use pantala_values::Object;
 
 use crate::access::locked::Locked;
 use crate::key::{DbIndex, Key};
 
 /// A key as it was: with its value and deadline, or absent.
-struct Kept {
+struct SavedKey {
     db: DbIndex,
     key: Box<[u8]>,
     hash: u64,
@@ -28,7 +28,7 @@ struct Kept {
 /// The copies of keys before they changed.
 #[derive(Default)]
 pub(crate) struct Undo {
-    kept: Vec<Kept>,
+    kept: Vec<SavedKey>,
     /// Their total size.
     bytes: usize,
 }
@@ -39,17 +39,23 @@ impl Undo {
     }
 
     /// Copies a key that is about to change, unless it was copied before.
-    pub fn keep(&mut self, table: &Table<Object>, db: DbIndex, key: Key<'_>, at: Option<Place>) {
+    pub fn keep(
+        &mut self,
+        table: &Table<Object>,
+        db: DbIndex,
+        key: Key<'_>,
+        at: Option<RecordPlace>,
+    ) {
         if !self.has(db, key) {
             self.bytes += at.map_or(0, |place| record_bytes(table, place));
             let record = at.map(|place| copy(table, place, key.bytes));
-            self.kept.push(Kept { db, key: key.bytes.into(), hash: key.hash, record });
+            self.kept.push(SavedKey { db, key: key.bytes.into(), hash: key.hash, record });
         }
     }
 }
 
 /// A copy of value, deadline and stickiness under this key.
-pub(crate) fn copy(table: &Table<Object>, place: Place, key: &[u8]) -> OwnedRecord<Object> {
+pub(crate) fn copy(table: &Table<Object>, place: RecordPlace, key: &[u8]) -> OwnedRecord<Object> {
     let copied = match table.object(place) {
         Some(object) => OwnedRecord::new_object(key, object.duplicate(), table.deadline(place)),
         None => table.copy_string(place, key).expect("what is no object is a string"),
@@ -58,7 +64,7 @@ pub(crate) fn copy(table: &Table<Object>, place: Place, key: &[u8]) -> OwnedReco
 }
 
 /// The approximate size of a copy of a record.
-fn record_bytes(table: &Table<Object>, place: Place) -> usize {
+fn record_bytes(table: &Table<Object>, place: RecordPlace) -> usize {
     table.record_bytes(place) + table.object(place).map_or(0, Object::heap_bytes)
 }
 
@@ -101,7 +107,7 @@ impl Locked<'_> {
     /// discarded, except for what time has done.
     pub fn undo(&mut self) {
         let undo = self.woken.undo.take().unwrap_or_default();
-        for Kept { db, key, hash, record } in undo.kept.into_iter().rev() {
+        for SavedKey { db, key, hash, record } in undo.kept.into_iter().rev() {
             let mut opened = self.peek_in(db, Key { bytes: &key, hash });
             opened.remove();
             if let Some(record) = record {

@@ -26,13 +26,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
-use pantala_table::{Choice, Lately, MOST_VICTIMS};
+use pantala_table::{Choice, EvictionClock, MOST_VICTIMS};
 
 use crate::access::locked::Scope;
 use crate::changes::change::Changes;
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 use crate::lifetime::ageing::Rounds;
-use crate::partition::Sizes;
+use crate::partition::DatabaseSizes;
 use crate::{Garbage, Keyspace};
 
 const _: () = assert!(MOST_VICTIMS <= 32, "what one lock is held for");
@@ -57,13 +57,13 @@ pub(crate) struct Eviction {
     /// The previous lap evicted fewer than `POOR_LAP` keys.
     was_poor: AtomicBool,
     /// Statistics of what the tables of all partitions have seen lately.
-    pub(crate) lately: Lately,
+    pub(crate) lately: EvictionClock,
     pub(crate) rounds: Rounds,
 }
 
 /// The result of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Freed {
+pub struct EvictionResult {
     /// Bytes of the evicted records.
     pub bytes: usize,
     /// Keys evicted.
@@ -76,8 +76,8 @@ pub struct Freed {
     pub busy: usize,
 }
 
-impl Freed {
-    fn add(&mut self, other: Freed) {
+impl EvictionResult {
+    fn add(&mut self, other: EvictionResult) {
         self.bytes += other.bytes;
         self.keys += other.keys;
         self.candidates += other.candidates;
@@ -89,12 +89,12 @@ impl Freed {
 impl Keyspace {
     /// Evicts a few keys of some partitions, until about `wanted_bytes` are freed. No partition may
     /// be held.
-    pub fn evict(&self, scope: Scope<'_>, choice: Choice, wanted_bytes: usize) -> Freed {
-        let (mut freed, mut rng) = (Freed::default(), self.chance());
+    pub fn evict(&self, scope: Scope<'_>, choice: Choice, wanted_bytes: usize) -> EvictionResult {
+        let (mut freed, mut rng) = (EvictionResult::default(), self.chance());
         let in_need = self.eviction.was_poor.load(Ordering::Relaxed);
         let choice = Choice { in_need, ..choice };
         if self.eviction.barren.load(Ordering::Relaxed) > 0 && !self.may_have_some(choice) {
-            return Freed { partitions: PARTITION_COUNT, ..freed };
+            return EvictionResult { partitions: PARTITION_COUNT, ..freed };
         }
         while freed.bytes < wanted_bytes && freed.partitions < PARTITIONS_PER_CALL {
             let turn = self.eviction.turn.fetch_add(1, Ordering::Relaxed);
@@ -124,7 +124,7 @@ impl Keyspace {
 
     /// An upper bound of the records that may be evicted: sticky ones are counted in.
     fn most_that_may_go(&self, choice: Choice) -> u64 {
-        let of = |sizes: &Sizes| match choice.only_deadlines {
+        let of = |sizes: &DatabaseSizes| match choice.only_deadlines {
             true => sizes.with_deadline(),
             false => sizes.keys(),
         };
@@ -170,9 +170,9 @@ impl Keyspace {
         scope: Scope<'_>,
         (choice, wanted_bytes): (Choice, usize),
         rng: &mut Rng,
-    ) -> Freed {
-        let mut freed = Freed { partitions: 1, ..Freed::default() };
-        let has_some = |sizes: &Sizes| match choice.only_deadlines {
+    ) -> EvictionResult {
+        let mut freed = EvictionResult { partitions: 1, ..EvictionResult::default() };
+        let has_some = |sizes: &DatabaseSizes| match choice.only_deadlines {
             true => sizes.with_deadline_in(id) > 0,
             false => sizes.keys_in(id) > 0,
         };
@@ -227,7 +227,7 @@ pub(crate) struct PendingGarbage {
 }
 
 /// A piece of garbage. Dropping it frees it, then counts it as freed: fields are dropped in order.
-pub struct Pending {
+pub struct GarbageInTransit {
     _garbage: Garbage,
     _counted: Counted,
 }
@@ -237,12 +237,12 @@ struct Counted {
     bytes: u64,
 }
 
-impl Pending {
-    pub(crate) fn new(garbage: Garbage, all: &Arc<PendingGarbage>) -> Pending {
+impl GarbageInTransit {
+    pub(crate) fn new(garbage: Garbage, all: &Arc<PendingGarbage>) -> GarbageInTransit {
         let bytes = garbage.bytes() as u64;
         all.bytes.fetch_add(bytes, Ordering::Relaxed);
         all.pieces.fetch_add(1, Ordering::Relaxed);
-        Pending { _garbage: garbage, _counted: Counted { all: Arc::clone(all), bytes } }
+        GarbageInTransit { _garbage: garbage, _counted: Counted { all: Arc::clone(all), bytes } }
     }
 }
 

@@ -35,8 +35,8 @@ use pantala_table::SweepCursor;
 
 use crate::Keyspace;
 use crate::access::locked::{Held, Scope};
-use crate::access::opened::Opened;
-use crate::access::ticket::{Ticket, Waker, Woken};
+use crate::access::opened::OpenKey;
+use crate::access::ticket::{FollowUps, ThreadWaker, Ticket};
 use crate::changes::change::Changes;
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 use crate::tally::Tally;
@@ -61,7 +61,7 @@ pub struct Sweep {
     earliest: Box<[AtomicI64]>,
     /// When the sweeper means to wake up (Unix, milliseconds).
     alarm: AtomicI64,
-    waker: OnceLock<Arc<Waker>>,
+    waker: OnceLock<Arc<ThreadWaker>>,
 }
 
 impl Default for Sweep {
@@ -106,8 +106,8 @@ impl Sweep {
 }
 
 /// How long partitions rest, in multiples of the time that looking through them took, by what was
-/// found: not at all after a tenth and more ([`Found::is_much`]).
-fn rest_factor(vain: Found) -> u64 {
+/// found: not at all after a tenth and more ([`SweepResult::is_much`]).
+fn rest_factor(vain: SweepResult) -> u64 {
     match vain.removed * 1_000 / vain.seen.max(1) {
         0..5 => 19,
         5..20 => 4,
@@ -122,13 +122,13 @@ pub struct Sweeper {
     unfinished: Box<[bool]>,
     /// Partitions in which this round has found little.
     tired: Vec<PartitionId>,
-    waker: Arc<Waker>,
+    waker: Arc<ThreadWaker>,
 }
 
 impl Sweeper {
     /// The sweeper of `space`, on the calling thread.
     pub fn new(space: &Keyspace) -> Self {
-        let waker = Waker::for_this_thread();
+        let waker = ThreadWaker::for_this_thread();
         let _second_sweeper = space.sweep.waker.set(Arc::clone(&waker));
         let rest_until_us = vec![0; PARTITION_COUNT].into();
         let unfinished = vec![false; PARTITION_COUNT].into();
@@ -136,7 +136,7 @@ impl Sweeper {
     }
 
     /// A waker that ends [`Sweeper::sleep`] early.
-    pub fn waker(&self) -> Arc<Waker> {
+    pub fn waker(&self) -> Arc<ThreadWaker> {
         Arc::clone(&self.waker)
     }
 
@@ -182,8 +182,8 @@ impl Sweeper {
         now: UnixMs,
         tally: &Tally,
         recorder: Option<&Recorder>,
-    ) -> Found {
-        let (mut all, mut vain, mut vain_us) = (Found::default(), Found::default(), 0);
+    ) -> SweepResult {
+        let (mut all, mut vain, mut vain_us) = (SweepResult::default(), SweepResult::default(), 0);
         for id in PartitionId::all() {
             if space.hides_expired() {
                 break;
@@ -194,7 +194,7 @@ impl Sweeper {
             if !due || self.rest_until_us[id.index()] > began_us {
                 continue;
             }
-            let mut found = Found::default();
+            let mut found = SweepResult::default();
             let swept = space.sweep_partition(id, (now, tally, recorder), &mut found);
             let took_us = monotonic_us() - began_us;
             self.rest_until_us[id.index()] = match swept {
@@ -222,7 +222,7 @@ impl Sweeper {
 
 /// The findings of a round.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Found {
+pub struct SweepResult {
     /// Keys and elements that were looked at.
     pub seen: u64,
     /// Of these, those whose deadline had passed.
@@ -231,13 +231,13 @@ pub struct Found {
     pub longest_hold_us: u64,
 }
 
-impl Found {
+impl SweepResult {
     /// Whether looking again at once is worthwhile.
     fn is_much(self) -> bool {
         self.removed * 10 >= self.seen
     }
 
-    fn add(&mut self, other: Found) {
+    fn add(&mut self, other: SweepResult) {
         self.seen += other.seen;
         self.removed += other.removed;
         self.longest_hold_us = self.longest_hold_us.max(other.longest_hold_us);
@@ -264,7 +264,7 @@ impl Keyspace {
         &self,
         id: PartitionId,
         work: (UnixMs, &Tally, Option<&Recorder>),
-        found: &mut Found,
+        found: &mut SweepResult,
     ) -> Progress {
         {
             let Some(_held) = self.partition(id).spin_lock() else { return Progress::Held };
@@ -281,7 +281,7 @@ impl Keyspace {
         if let Some(held) = self.partition(id).spin_lock() {
             return Some(held);
         }
-        let waker = Waker::for_this_thread();
+        let waker = ThreadWaker::for_this_thread();
         if self.partition(id).park(Ticket::Thread(waker.clone())).is_ok() {
             waker.wait_at_most(LONGEST_WAIT);
         }
@@ -292,7 +292,7 @@ impl Keyspace {
         &self,
         id: PartitionId,
         work: (UnixMs, &Tally, Option<&Recorder>),
-        found: &mut Found,
+        found: &mut SweepResult,
     ) -> Option<()> {
         let ((now, tally, recorder), mut earliest) = (work, NEVER);
         for db in (0..self.database_count()).map(DbIndex) {
@@ -328,7 +328,7 @@ impl Keyspace {
         id: PartitionId,
         scope: Scope<'_>,
         longest_hold_us: &mut u64,
-        step: impl FnOnce(&mut Held<'_>, &mut Woken) -> R,
+        step: impl FnOnce(&mut Held<'_>, &mut FollowUps) -> R,
     ) -> Option<R> {
         let held = self.hold_soon(id)?;
         let began_us = monotonic_us();
@@ -342,9 +342,9 @@ impl Keyspace {
         &self,
         mut held: Held<'_>,
         scope: Scope<'_>,
-        step: impl FnOnce(&mut Held<'_>, &mut Woken) -> R,
+        step: impl FnOnce(&mut Held<'_>, &mut FollowUps) -> R,
     ) -> R {
-        let mut woken = Woken::default();
+        let mut woken = FollowUps::default();
         let result = step(&mut held, &mut woken);
         let mut called = Vec::new();
         while let Some(ready) = woken.next_ready() {
@@ -363,7 +363,12 @@ impl Keyspace {
     }
 
     /// Removes expired keys; returns the earliest deadline of those that stay.
-    fn sweep_keys(&self, id: PartitionId, scope: Scope<'_>, found: &mut Found) -> Option<i64> {
+    fn sweep_keys(
+        &self,
+        id: PartitionId,
+        scope: Scope<'_>,
+        found: &mut SweepResult,
+    ) -> Option<i64> {
         let mut earliest = NEVER;
         let mut at = Some(SweepCursor::START);
         while let Some(from) = at {
@@ -388,14 +393,19 @@ impl Keyspace {
     }
 
     /// Removes expired elements; returns the earliest deadline of those that stay.
-    fn sweep_elements(&self, id: PartitionId, scope: Scope<'_>, found: &mut Found) -> Option<i64> {
+    fn sweep_elements(
+        &self,
+        id: PartitionId,
+        scope: Scope<'_>,
+        found: &mut SweepResult,
+    ) -> Option<i64> {
         for name in self.due_keys(id, scope)? {
             let mut has_more = true;
             while has_more {
                 let mut removed = 0;
                 has_more =
                     self.sweep_step(id, scope, &mut found.longest_hold_us, |held, woken| {
-                        let mut opened = Opened::find(held, woken, id, scope, self.key(&name));
+                        let mut opened = OpenKey::find(held, woken, id, scope, self.key(&name));
                         if opened.keeps_elements() {
                             return false;
                         }
@@ -423,7 +433,7 @@ mod tests {
             rest_until_us: vec![500_000; PARTITION_COUNT].into(),
             unfinished: vec![false; PARTITION_COUNT].into(),
             tired: Vec::new(),
-            waker: Waker::for_this_thread(),
+            waker: ThreadWaker::for_this_thread(),
         };
         let now = UnixMs(1_000_000);
         let nap_ms = |sweeper: &Sweeper| sweeper.nap(&sweep, now, 0).as_millis();
@@ -440,8 +450,9 @@ mod tests {
 
     #[test]
     fn the_less_is_found_the_longer_is_the_rest() {
-        let factor = |removed| rest_factor(Found { seen: 1_000, removed, longest_hold_us: 0 });
+        let factor =
+            |removed| rest_factor(SweepResult { seen: 1_000, removed, longest_hold_us: 0 });
         assert_eq!([0, 4, 5, 19, 20, 99].map(factor), [19, 19, 4, 4, 1, 1]);
-        assert_eq!(rest_factor(Found::default()), 19);
+        assert_eq!(rest_factor(SweepResult::default()), 19);
     }
 }

@@ -19,11 +19,11 @@ use pantala_table::is_expired;
 /// The keys of one database in one partition whose elements have deadlines, each with its earliest
 /// one.
 #[derive(Default)]
-pub(crate) struct Timed {
+pub(crate) struct DeadlineTable {
     earliest: HashMap<Box<[u8]>, UnixMs>,
 }
 
-impl Timed {
+impl DeadlineTable {
     pub(crate) fn len(&self) -> usize {
         self.earliest.len()
     }

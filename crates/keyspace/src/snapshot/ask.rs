@@ -1,6 +1,6 @@
 //! Whether a command has to wait for the snapshot; asked before it does anything.
 
-use super::Room;
+use super::SnapshotRoom;
 use super::before::Saving;
 use crate::Keyspace;
 use crate::access::locked::Locked;
@@ -33,7 +33,7 @@ impl SnapshotWait {
 
 /// What a command is about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct IntendedChange {
     /// It may change a value in place; otherwise values are only replaced or removed as a whole.
     pub in_place: bool,
     /// The database of its keys is not known in advance.
@@ -64,11 +64,15 @@ impl Locked<'_> {
     /// was done, and the keys are written as soon as possible.
     ///
     /// A command need not ask: then it writes a large value itself, with its partition held.
-    pub fn awaits_snapshot(&mut self, keys: &[Key<'_>], asked: Asked) -> Option<SnapshotWait> {
+    pub fn awaits_snapshot(
+        &mut self,
+        keys: &[Key<'_>],
+        asked: IntendedChange,
+    ) -> Option<SnapshotWait> {
         keys.iter().find_map(|&key| self.key_awaits_snapshot(key, asked))
     }
 
-    fn key_awaits_snapshot(&mut self, key: Key<'_>, asked: Asked) -> Option<SnapshotWait> {
+    fn key_awaits_snapshot(&mut self, key: Key<'_>, asked: IntendedChange) -> Option<SnapshotWait> {
         let id = PartitionId::of(key.hash);
         let db = self.scope().db;
         let place = self.place_of(id)?;
@@ -84,10 +88,10 @@ impl Locked<'_> {
             if asked.in_place && saving.writes_in_parts(table, place, cut) {
                 return Some(saving.wait());
             }
-            if saving.shared().room() == Room::Overfull {
+            if saving.shared().room() == SnapshotRoom::Overfull {
                 // Checked again after the wait is noted, so that room made now counts as news.
                 let wait = saving.wait();
-                if saving.shared().room() == Room::Overfull {
+                if saving.shared().room() == SnapshotRoom::Overfull {
                     return Some(wait);
                 }
             }

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use pantala_table::{OwnedRecord, Place, Table};
+use pantala_table::{OwnedRecord, RecordPlace, Table};
 use pantala_values::{Object, Type};
 
-use super::jobs::{Handed, Job};
-use super::parts::InParts;
+use super::jobs::{HandedRecord, Job};
+use super::parts::PartialKey;
 use super::shared::Shared;
-use super::unwritten::Unwritten;
-use super::{COPIED_BYTES, PIECE_BYTES, Pending, SMALL_BYTES, STREAMED_BYTES, SnapshotEntry};
-use crate::access::ticket::{Ticket, Woken};
+use super::unwritten::UnwrittenShare;
+use super::{COPIED_BYTES, PIECE_BYTES, PendingKeys, SMALL_BYTES, STREAMED_BYTES, SnapshotEntry};
+use crate::access::ticket::{FollowUps, Ticket};
 use crate::key::{DbIndex, PartitionId};
 
 /// The way in which a record is about to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum ChangeManner {
     /// Its value changes in place, or is moved elsewhere.
     InPlace,
     /// Its value is replaced by another one.
@@ -32,13 +32,13 @@ pub(crate) struct Saving {
     shared: Arc<Shared>,
     id: PartitionId,
     /// Values in parts of records that are in the tables: see invariant 3 of `snapshot`.
-    pub(crate) in_parts: Vec<InParts>,
+    pub(crate) in_parts: Vec<PartialKey>,
     /// Keys that commands have written, for each database, not yet handed to the target.
-    pending: Vec<Pending>,
+    pending: Vec<PendingKeys>,
     /// All tables have been walked to their end.
     pub(crate) is_walked: bool,
     /// The bytes of this and of `pending`.
-    unwritten: Unwritten,
+    unwritten: UnwrittenShare,
 }
 
 impl Saving {
@@ -67,10 +67,10 @@ impl Saving {
         &mut self,
         table: &mut Table<Object>,
         db: DbIndex,
-        (place, manner): (Place, Manner),
-        woken: &mut Woken,
+        (place, manner): (RecordPlace, ChangeManner),
+        woken: &mut FollowUps,
     ) {
-        if manner == Manner::Remove {
+        if manner == ChangeManner::Remove {
             return;
         }
         if self.shared.is_over() {
@@ -79,8 +79,8 @@ impl Saving {
         let begun = self.position(db, table.key(place));
         let bytes = table.record_bytes(place);
         match (begun, manner) {
-            (Some(_), Manner::Header) => {}
-            (Some(at), Manner::InPlace) => {
+            (Some(_), ChangeManner::Header) => {}
+            (Some(at), ChangeManner::InPlace) => {
                 self.shared.count_unasked();
                 let one = self.in_parts.swap_remove(at);
                 one.finish(&self.shared, &table.value(place));
@@ -93,8 +93,8 @@ impl Saving {
                 woken.add(self.shared.call(self.id));
             }
             (None, _) if bytes <= SMALL_BYTES => self.write(table, db, place),
-            (None, Manner::Header) => self.begin(table, db, place),
-            (None, Manner::Overwrite) => self.hand_over_value(table, db, place, None),
+            (None, ChangeManner::Header) => self.begin(table, db, place),
+            (None, ChangeManner::Overwrite) => self.hand_over_value(table, db, place, None),
             (None, _) => self.write_or_copy(table, db, (place, bytes)),
         }
     }
@@ -105,7 +105,7 @@ impl Saving {
         &mut self,
         db: DbIndex,
         record: OwnedRecord<Object>,
-        woken: &mut Woken,
+        woken: &mut FollowUps,
     ) -> Option<OwnedRecord<Object>> {
         if self.shared.is_over() {
             self.in_parts.retain(|one| !one.is(db, record.key()));
@@ -113,10 +113,10 @@ impl Saving {
         }
         if let Some(at) = self.position(db, record.key()) {
             let parts = Some(self.in_parts.swap_remove(at));
-            self.shared.hand_over(Job::Handed(Handed { db, record, parts }));
+            self.shared.hand_over(Job::Handed(HandedRecord { db, record, parts }));
             woken.add(self.shared.call(self.id));
         } else if record.bytes() > SMALL_BYTES {
-            self.shared.hand_over(Job::Handed(Handed { db, record, parts: None }));
+            self.shared.hand_over(Job::Handed(HandedRecord { db, record, parts: None }));
         } else {
             self.write_entry(db, &SnapshotEntry::of(&record));
         }
@@ -135,7 +135,7 @@ impl Saving {
     pub fn writes_in_parts(
         &mut self,
         table: &Table<Object>,
-        place: Place,
+        place: RecordPlace,
         db: Option<DbIndex>,
     ) -> bool {
         let Some(db) = db.filter(|_| !self.shared.is_over()) else { return false };
@@ -170,15 +170,15 @@ impl Saving {
     }
 
     /// Begins to write a record's value in parts; a walker goes on with it.
-    fn begin(&mut self, table: &Table<Object>, db: DbIndex, place: Place) {
+    fn begin(&mut self, table: &Table<Object>, db: DbIndex, place: RecordPlace) {
         let entry = SnapshotEntry::at(table, place);
         let streams = table.record_bytes(place) > STREAMED_BYTES;
-        self.in_parts.push(InParts::begin(&self.shared, db, &entry, streams));
+        self.in_parts.push(PartialKey::begin(&self.shared, db, &entry, streams));
         self.shared.push_urgent(Job::Parts { id: self.id, db, key: entry.key.into() });
     }
 
     /// Writes a record.
-    fn write(&mut self, table: &mut Table<Object>, db: DbIndex, place: Place) {
+    fn write(&mut self, table: &mut Table<Object>, db: DbIndex, place: RecordPlace) {
         self.write_entry(db, &SnapshotEntry::at(table, place));
         table.mark_saved(place);
     }
@@ -188,14 +188,14 @@ impl Saving {
         &mut self,
         table: &mut Table<Object>,
         db: DbIndex,
-        (place, bytes): (Place, usize),
+        (place, bytes): (RecordPlace, usize),
     ) {
         let copy = (bytes <= most_at_once(table, place))
             .then(|| table.copy_string(place, table.key(place)));
         match copy.flatten() {
             Some(record) => {
                 let record = record.with_stickiness(table.sticky(place));
-                self.shared.hand_over(Job::Handed(Handed { db, record, parts: None }));
+                self.shared.hand_over(Job::Handed(HandedRecord { db, record, parts: None }));
                 table.mark_saved(place);
             }
             None => {
@@ -210,12 +210,12 @@ impl Saving {
         &mut self,
         table: &mut Table<Object>,
         db: DbIndex,
-        place: Place,
-        parts: Option<InParts>,
+        place: RecordPlace,
+        parts: Option<PartialKey>,
     ) {
         let record = table.take_value(place);
         table.mark_saved(place);
-        self.shared.hand_over(Job::Handed(Handed { db, record, parts }));
+        self.shared.hand_over(Job::Handed(HandedRecord { db, record, parts }));
     }
 
     fn write_entry(&mut self, db: DbIndex, entry: &SnapshotEntry<'_>) {
@@ -223,7 +223,7 @@ impl Saving {
             Some(at) => at,
             None => {
                 self.pending.reserve_exact(1);
-                self.pending.push(Pending::new(db));
+                self.pending.push(PendingKeys::new(db));
                 let bytes = size_of::<Saving>() + size_of_val(&*self.pending);
                 self.unwritten = self.shared.unwritten(bytes);
                 self.pending.len() - 1
@@ -243,6 +243,6 @@ const PENDING_BYTES: usize = PIECE_BYTES / 8;
 
 /// The most bytes that a value of this kind may take to be written or copied by the command that
 /// changes it.
-pub(crate) fn most_at_once(table: &Table<Object>, place: Place) -> usize {
+pub(crate) fn most_at_once(table: &Table<Object>, place: RecordPlace) -> usize {
     if table.type_tag(place) == Type::String as u8 { COPIED_BYTES } else { SMALL_BYTES }
 }

@@ -6,7 +6,7 @@ use pantala_table::{OwnedRecord, Table};
 use pantala_values::Object;
 
 use super::partition_walk::PartitionWalk;
-use super::parts::InParts;
+use super::parts::PartialKey;
 use super::table_walk::TableWalk;
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 
@@ -21,30 +21,30 @@ pub(crate) enum Job {
     /// A value in parts, in a partition.
     Parts { id: PartitionId, db: DbIndex, key: Box<[u8]> },
     /// A record that was handed over.
-    Handed(Handed),
+    Handed(HandedRecord),
     /// The table of a flushed database.
     Table(Box<HandedTable>),
 }
 
 /// A record that was handed over.
-pub(crate) struct Handed {
+pub(crate) struct HandedRecord {
     pub db: DbIndex,
     pub record: OwnedRecord<Object>,
     /// The parts, if it was begun before.
-    pub parts: Option<InParts>,
+    pub parts: Option<PartialKey>,
 }
 
 /// A table that was handed over.
 pub(crate) struct HandedTable {
     pub table: Table<Object>,
-    pub in_parts: Vec<InParts>,
+    pub in_parts: Vec<PartialKey>,
     pub walk: TableWalk,
     /// How many keys it had then.
     pub keys: u64,
 }
 
 impl Job {
-    pub fn table(db: DbIndex, table: Table<Object>, in_parts: Vec<InParts>) -> Job {
+    pub fn table(db: DbIndex, table: Table<Object>, in_parts: Vec<PartialKey>) -> Job {
         let (keys, walk) = (table.len() as u64, TableWalk::new(db));
         Job::Table(Box::new(HandedTable { table, in_parts, walk, keys }))
     }

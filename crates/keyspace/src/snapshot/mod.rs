@@ -39,14 +39,15 @@
 //! 1. Each record that was there at the cut is written exactly once, as it was then; no other is.
 //! 2. A record is marked as saved, or leaves the table, with the partition held, in the same hold
 //!    in which it is written, begun, or handed over.
-//! 3. A value of which a part is written ([`parts::InParts`]) does not change until all of it is.
-//!    It is in its partition's list while its record is in the table, and leaves with the record.
+//! 3. A value of which a part is written ([`parts::PartialKey`]) does not change until all of it
+//!    is. It is in its partition's list while its record is in the table, and leaves with the
+//!    record.
 //! 4. A partition is done when its tables have been walked to their end and no value of it is
 //!    written in parts. The snapshot is done when all partitions are, and nothing handed over is
 //!    left.
 //! 5. Of the values in parts only one at a time is sent in pieces, in order: it owns the *stream*.
 //! 6. Whether a snapshot begins is decided with the gate closed, so it is constant within a turn.
-//! 7. A panic of the target ends the snapshot ([`Outcome::Failed`]), and nothing else.
+//! 7. A panic of the target ends the snapshot ([`SnapshotOutcome::Failed`]), and nothing else.
 //!
 //! Not here: the format (`rdb`), files, threads. Tests: `tests/snapshot.rs`.
 
@@ -64,18 +65,18 @@ mod walk;
 use std::sync::Arc;
 
 use pantala_base::UnixMs;
-use pantala_table::{OwnedRecord, Place, Table, ValueRef};
+use pantala_table::{OwnedRecord, RecordPlace, Table, ValueRef};
 use pantala_values::Object;
 
 use crate::key::DbIndex;
 
-pub use ask::{Asked, SnapshotWait};
+pub use ask::{IntendedChange, SnapshotWait};
 pub use cut::{CutDatabase, CutInfo, NoSnapshot};
-pub use shared::{Outcome, SnapshotProgress};
-pub use unwritten::Unwritten;
-pub use walk::{Snapshot, Walked};
+pub use shared::{SnapshotOutcome, SnapshotProgress};
+pub use unwritten::UnwrittenShare;
+pub use walk::{Snapshot, WalkOutcome};
 
-pub(crate) use before::{Manner, Saving};
+pub(crate) use before::{ChangeManner, Saving};
 pub(crate) use shared::Current;
 
 /// A value up to this size is written by the command that is about to change it: some microseconds.
@@ -110,7 +111,7 @@ pub struct SnapshotEntry<'e> {
 }
 
 impl<'e> SnapshotEntry<'e> {
-    fn at(table: &'e Table<Object>, place: Place) -> Self {
+    fn at(table: &'e Table<Object>, place: RecordPlace) -> Self {
         SnapshotEntry {
             key: table.key(place),
             value: table.value(place),
@@ -142,10 +143,10 @@ pub trait SnapshotTarget: Send + Sync {
     fn begin(&self, entry: &SnapshotEntry<'_>, out: &mut Vec<u8>) -> Box<dyn SnapshotParts>;
 
     /// Takes a piece. Pieces come from several threads, in any order except as [`Span`] says.
-    fn take(&self, piece: Piece);
+    fn take(&self, piece: SnapshotPiece);
 
     /// How much room there is for more pieces.
-    fn room(&self) -> Room;
+    fn room(&self) -> SnapshotRoom;
 
     /// Whether there is room for more of the key that is being sent in pieces. This must not depend
     /// on whole keys that wait for the end of it.
@@ -161,7 +162,7 @@ pub trait SnapshotParts: Send {
 
 /// How much room a target has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Room {
+pub enum SnapshotRoom {
     /// More should come.
     Free,
     /// Walkers pause, except for values that commands wait for.
@@ -172,7 +173,7 @@ pub enum Room {
 
 /// An encoded part of the snapshot.
 #[derive(Debug)]
-pub struct Piece {
+pub struct SnapshotPiece {
     /// The database, by its number at the cut.
     pub db: DbIndex,
     /// Keys one after the other, or a part of one.
@@ -182,13 +183,13 @@ pub struct Piece {
     /// Its position in a key.
     pub span: Span,
     /// Its part of the bytes not written yet.
-    pub unwritten: Unwritten,
+    pub unwritten: UnwrittenShare,
 }
 
-impl Piece {
+impl SnapshotPiece {
     /// A piece that is not counted yet.
-    pub fn new(db: DbIndex, bytes: Vec<u8>, keys: u64, span: Span) -> Piece {
-        Piece { db, bytes, keys, span, unwritten: Unwritten::default() }
+    pub fn new(db: DbIndex, bytes: Vec<u8>, keys: u64, span: Span) -> SnapshotPiece {
+        SnapshotPiece { db, bytes, keys, span, unwritten: UnwrittenShare::default() }
     }
 }
 
@@ -208,16 +209,16 @@ pub enum Span {
 
 /// Encoded keys that have not been handed to the target yet.
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub(crate) struct PendingKeys {
     db: DbIndex,
     bytes: Vec<u8>,
     keys: u64,
-    unwritten: Unwritten,
+    unwritten: UnwrittenShare,
 }
 
-impl Pending {
-    fn new(db: DbIndex) -> Pending {
-        Pending { db, bytes: Vec::new(), keys: 0, unwritten: Unwritten::default() }
+impl PendingKeys {
+    fn new(db: DbIndex) -> PendingKeys {
+        PendingKeys { db, bytes: Vec::new(), keys: 0, unwritten: UnwrittenShare::default() }
     }
 }
 

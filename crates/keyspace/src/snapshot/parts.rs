@@ -4,12 +4,12 @@ use pantala_table::ValueRef;
 use pantala_values::Object;
 
 use super::shared::Shared;
-use super::{PIECE_BYTES, PORTION_BYTES, Piece, SnapshotEntry, SnapshotParts, Span};
+use super::{PIECE_BYTES, PORTION_BYTES, SnapshotEntry, SnapshotParts, SnapshotPiece, Span};
 use crate::key::DbIndex;
 
 /// How the parts are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum PartTarget {
     /// All in one piece.
     Together,
     /// In pieces, once the stream is free.
@@ -31,23 +31,23 @@ pub(crate) enum Part {
 }
 
 /// A key of which a part is written; see invariant 3 of `snapshot`.
-pub(crate) struct InParts {
+pub(crate) struct PartialKey {
     /// Its database, by its number at the cut.
     pub db: DbIndex,
     pub key: Box<[u8]>,
     parts: Option<Box<dyn SnapshotParts>>,
     bytes: Vec<u8>,
-    way: Way,
+    way: PartTarget,
 }
 
-impl InParts {
+impl PartialKey {
     /// Begins a key: writes everything before the value.
     pub fn begin(shared: &Shared, db: DbIndex, entry: &SnapshotEntry<'_>, streams: bool) -> Self {
         let mut bytes = Vec::new();
         let target = Some(shared.target()).filter(|_| !shared.is_over());
         let parts = target.and_then(|target| shared.guard(|| target.begin(entry, &mut bytes)));
-        let way = if streams { Way::WantsStream } else { Way::Together };
-        InParts { db, key: entry.key.into(), parts, bytes, way }
+        let way = if streams { PartTarget::WantsStream } else { PartTarget::Together };
+        PartialKey { db, key: entry.key.into(), parts, bytes, way }
     }
 
     pub fn is(&self, db: DbIndex, key: &[u8]) -> bool {
@@ -59,7 +59,7 @@ impl InParts {
         if shared.is_over() {
             return Part::Last;
         }
-        if self.way == Way::WantsStream && !self.take_stream(shared) {
+        if self.way == PartTarget::WantsStream && !self.take_stream(shared) {
             return Part::Blocked;
         }
         if !self.write(shared, value, PORTION_BYTES) {
@@ -71,8 +71,8 @@ impl InParts {
 
     /// Writes all that is left, whichever value owns the stream.
     pub fn finish(mut self, shared: &Shared, value: &ValueRef<'_, Object>) {
-        if self.way == Way::WantsStream && !self.take_stream(shared) {
-            self.way = Way::Together;
+        if self.way == PartTarget::WantsStream && !self.take_stream(shared) {
+            self.way = PartTarget::Together;
         }
         while !self.write(shared, value, PIECE_BYTES) {}
         self.end(shared);
@@ -81,34 +81,34 @@ impl InParts {
     fn take_stream(&mut self, shared: &Shared) -> bool {
         let is_mine = shared.take_stream();
         if is_mine {
-            self.way = Way::Streams { is_first: true };
+            self.way = PartTarget::Streams { is_first: true };
         }
         is_mine
     }
 
     /// Writes about `most` bytes; whether that was the last part, or more is of no use.
     fn write(&mut self, shared: &Shared, value: &ValueRef<'_, Object>, most: usize) -> bool {
-        let InParts { parts, bytes, .. } = self;
+        let PartialKey { parts, bytes, .. } = self;
         let Some(parts) = parts.as_mut().filter(|_| !shared.is_over()) else { return true };
         let is_last = shared.guard(|| parts.go_on(value, most, bytes)).unwrap_or(true);
-        if let Way::Streams { is_first } = &mut self.way
+        if let PartTarget::Streams { is_first } = &mut self.way
             && !is_last
             && bytes.len() >= PIECE_BYTES
         {
             let span = if std::mem::take(is_first) { Span::First } else { Span::Middle };
-            shared.take(Piece::new(self.db, std::mem::take(bytes), 0, span));
+            shared.take(SnapshotPiece::new(self.db, std::mem::take(bytes), 0, span));
         }
         is_last
     }
 
     fn end(&mut self, shared: &Shared) {
         let span = match self.way {
-            Way::Streams { is_first: false } => Span::Last,
+            PartTarget::Streams { is_first: false } => Span::Last,
             _ => Span::Whole,
         };
         let bytes = std::mem::take(&mut self.bytes);
-        shared.take(Piece::new(self.db, bytes, 1, span));
-        if let Way::Streams { .. } = self.way {
+        shared.take(SnapshotPiece::new(self.db, bytes, 1, span));
+        if let PartTarget::Streams { .. } = self.way {
             shared.free_stream();
         }
     }

@@ -13,15 +13,18 @@ use std::time::Duration;
 
 use super::ask::SnapshotWait;
 use super::jobs::{Job, Jobs};
-use super::unwritten::{Unwritten, UnwrittenBytes};
-use super::{HANDED_BYTES, Pending, Piece, Room, SnapshotEntry, SnapshotTarget, Span, Target};
+use super::unwritten::{UnwrittenBytes, UnwrittenShare};
+use super::{
+    HANDED_BYTES, PendingKeys, SnapshotEntry, SnapshotPiece, SnapshotRoom, SnapshotTarget, Span,
+    Target,
+};
 use crate::access::ticket::Ticket;
 use crate::key::{PARTITION_COUNT, PartitionId};
-use crate::pins::Asking;
+use crate::pins::WaitReasons;
 
 /// How a snapshot ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum SnapshotOutcome {
     /// All that was there at the cut is written.
     Complete,
     /// It was called off.
@@ -58,7 +61,7 @@ pub(crate) struct Shared {
     jobs: Mutex<Jobs>,
     /// Signals a new job, room, or the end.
     is_news: Condvar,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingCommands>,
     /// How many partitions are not done.
     open_partitions: AtomicUsize,
     has_stream: AtomicBool,
@@ -71,7 +74,7 @@ pub(crate) struct Shared {
 }
 
 /// Parked commands, and the counters that tell whether what they wait for has happened.
-struct Waiting {
+struct WaitingCommands {
     tickets: HashMap<PartitionId, Vec<Ticket>>,
     partitions: Box<[u32]>,
     room: u32,
@@ -90,7 +93,7 @@ impl Shared {
             unwritten,
             jobs: Mutex::default(),
             is_news: Condvar::new(),
-            waiting: Mutex::new(Waiting { tickets: HashMap::new(), partitions, room: 0 }),
+            waiting: Mutex::new(WaitingCommands { tickets: HashMap::new(), partitions, room: 0 }),
             open_partitions: AtomicUsize::new(0),
             has_stream: AtomicBool::new(false),
             handed_bytes: AtomicUsize::new(0),
@@ -134,11 +137,11 @@ impl Shared {
         self.has_room();
     }
 
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> SnapshotOutcome {
         match self.state.load(Ordering::Relaxed) {
-            RUNNING => Outcome::Complete,
-            CANCELLED => Outcome::Cancelled,
-            _ => Outcome::Failed,
+            RUNNING => SnapshotOutcome::Complete,
+            CANCELLED => SnapshotOutcome::Cancelled,
+            _ => SnapshotOutcome::Failed,
         }
     }
 
@@ -158,12 +161,12 @@ impl Shared {
     }
 
     /// Counts this many bytes as not written, until the result is dropped.
-    pub fn unwritten(&self, bytes: usize) -> Unwritten {
+    pub fn unwritten(&self, bytes: usize) -> UnwrittenShare {
         self.unwritten.of(bytes)
     }
 
     /// Hands a piece to the target.
-    pub fn take(&self, mut piece: Piece) {
+    pub fn take(&self, mut piece: SnapshotPiece) {
         piece.unwritten = self.unwritten.of(piece.bytes.capacity());
         self.written.fetch_add(piece.keys, Ordering::Relaxed);
         if !(self.is_over() || piece.bytes.is_empty() && piece.span == Span::Whole) {
@@ -172,12 +175,12 @@ impl Shared {
     }
 
     /// Hands pending keys to the target.
-    pub fn flush(&self, pending: &mut Pending) {
+    pub fn flush(&self, pending: &mut PendingKeys) {
         if pending.keys > 0 {
             let bytes = take(&mut pending.bytes);
             let keys = take(&mut pending.keys);
-            self.take(Piece::new(pending.db, bytes, keys, Span::Whole));
-            pending.unwritten = Unwritten::default();
+            self.take(SnapshotPiece::new(pending.db, bytes, keys, Span::Whole));
+            pending.unwritten = UnwrittenShare::default();
         }
     }
 
@@ -202,26 +205,26 @@ impl Shared {
     }
 
     /// Writes a whole key; if that panics, what it has written is discarded.
-    pub fn write(&self, entry: &SnapshotEntry<'_>, pending: &mut Pending) {
-        let Pending { bytes, keys, unwritten, .. } = pending;
+    pub fn write(&self, entry: &SnapshotEntry<'_>, pending: &mut PendingKeys) {
+        let PendingKeys { bytes, keys, unwritten, .. } = pending;
         self.guard(|| self.target.write(entry, bytes));
         unwritten.set(&self.unwritten, bytes.capacity());
         *keys += 1;
     }
 
     /// The room that the target has.
-    pub fn target_room(&self) -> Room {
+    pub fn target_room(&self) -> SnapshotRoom {
         if self.is_over() {
-            return Room::Free;
+            return SnapshotRoom::Free;
         }
-        self.guard(|| self.target.room()).unwrap_or(Room::Free)
+        self.guard(|| self.target.room()).unwrap_or(SnapshotRoom::Free)
     }
 
     /// The room left, counting both what the target has and what is handed over.
-    pub fn room(&self) -> Room {
+    pub fn room(&self) -> SnapshotRoom {
         let room = self.target_room();
         let is_much = self.handed_bytes.load(Ordering::Relaxed) > HANDED_BYTES;
-        if is_much && !self.is_over() { Room::Overfull } else { room }
+        if is_much && !self.is_over() { SnapshotRoom::Overfull } else { room }
     }
 
     /// Notes that the target has room again, and redeems the tickets of waiting commands.
@@ -372,20 +375,20 @@ impl Current {
     }
 
     /// Begins a snapshot. With the gate closed, and none running.
-    pub fn begin(&self, shared: &Arc<Shared>, asking: &Asking) {
+    pub fn begin(&self, shared: &Arc<Shared>, asking: &WaitReasons) {
         let before = lock(&self.shared).replace(Arc::clone(shared));
         debug_assert!(before.is_none(), "one at a time");
         self.is_running.store(true, Ordering::Relaxed);
-        asking.begin(Asking::SNAPSHOT);
+        asking.begin(WaitReasons::SNAPSHOT);
     }
 
     /// Ends this snapshot.
-    pub fn end(&self, shared: &Arc<Shared>, asking: &Asking) {
+    pub fn end(&self, shared: &Arc<Shared>, asking: &WaitReasons) {
         let mut current = lock(&self.shared);
         if current.as_ref().is_some_and(|one| Arc::ptr_eq(one, shared)) {
             *current = None;
             self.is_running.store(false, Ordering::Relaxed);
-            asking.end(Asking::SNAPSHOT);
+            asking.end(WaitReasons::SNAPSHOT);
         }
     }
 }

@@ -1,14 +1,16 @@
 //! The walk through one table, portion by portion: in a held partition, or in a table that was
 //! handed over.
 
-use pantala_table::{Cursor, OwnedRecord, Place, Table};
+use pantala_table::{Cursor, OwnedRecord, RecordPlace, Table};
 use pantala_values::Object;
 use smallvec::SmallVec;
 
 use super::before::most_at_once;
-use super::parts::{InParts, Part};
+use super::parts::{Part, PartialKey};
 use super::shared::Shared;
-use super::{PIECE_BYTES, PORTION_BYTES, PORTION_RECORDS, Pending, STREAMED_BYTES, SnapshotEntry};
+use super::{
+    PIECE_BYTES, PORTION_BYTES, PORTION_RECORDS, PendingKeys, STREAMED_BYTES, SnapshotEntry,
+};
 use crate::Keyspace;
 use crate::changes::undo;
 use crate::key::DbIndex;
@@ -27,7 +29,7 @@ pub(crate) struct TableWalk {
     pub current: Option<Box<[u8]>>,
     /// Records that were copied, because writing them takes longer.
     copied: Vec<OwnedRecord<Object>>,
-    pub pending: Pending,
+    pub pending: PendingKeys,
 }
 
 /// How a portion ended.
@@ -42,7 +44,7 @@ pub(crate) enum Portion {
 
 impl TableWalk {
     pub fn new(db: DbIndex) -> Self {
-        let (cursor, pending) = (Cursor::START, Pending::new(db));
+        let (cursor, pending) = (Cursor::START, PendingKeys::new(db));
         TableWalk { cursor, current: None, copied: Vec::new(), pending }
     }
 
@@ -68,7 +70,7 @@ impl TableWalk {
     pub fn go_on(
         &mut self,
         space: &Keyspace,
-        (table, in_parts): (&mut Table<Object>, &mut Vec<InParts>),
+        (table, in_parts): (&mut Table<Object>, &mut Vec<PartialKey>),
         shared: &Shared,
     ) -> Portion {
         if let Some(key) = self.current.take() {
@@ -83,7 +85,7 @@ impl TableWalk {
         }
         let (mut bytes, mut looked) = (0, 0);
         while !self.cursor.is_end() {
-            let mut found: SmallVec<[Place; 32]> = SmallVec::new();
+            let mut found: SmallVec<[RecordPlace; 32]> = SmallVec::new();
             let next = table.scan(self.cursor, &mut |place| {
                 looked += 1;
                 if !table.is_saved(place) {
@@ -110,8 +112,8 @@ impl TableWalk {
     fn save(
         &mut self,
         table: &mut Table<Object>,
-        place: Place,
-        in_parts: &mut Vec<InParts>,
+        place: RecordPlace,
+        in_parts: &mut Vec<PartialKey>,
         shared: &Shared,
     ) -> Option<usize> {
         let entry = SnapshotEntry::at(table, place);
@@ -122,7 +124,7 @@ impl TableWalk {
         }
         let bytes = table.record_bytes(place);
         if bytes > most_at_once(table, place) {
-            let one = InParts::begin(shared, db, &entry, bytes > STREAMED_BYTES);
+            let one = PartialKey::begin(shared, db, &entry, bytes > STREAMED_BYTES);
             self.current = Some(one.key.clone());
             in_parts.push(one);
             return None;
@@ -139,7 +141,7 @@ impl TableWalk {
     fn mark(&mut self, table: &mut Table<Object>) -> Portion {
         let mut looked = 0;
         while !self.cursor.is_end() && looked < MARKED_RECORDS {
-            let mut found: SmallVec<[Place; 32]> = SmallVec::new();
+            let mut found: SmallVec<[RecordPlace; 32]> = SmallVec::new();
             self.cursor = table.scan(self.cursor, &mut |place| {
                 looked += 1;
                 found.push(place);
@@ -153,7 +155,7 @@ impl TableWalk {
 /// Writes one more part of a value; `None`: it is complete, or gone.
 pub(crate) fn go_on_with(
     space: &Keyspace,
-    (table, in_parts): (&mut Table<Object>, &mut Vec<InParts>),
+    (table, in_parts): (&mut Table<Object>, &mut Vec<PartialKey>),
     (db, key): (DbIndex, &[u8]),
     shared: &Shared,
 ) -> Option<Portion> {

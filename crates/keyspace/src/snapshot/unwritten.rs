@@ -25,8 +25,8 @@ impl UnwrittenBytes {
     }
 
     /// The share of a buffer of this many bytes, until it is dropped.
-    pub fn of(&self, bytes: usize) -> Unwritten {
-        let mut unwritten = Unwritten::default();
+    pub fn of(&self, bytes: usize) -> UnwrittenShare {
+        let mut unwritten = UnwrittenShare::default();
         unwritten.set(self, bytes);
         unwritten
     }
@@ -34,12 +34,12 @@ impl UnwrittenBytes {
 
 /// A buffer's share of the total.
 #[derive(Debug, Default)]
-pub struct Unwritten {
+pub struct UnwrittenShare {
     all: Option<UnwrittenBytes>,
     bytes: usize,
 }
 
-impl Unwritten {
+impl UnwrittenShare {
     /// Sets the share to this many bytes.
     pub(crate) fn set(&mut self, all: &UnwrittenBytes, bytes: usize) {
         if bytes != self.bytes {
@@ -50,7 +50,7 @@ impl Unwritten {
     }
 }
 
-impl Drop for Unwritten {
+impl Drop for UnwrittenShare {
     fn drop(&mut self) {
         if let Some(all) = &self.all {
             all.remove(self.bytes);

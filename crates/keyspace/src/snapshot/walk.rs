@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::before::Saving;
-use super::jobs::{Handed, HandedTable, Job};
+use super::jobs::{HandedRecord, HandedTable, Job};
 use super::partition_walk::PartitionWalk;
-use super::parts::{InParts, Part};
-use super::shared::{Outcome, Shared, SnapshotProgress};
+use super::parts::{Part, PartialKey};
+use super::shared::{Shared, SnapshotOutcome, SnapshotProgress};
 use super::table_walk::{Portion, go_on_with};
-use super::{Room, STREAMED_BYTES, SnapshotEntry};
+use super::{STREAMED_BYTES, SnapshotEntry, SnapshotRoom};
 use crate::Keyspace;
 use crate::access::ticket::Ticket;
 use crate::key::{DbIndex, PartitionId};
@@ -27,7 +27,7 @@ const GIVEN_WAY: Duration = Duration::from_micros(200);
 
 /// How one call of [`Snapshot::walk`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Walked {
+pub enum WalkOutcome {
     /// Call it again.
     More,
     /// Everything left needs this partition, which is busy.
@@ -39,7 +39,7 @@ pub enum Walked {
     /// Other threads work on what is left.
     Idle,
     /// Nothing is left.
-    Done(Outcome),
+    Done(SnapshotOutcome),
 }
 
 /// Which jobs may run with the room there is.
@@ -89,7 +89,7 @@ impl Snapshot {
     }
 
     /// Writes a portion of what is not saved. Several threads may call this at the same time.
-    pub fn walk(&self, space: &Keyspace) -> Walked {
+    pub fn walk(&self, space: &Keyspace) -> WalkOutcome {
         let allowed = self.allowed();
         let (job, is_last_resort) = {
             let mut jobs = self.shared.jobs();
@@ -102,8 +102,8 @@ impl Snapshot {
                     jobs.in_flight += 1;
                     next
                 }
-                None if jobs.is_empty() => return Walked::Idle,
-                None => return Walked::Full,
+                None if jobs.is_empty() => return WalkOutcome::Idle,
+                None => return WalkOutcome::Full,
             }
         };
         let next = match job {
@@ -113,9 +113,9 @@ impl Snapshot {
             Job::Table(table) => self.write_table(space, table),
         };
         let walked = match &next {
-            Next::Busy(_, busy) if is_last_resort => Walked::Busy(*busy),
-            Next::Rest(_) if is_last_resort => Walked::GivesWay,
-            _ => Walked::More,
+            Next::Busy(_, busy) if is_last_resort => WalkOutcome::Busy(*busy),
+            Next::Rest(_) if is_last_resort => WalkOutcome::GivesWay,
+            _ => WalkOutcome::More,
         };
         self.put_back(space, next, walked)
     }
@@ -125,12 +125,12 @@ impl Snapshot {
         let room = self.shared.target_room();
         let in_parts = match self.shared.has_stream() {
             true => self.shared.has_room_for_parts(),
-            false => room < Room::Overfull,
+            false => room < SnapshotRoom::Overfull,
         };
-        Allowed { in_parts, all: room == Room::Free }
+        Allowed { in_parts, all: room == SnapshotRoom::Free }
     }
 
-    fn put_back(&self, space: &Keyspace, next: Next, walked: Walked) -> Walked {
+    fn put_back(&self, space: &Keyspace, next: Next, walked: WalkOutcome) -> WalkOutcome {
         let took_time = u32::from(!matches!(next, Next::Busy(..) | Next::Nothing));
         let is_done = self.shared.settle(|jobs| {
             jobs.between = jobs.between.saturating_add(took_time);
@@ -149,30 +149,30 @@ impl Snapshot {
     }
 
     /// Ends the snapshot: nothing is left.
-    fn done(&self, space: &Keyspace) -> Walked {
+    fn done(&self, space: &Keyspace) -> WalkOutcome {
         space.snapshot.end(&self.shared, &space.asking);
         // Commands that wait for room need not wait any longer.
         self.shared.has_room();
-        Walked::Done(self.shared.outcome())
+        WalkOutcome::Done(self.shared.outcome())
     }
 
     /// The main loop of a walking thread, until the snapshot is done. Only on threads that may
     /// wait.
-    pub fn work(&self, space: &Keyspace) -> Outcome {
+    pub fn work(&self, space: &Keyspace) -> SnapshotOutcome {
         self.work_and_rest(space, &mut || {})
     }
 
     /// Like [`Snapshot::work`]; `rest` is called after each portion, with no partition held, and
     /// may sleep.
-    pub fn work_and_rest(&self, space: &Keyspace, rest: &mut dyn FnMut()) -> Outcome {
+    pub fn work_and_rest(&self, space: &Keyspace, rest: &mut dyn FnMut()) -> SnapshotOutcome {
         loop {
             let news = self.shared.jobs().news;
             match self.walk(space) {
-                Walked::More => rest(),
-                Walked::Done(outcome) => return outcome,
-                Walked::Busy(busy) => space.wait_long_for(busy),
-                Walked::GivesWay => self.shared.sleep(GIVEN_WAY, news),
-                Walked::Full | Walked::Idle => self.shared.sleep(LONGEST_SLEEP, news),
+                WalkOutcome::More => rest(),
+                WalkOutcome::Done(outcome) => return outcome,
+                WalkOutcome::Busy(busy) => space.wait_long_for(busy),
+                WalkOutcome::GivesWay => self.shared.sleep(GIVEN_WAY, news),
+                WalkOutcome::Full | WalkOutcome::Idle => self.shared.sleep(LONGEST_SLEEP, news),
             }
         }
     }
@@ -248,16 +248,18 @@ impl Snapshot {
         }
     }
 
-    fn write_handed(&self, handed: Handed) -> Next {
+    fn write_handed(&self, handed: HandedRecord) -> Next {
         let shared = &self.shared;
-        let Handed { db, record, parts } = handed;
+        let HandedRecord { db, record, parts } = handed;
         let bytes = record.bytes();
         let mut parts = parts.unwrap_or_else(|| {
-            InParts::begin(shared, db, &SnapshotEntry::of(&record), bytes > STREAMED_BYTES)
+            PartialKey::begin(shared, db, &SnapshotEntry::of(&record), bytes > STREAMED_BYTES)
         });
         match parts.go_on(shared, &record.value()) {
-            Part::More => Next::Again(Job::Handed(Handed { db, record, parts: Some(parts) })),
-            Part::Blocked => Next::Blocked(Job::Handed(Handed { db, record, parts: Some(parts) })),
+            Part::More => Next::Again(Job::Handed(HandedRecord { db, record, parts: Some(parts) })),
+            Part::Blocked => {
+                Next::Blocked(Job::Handed(HandedRecord { db, record, parts: Some(parts) }))
+            }
             Part::Last => {
                 drop(record);
                 shared.forget_handed(bytes);

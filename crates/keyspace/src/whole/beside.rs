@@ -21,12 +21,12 @@ use crate::access::may_wait::Aborted;
 use crate::changes::change::ChangeObserver;
 use crate::key::{DbIndex, PartitionId};
 use crate::lifetime::sweep::NEVER;
-use crate::{Config, Garbage, Keyspace};
+use crate::{Garbage, Keyspace, KeyspaceConfig};
 
 impl Keyspace {
     /// An empty keyspace with the same databases and hash seed.
     pub fn beside(&self) -> Keyspace {
-        Keyspace::new(Config {
+        Keyspace::new(KeyspaceConfig {
             seed: self.seed,
             databases: self.database_count(),
             worker_slots: 0,

@@ -39,7 +39,7 @@ impl Default for RenewalWalk {
 
 /// The results of a walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Renewed {
+pub struct RenewalResult {
     /// Blocks that were reallocated.
     pub blocks_moved: u64,
     /// Blocks that stayed in place.
@@ -50,7 +50,7 @@ pub struct Renewed {
     pub keys_left: u64,
 }
 
-impl Renewed {
+impl RenewalResult {
     fn add_blocks(&mut self, renewal: &Renewal<'_>) {
         self.blocks_moved += renewal.moved as u64;
         self.blocks_left += (renewal.looked_at - renewal.moved) as u64;
@@ -69,7 +69,7 @@ impl Keyspace {
         &self,
         walk: &mut RenewalWalk,
         is_sparse: &mut dyn FnMut(*const u8) -> bool,
-        renewed: &mut Renewed,
+        renewed: &mut RenewalResult,
     ) -> bool {
         let Some((id, db)) = self.next_to_renew(walk) else { return false };
         let mut renewal = Renewal::of(is_sparse);
@@ -112,7 +112,7 @@ impl RenewalWalk {
         db: &mut Db,
         space: &Keyspace,
         renewal: &mut Renewal<'_>,
-        renewed: &mut Renewed,
+        renewed: &mut RenewalResult,
     ) -> bool {
         let table = db.table_to_mark();
         if let Some((name, part)) = self.large.last_mut() {
@@ -150,7 +150,7 @@ mod tests {
 
     use super::*;
     use crate::changes::event;
-    use crate::{Config, Expiry, LockPlan, Scope, Tally};
+    use crate::{Expiry, KeyspaceConfig, LockPlan, Scope, Tally};
 
     const KEYS: u32 = 3_000;
     const FIELDS: u32 = 9_000;
@@ -169,7 +169,8 @@ mod tests {
 
     fn filled(tally: &Tally) -> Keyspace {
         let seed = HashSeed::from_words(1, 2);
-        let space = Keyspace::new(Config { seed, databases: 3, worker_slots: 1, lane_slots: 1 });
+        let space =
+            Keyspace::new(KeyspaceConfig { seed, databases: 3, worker_slots: 1, lane_slots: 1 });
         for n in 0..KEYS {
             let name = format!("key{n}");
             let key = space.key(name.as_bytes());
@@ -198,7 +199,7 @@ mod tests {
         let tally = Tally::default();
         let space = filled(&tally);
         let (mut walk, mut renewed, mut seen) =
-            (RenewalWalk::default(), Renewed::default(), HashSet::new());
+            (RenewalWalk::default(), RenewalResult::default(), HashSet::new());
         let mut steps = 0;
         while space.renew(
             &mut walk,
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!((renewed.keys_moved, renewed.keys_left), (0, u64::from(KEYS)));
         assert!(renewed.blocks_left > u64::from(KEYS + 3 * FIELDS / 28));
         assert!(steps > 3 * FIELDS as usize / 28 / 64);
-        let (mut walk, mut renewed) = (RenewalWalk::default(), Renewed::default());
+        let (mut walk, mut renewed) = (RenewalWalk::default(), RenewalResult::default());
         while space.renew(&mut walk, &mut |_| true, &mut renewed) {}
         assert_eq!((renewed.keys_moved, renewed.blocks_left), (u64::from(KEYS), 0));
         for n in 0..KEYS {
@@ -235,7 +236,7 @@ mod tests {
         let held = space.lock(&plan, scope(&space, &tally, 0)).expect("nobody has it");
         let renewed = std::thread::scope(|threads| {
             let other = threads.spawn(|| {
-                let (mut walk, mut renewed) = (RenewalWalk::default(), Renewed::default());
+                let (mut walk, mut renewed) = (RenewalWalk::default(), RenewalResult::default());
                 while space.renew(&mut walk, &mut |_| true, &mut renewed) {}
                 renewed
             });

@@ -8,11 +8,11 @@ use std::sync::atomic::Ordering;
 
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
-use pantala_table::{Cursor, Place, Table, ValueRef, is_expired};
+use pantala_table::{Cursor, RecordPlace, Table, ValueRef, is_expired};
 use pantala_values::Object;
 
 use crate::access::locked::{Held, Locked, Scope};
-use crate::access::may_wait::{self, Aborted, Awaited};
+use crate::access::may_wait::{self, Aborted, WaitTarget};
 use crate::access::ticket::Ticket;
 use crate::changes::change::ChangeObserver;
 use crate::changes::effects::Listeners;
@@ -63,12 +63,12 @@ impl ScanCursor {
 }
 
 /// A key that a walk has met.
-pub struct Met<'t> {
+pub struct WalkedKey<'t> {
     table: &'t Table<Object>,
-    place: Place,
+    place: RecordPlace,
 }
 
-impl Met<'_> {
+impl WalkedKey<'_> {
     /// The key.
     pub fn key(&self) -> &[u8] {
         self.table.key(self.place)
@@ -99,7 +99,7 @@ struct Progress<'m> {
     count: usize,
     /// Records looked at so far, including expired ones: that is what takes time.
     looked_at: usize,
-    meet: &'m mut dyn FnMut(&Met<'_>),
+    meet: &'m mut dyn FnMut(&WalkedKey<'_>),
 }
 
 impl Progress<'_> {
@@ -114,7 +114,7 @@ impl Progress<'_> {
         let pause = self.looked_at + RECORDS_PER_HOLD;
         loop {
             cursor = table.scan(cursor, &mut |place| {
-                let one = Met { table, place };
+                let one = WalkedKey { table, place };
                 self.looked_at += 1;
                 if !one.is_expired(self.now) {
                     (self.meet)(&one);
@@ -145,53 +145,59 @@ const FORGOTTEN_PER_LOCK: usize = 64;
 const RANDOM_DRAWS: usize = 64;
 
 /// A partition that a walk looks at.
-pub(crate) enum Visited<'l, 'k> {
+pub(crate) enum VisitedPartition<'l, 'k> {
     Held(&'l mut Held<'k>),
     Taken(Held<'k>),
 }
 
-impl Deref for Visited<'_, '_> {
+impl Deref for VisitedPartition<'_, '_> {
     type Target = Partition;
 
     fn deref(&self) -> &Partition {
         match self {
-            Visited::Held(held) => held,
-            Visited::Taken(held) => held,
+            VisitedPartition::Held(held) => held,
+            VisitedPartition::Taken(held) => held,
         }
     }
 }
 
-impl DerefMut for Visited<'_, '_> {
+impl DerefMut for VisitedPartition<'_, '_> {
     fn deref_mut(&mut self) -> &mut Partition {
         match self {
-            Visited::Held(held) => held,
-            Visited::Taken(held) => held,
+            VisitedPartition::Held(held) => held,
+            VisitedPartition::Taken(held) => held,
         }
     }
 }
 
 impl<'k> Locked<'k> {
     /// A partition that is held already or free.
-    fn look_into(&mut self, id: PartitionId) -> Result<Visited<'_, 'k>, Busy> {
+    fn look_into(&mut self, id: PartitionId) -> Result<VisitedPartition<'_, 'k>, Busy> {
         match self.place_of(id) {
-            Some(place) => Ok(Visited::Held(&mut self.held[place].1)),
-            None => self.scope.space.partition(id).spin_lock().map(Visited::Taken).ok_or(Busy(id)),
+            Some(place) => Ok(VisitedPartition::Held(&mut self.held[place].1)),
+            None => self
+                .scope
+                .space
+                .partition(id)
+                .spin_lock()
+                .map(VisitedPartition::Taken)
+                .ok_or(Busy(id)),
         }
     }
 
     /// A partition that is held already, or waited for.
-    fn visit_waiting(&mut self, id: PartitionId) -> Result<Visited<'_, 'k>, Aborted> {
+    fn visit_waiting(&mut self, id: PartitionId) -> Result<VisitedPartition<'_, 'k>, Aborted> {
         match self.place_of(id) {
-            Some(place) => Ok(Visited::Held(&mut self.held[place].1)),
-            None => self.scope.space.hold(id).map(Visited::Taken),
+            Some(place) => Ok(VisitedPartition::Held(&mut self.held[place].1)),
+            None => self.scope.space.hold(id).map(VisitedPartition::Taken),
         }
     }
 
     /// A partition that is held already or free, while others are inside for moments only.
-    pub(crate) fn visit_alone(&mut self, id: PartitionId) -> Visited<'_, 'k> {
+    pub(crate) fn visit_alone(&mut self, id: PartitionId) -> VisitedPartition<'_, 'k> {
         match self.place_of(id) {
-            Some(place) => Visited::Held(&mut self.held[place].1),
-            None => Visited::Taken(self.scope.space.hold_at_last(id)),
+            Some(place) => VisitedPartition::Held(&mut self.held[place].1),
+            None => VisitedPartition::Taken(self.scope.space.hold_at_last(id)),
         }
     }
 
@@ -203,7 +209,7 @@ impl<'k> Locked<'k> {
         &mut self,
         from: ScanCursor,
         count: usize,
-        meet: &mut dyn FnMut(&Met<'_>),
+        meet: &mut dyn FnMut(&WalkedKey<'_>),
     ) -> Result<ScanCursor, Busy> {
         let (Scope { space, db, .. }, now) = (self.scope, self.scope.seen_at());
         let mut at = from;
@@ -233,7 +239,7 @@ impl<'k> Locked<'k> {
         let held = self.look_into(PartitionId::of(key.hash))?;
         let Some(part) = held.db_if_used(db) else { return Ok(None) };
         let place = part.table().find(key.hash, key.bytes);
-        let met = place.map(|place| Met { table: part.table(), place });
+        let met = place.map(|place| WalkedKey { table: part.table(), place });
         Ok(met.filter(|met| !met.is_expired(now)).map(|met| met.type_tag()))
     }
 
@@ -242,7 +248,7 @@ impl<'k> Locked<'k> {
     ///
     /// # Errors
     /// A partition has been held for too long.
-    pub fn walk(&mut self, meet: &mut dyn FnMut(&Met<'_>) -> bool) -> Result<(), Aborted> {
+    pub fn walk(&mut self, meet: &mut dyn FnMut(&WalkedKey<'_>) -> bool) -> Result<(), Aborted> {
         let (Scope { space, db, .. }, now) = (self.scope, self.scope.seen_at());
         for id in PartitionId::all() {
             if space.sizes(db).is_none_or(|sizes| sizes.keys_in(id) == 0) {
@@ -254,7 +260,7 @@ impl<'k> Locked<'k> {
             let mut cursor = Cursor::START;
             while go_on && !cursor.is_end() {
                 cursor = part.table().scan(cursor, &mut |place| {
-                    let one = Met { table: part.table(), place };
+                    let one = WalkedKey { table: part.table(), place };
                     if go_on && !one.is_expired(now) {
                         go_on = meet(&one);
                     }
@@ -287,7 +293,7 @@ impl<'k> Locked<'k> {
                 let held = self.look_into(id)?;
                 let Some(part) = held.db_if_used(db) else { break };
                 if let Some(place) = part.table().random(&mut || random.next_u64()) {
-                    let one = Met { table: part.table(), place };
+                    let one = WalkedKey { table: part.table(), place };
                     if !one.is_expired(now) {
                         return Ok(Some(one.key().to_vec()));
                     }
@@ -471,16 +477,16 @@ impl Keyspace {
         let mut looks = FIRST_LOOKS;
         loop {
             // Checked before the gate is closed: otherwise others would wait in vain.
-            if self.is_aborted(Awaited::Gate) {
-                return Err(Aborted(Awaited::Gate));
+            if self.is_aborted(WaitTarget::Gate) {
+                return Err(Aborted(WaitTarget::Gate));
             }
             let tried = self.gate().try_alone(looks, || {
                 // The caller may have waited for that, too.
-                let is_aborted = self.is_aborted(Awaited::Gate);
+                let is_aborted = self.is_aborted(WaitTarget::Gate);
                 work.take().filter(|_| !is_aborted).map(|work| work())
             });
             match tried {
-                Ok(result) => return result.ok_or(Aborted(Awaited::Gate)),
+                Ok(result) => return result.ok_or(Aborted(WaitTarget::Gate)),
                 Err(occupied) => self.await_leaving(&occupied)?,
             }
             looks = looks.saturating_mul(2);

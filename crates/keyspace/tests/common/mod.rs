@@ -5,7 +5,9 @@ pub mod recording;
 
 use pantala_base::UnixMs;
 use pantala_base::hash::HashSeed;
-use pantala_keyspace::{Config, DbIndex, Expiry, Keyspace, LockPlan, Locked, Scope, Tally, event};
+use pantala_keyspace::{
+    DbIndex, Expiry, Keyspace, KeyspaceConfig, LockPlan, Locked, Scope, Tally, event,
+};
 
 /// The time at which commands run unless a test says otherwise.
 pub const NOW: UnixMs = UnixMs(1_000_000);
@@ -15,7 +17,7 @@ pub const OTHER_DB: DbIndex = DbIndex(1);
 pub const SEATS: usize = 8;
 
 pub fn keyspace() -> Keyspace {
-    Keyspace::new(Config {
+    Keyspace::new(KeyspaceConfig {
         seed: HashSeed::from_words(7, 11),
         databases: 4,
         worker_slots: SEATS,

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pantala_base::UnixMs;
-use pantala_keyspace::snapshot::{Piece, Room, SnapshotEntry, SnapshotParts, SnapshotTarget, Span};
+use pantala_keyspace::snapshot::{
+    SnapshotEntry, SnapshotParts, SnapshotPiece, SnapshotRoom, SnapshotTarget, Span,
+};
 use pantala_keyspace::{DbIndex, Keyspace};
 use pantala_table::ValueRef;
 use pantala_values::Object;
@@ -35,7 +37,7 @@ struct Taken {
 }
 
 impl Recording {
-    pub fn set_room(&self, room: Room) {
+    pub fn set_room(&self, room: SnapshotRoom) {
         self.room.store(room as u8, Ordering::Relaxed);
     }
 
@@ -145,9 +147,9 @@ impl SnapshotTarget for Recording {
         Box::new(Parts(0))
     }
 
-    fn take(&self, piece: Piece) {
+    fn take(&self, piece: SnapshotPiece) {
         let mut taken = self.taken.lock().expect("no panic");
-        let Piece { db, bytes, keys, span, .. } = piece;
+        let SnapshotPiece { db, bytes, keys, span, .. } = piece;
         match span {
             Span::Whole => taken.pieces.push((db, bytes, keys)),
             Span::First => {
@@ -168,11 +170,11 @@ impl SnapshotTarget for Recording {
         }
     }
 
-    fn room(&self) -> Room {
+    fn room(&self) -> SnapshotRoom {
         match self.room.load(Ordering::Relaxed) {
-            0 => Room::Free,
-            1 => Room::Full,
-            _ => Room::Overfull,
+            0 => SnapshotRoom::Free,
+            1 => SnapshotRoom::Full,
+            _ => SnapshotRoom::Overfull,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Replies of the binary protocol: the header of the request, with another magic and a status.
 
-use super::Asked;
+use super::RequestEcho;
 
 const MAGIC: u8 = 0x81;
 const STATS: u8 = 0x10;
@@ -60,7 +60,7 @@ struct Lengths {
 /// A hit: everything but the `size` bytes of the value, which must follow.
 pub fn value(
     out: &mut Vec<u8>,
-    asked: Asked,
+    asked: RequestEcho,
     key: Option<&[u8]>,
     (client_flags, cas): (u32, u64),
     size: usize,
@@ -72,7 +72,7 @@ pub fn value(
 }
 
 /// A miss; a command that wants the key back gets it in place of a text.
-pub fn miss(out: &mut Vec<u8>, asked: Asked, key: Option<&[u8]>) {
+pub fn miss(out: &mut Vec<u8>, asked: RequestEcho, key: Option<&[u8]>) {
     match key {
         Some(key) => {
             let (status, _) = Failure::NotFound.status();
@@ -84,30 +84,30 @@ pub fn miss(out: &mut Vec<u8>, asked: Asked, key: Option<&[u8]>) {
 }
 
 /// Success; with the cas of the item.
-pub fn done(out: &mut Vec<u8>, asked: Asked, cas: u64) {
+pub fn done(out: &mut Vec<u8>, asked: RequestEcho, cas: u64) {
     header(out, asked, 0, Lengths::default(), cas);
 }
 
 /// The result of INCREMENT or DECREMENT.
-pub fn number(out: &mut Vec<u8>, asked: Asked, number: u64, cas: u64) {
+pub fn number(out: &mut Vec<u8>, asked: RequestEcho, number: u64, cas: u64) {
     header(out, asked, 0, Lengths { data: size_of::<u64>(), ..Lengths::default() }, cas);
     out.extend_from_slice(&number.to_be_bytes());
 }
 
 /// A text: of VERSION, and of authentication.
-pub fn text(out: &mut Vec<u8>, asked: Asked, text: &str) {
+pub fn text(out: &mut Vec<u8>, asked: RequestEcho, text: &str) {
     header(out, asked, 0, Lengths { data: text.len(), ..Lengths::default() }, 0);
     out.extend_from_slice(text.as_bytes());
 }
 
 /// More is required, by SASL STEP.
-pub fn more_wanted(out: &mut Vec<u8>, asked: Asked) {
+pub fn more_wanted(out: &mut Vec<u8>, asked: RequestEcho) {
     header(out, asked, 0x21, Lengths::default(), 0);
 }
 
 /// One statistic of STAT; one without a name ends the list.
-pub fn figure(out: &mut Vec<u8>, asked: Asked, name: &str, value: &str) {
-    let asked = Asked { opcode: STATS, ..asked };
+pub fn figure(out: &mut Vec<u8>, asked: RequestEcho, name: &str, value: &str) {
+    let asked = RequestEcho { opcode: STATS, ..asked };
     let lengths = Lengths { extras: 0, key: name.len(), data: value.len() };
     header(out, asked, 0, lengths, 0);
     out.extend_from_slice(name.as_bytes());
@@ -115,19 +115,19 @@ pub fn figure(out: &mut Vec<u8>, asked: Asked, name: &str, value: &str) {
 }
 
 /// Appends a failure with the usual text of its status.
-pub fn failure(out: &mut Vec<u8>, asked: Asked, failure: Failure) {
+pub fn failure(out: &mut Vec<u8>, asked: RequestEcho, failure: Failure) {
     let (_, text) = failure.status();
     failure_with(out, asked, failure, text);
 }
 
 /// Appends a failure with another text.
-pub fn failure_with(out: &mut Vec<u8>, asked: Asked, failure: Failure, text: &str) {
+pub fn failure_with(out: &mut Vec<u8>, asked: RequestEcho, failure: Failure, text: &str) {
     let (status, _) = failure.status();
     header(out, asked, status, Lengths { data: text.len(), ..Lengths::default() }, 0);
     out.extend_from_slice(text.as_bytes());
 }
 
-fn header(out: &mut Vec<u8>, asked: Asked, status: u16, lengths: Lengths, cas: u64) {
+fn header(out: &mut Vec<u8>, asked: RequestEcho, status: u16, lengths: Lengths, cas: u64) {
     let Lengths { extras, key, data } = lengths;
     out.extend_from_slice(&[MAGIC, asked.opcode]);
     out.extend_from_slice(&(key as u16).to_be_bytes());

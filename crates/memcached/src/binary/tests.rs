@@ -140,9 +140,9 @@ fn values_are_stored_and_counted() {
     };
     let extras = [0, 0, 0, 5, 0xff, 0xff, 0xff, 0xff];
     for (opcode, storing) in
-        [(0x01, Storing::Always), (0x02, Storing::IfMissing), (0x03, Storing::IfPresent)]
+        [(0x01, StoreMode::Always), (0x02, StoreMode::IfMissing), (0x03, StoreMode::IfPresent)]
     {
-        for (cas, storing) in [(0, storing), (9, Storing::Always)] {
+        for (cas, storing) in [(0, storing), (9, StoreMode::Always)] {
             let expected = told(store(storing, (cas != 0).then_some(cas), 5, 4_294_967_295));
             let quiet = format!("quiet {expected}");
             let both = [
@@ -152,7 +152,7 @@ fn values_are_stored_and_counted() {
             check(&both, &OPEN, &[&expected, &quiet]);
         }
     }
-    for (opcode, storing) in [(0x0e, Storing::After), (0x0f, Storing::Before)] {
+    for (opcode, storing) in [(0x0e, StoreMode::After), (0x0f, StoreMode::Before)] {
         let expected = told(store(storing, Some(9), 0, 0));
         let both =
             [request(opcode, b"", key, b"value", 9), request(opcode + 0x0b, b"", key, b"value", 9)];
@@ -249,7 +249,7 @@ fn who_a_client_is_may_have_to_be_shown() {
 
 #[test]
 fn replies_repeat_what_was_asked() {
-    let asked = Asked { opcode: 0x0c, opaque: ASKED };
+    let asked = RequestEcho { opcode: 0x0c, opaque: ASKED };
     let written = |write: &dyn Fn(&mut Vec<u8>)| {
         let mut out = Vec::new();
         write(&mut out);

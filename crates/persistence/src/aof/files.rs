@@ -11,7 +11,7 @@
 
 use std::path::PathBuf;
 
-use super::layout::{Layout, LayoutError};
+use super::layout::{AofLayout, LayoutError};
 use super::manifest::Manifest;
 use super::reader::StepReader;
 use crate::disk::Disk;
@@ -35,7 +35,7 @@ pub struct PartFile {
 /// A file is missing, or shorter than when it was closed.
 pub fn part_files(
     disk: &dyn Disk,
-    layout: &Layout,
+    layout: &AofLayout,
     manifest: &Manifest,
 ) -> Result<Vec<PartFile>, LayoutError> {
     if let Some(gap) = manifest.gap() {

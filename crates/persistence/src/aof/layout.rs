@@ -27,7 +27,7 @@ const TEMPORARY: &str = "temp-";
 
 /// The directory, the file names and the manifest of an append-only file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct AofLayout {
     /// `dir`.
     above: PathBuf,
     /// `dir/appenddirname`.
@@ -96,10 +96,10 @@ impl fmt::Display for LayoutError {
 
 impl std::error::Error for LayoutError {}
 
-impl Layout {
+impl AofLayout {
     /// A layout from the settings of the same names.
     pub fn new(dir: &Path, appenddirname: &str, appendfilename: &str) -> Self {
-        Layout {
+        AofLayout {
             above: dir.to_owned(),
             directory: dir.join(appenddirname),
             name: appendfilename.to_owned(),
@@ -150,7 +150,7 @@ impl Layout {
     /// Returns whether there was one.
     ///
     /// # Errors
-    /// See [`Layout::open`].
+    /// See [`AofLayout::open`].
     pub fn take_in_old(&self, disk: &dyn Disk) -> Result<bool, LayoutError> {
         let old = self.above.join(&self.name);
         if self.read_named(disk)?.is_some() || !is_there(disk, &old)? {
@@ -164,7 +164,7 @@ impl Layout {
     }
 
     /// The manifest; `None` if none has ever named a file. Completes a move that
-    /// [`Layout::take_in_old`] has begun.
+    /// [`AofLayout::take_in_old`] has begun.
     ///
     /// # Errors
     /// See [`LayoutError`]. A missing file that the manifest names is an error, and so are files
@@ -327,8 +327,8 @@ mod tests {
 
     use super::*;
 
-    fn layout() -> Layout {
-        Layout::new(Path::new("/d"), "appendonlydir", "appendonly.aof")
+    fn layout() -> AofLayout {
+        AofLayout::new(Path::new("/d"), "appendonlydir", "appendonly.aof")
     }
 
     fn disk(seed: u64) -> SimulatedDisk {

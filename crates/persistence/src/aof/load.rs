@@ -21,9 +21,9 @@ use smallvec::SmallVec;
 use pantala_keyspace::PREFETCHED;
 
 use super::files::PartFile;
-use super::reader::{Found, ReadError, StepReader, Torn};
+use super::reader::{ReadError, StepRead, StepReader, TornTail};
 use super::replay::{Refused, Replay};
-use super::steps::Damage;
+use super::steps::AofDamage;
 use crate::disk::Disk;
 
 /// The first bytes of a snapshot file, of Redis and of Valkey.
@@ -54,7 +54,7 @@ pub struct Loaded {
     /// Bytes of all files, without what was cut off.
     pub bytes: u64,
     /// The torn end that was cut off, and of which file.
-    pub cut: Option<(PathBuf, Torn)>,
+    pub cut: Option<(PathBuf, TornTail)>,
     /// The annotation at the very end, if there is one.
     pub last_annotation: Option<Box<[u8]>>,
 }
@@ -74,11 +74,11 @@ pub enum Fault {
     /// The operating system reports an error.
     Disk(io::Error),
     /// The file is damaged.
-    Damage(Damage),
+    Damage(AofDamage),
     /// The file has a command of this name, which the server does not know.
-    Unknown(Vec<u8>, Damage),
+    Unknown(Vec<u8>, AofDamage),
     /// The end is torn and must not be cut; whether only a setting forbids it.
-    Torn(Torn, bool),
+    Torn(TornTail, bool),
     /// The snapshot cannot be loaded.
     Snapshot(String),
 }
@@ -187,7 +187,7 @@ struct Loading<'l, 'r> {
 
 impl Loading<'_, '_> {
     /// Loads one file; returns its torn end, if any.
-    fn load(&mut self, before: u64, loaded: &mut Loaded) -> Result<Option<Torn>, Fault> {
+    fn load(&mut self, before: u64, loaded: &mut Loaded) -> Result<Option<TornTail>, Fault> {
         let mut reader = self.begin()?;
         if self.file.is_base {
             loaded.last_annotation = None;
@@ -201,13 +201,13 @@ impl Loading<'_, '_> {
             }
             near -= 1;
             match reader.next()? {
-                Found::Step => (loaded.steps, loaded.last_annotation) = (loaded.steps + 1, None),
-                Found::Annotation => {
+                StepRead::Step => (loaded.steps, loaded.last_annotation) = (loaded.steps + 1, None),
+                StepRead::Annotation => {
                     loaded.last_annotation = Some(reader.annotation().into());
                     continue;
                 }
-                Found::End => return Ok(None),
-                Found::Torn(torn) => return Ok(Some(torn)),
+                StepRead::End => return Ok(None),
+                StepRead::Torn(torn) => return Ok(Some(torn)),
             }
             for command in reader.step().commands(reader.window()) {
                 let args: SmallVec<[&[u8]; 8]> = command.collect();
@@ -223,7 +223,7 @@ impl Loading<'_, '_> {
         let (path, file_bytes) = (&self.file.path, self.file.bytes);
         if self.file.is_base && file_bytes == 0 && path.extension() == Some("rdb".as_ref()) {
             let expected = "a snapshot, as the file's name says";
-            return Err(Fault::Damage(Damage { offset: 0, expected, found: "nothing".into() }));
+            return Err(Fault::Damage(AofDamage { offset: 0, expected, found: "nothing".into() }));
         }
         let mut input = self.disk.open_to_read(path)?;
         let (ahead, is_snapshot) = begins_with_snapshot(&mut input)?;
@@ -270,7 +270,7 @@ fn refusal(reader: &StepReader, args: &[&[u8]], refused: Refused) -> Fault {
     }
 }
 
-fn damage(reader: &StepReader, args: &[&[u8]], expected: &'static str) -> Damage {
+fn damage(reader: &StepReader, args: &[&[u8]], expected: &'static str) -> AofDamage {
     /// How many of each are shown.
     const SHOWN: usize = 3;
     let shown = args.iter().take(SHOWN).map(|arg| {
@@ -278,5 +278,5 @@ fn damage(reader: &StepReader, args: &[&[u8]], expected: &'static str) -> Damage
         format!("'{}'", arg.escape_ascii())
     });
     let found = format!("{} ({} arguments)", shown.collect::<Vec<_>>().join(" "), args.len());
-    Damage { offset: reader.begin_offset(), expected, found }
+    AofDamage { offset: reader.begin_offset(), expected, found }
 }

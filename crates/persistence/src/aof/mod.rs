@@ -36,6 +36,6 @@ pub mod steps;
 pub mod writer;
 
 pub use growth::{Growth, GrowthRules};
-pub use layout::{BaseKind, Layout};
+pub use layout::{AofLayout, BaseKind};
 pub use manifest::{Manifest, Part};
-pub use writer::{Fault, RemoveJob, Rewrite, SyncDone, SyncJob, Writer};
+pub use writer::{AofWriter, Fault, RemoveJob, Rewrite, SyncDone, SyncJob};

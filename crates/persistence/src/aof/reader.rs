@@ -17,7 +17,7 @@
 use std::fmt;
 use std::io::{self, Read};
 
-use super::steps::{self, Damage, Item, Step};
+use super::steps::{self, AofDamage, AofStep, Item};
 
 /// The initial size of the window.
 const WINDOW_BYTES: usize = 256 << 10;
@@ -37,15 +37,15 @@ pub struct StepReader {
     /// The file offset of `begin`.
     offset: u64,
     file_bytes: u64,
-    step: Step,
+    step: AofStep,
     step_bytes: usize,
     /// A step read by [`StepReader::look_ahead`].
-    ahead: Step,
+    ahead: AofStep,
 }
 
 /// What the reader found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum StepRead {
     /// A step: [`StepReader::step`].
     Step,
     /// An annotation: [`StepReader::annotation`].
@@ -53,12 +53,12 @@ pub enum Found {
     /// The file ends where a step ended.
     End,
     /// The file ends inside a step.
-    Torn(Torn),
+    Torn(TornTail),
 }
 
 /// An incomplete step at the end of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Torn {
+pub struct TornTail {
     /// The end of the last whole step: the file is whole up to here.
     pub offset: u64,
     /// How many bytes follow it.
@@ -70,14 +70,14 @@ pub struct Torn {
 const IN_COMMAND: &str = "the file ends inside a command";
 const IN_TRANSACTION: &str = "the file ends inside a transaction";
 
-impl Torn {
+impl TornTail {
     /// Whether commands of a transaction are whole, and its end is missing.
     pub fn is_in_transaction(&self) -> bool {
         self.what == IN_TRANSACTION
     }
 }
 
-impl fmt::Display for Torn {
+impl fmt::Display for TornTail {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "offset {}: {} ({} bytes)", self.offset, self.what, self.bytes)
     }
@@ -89,7 +89,7 @@ pub enum ReadError {
     /// The operating system reports an error.
     Disk(io::Error),
     /// The file is damaged before its end.
-    Damage(Damage),
+    Damage(AofDamage),
 }
 
 impl fmt::Display for ReadError {
@@ -113,25 +113,27 @@ impl StepReader {
     /// A reader for the rest of a file: `ahead`, which begins at `offset`, and then `input`. The
     /// whole file has `file_bytes` bytes.
     pub fn new(input: Box<dyn Read + Send>, ahead: Vec<u8>, offset: u64, file_bytes: u64) -> Self {
-        let (step, step_bytes) = (Step::default(), 0);
+        let (step, step_bytes) = (AofStep::default(), 0);
         let window = ahead;
-        let ahead = Step::default();
+        let ahead = AofStep::default();
         StepReader { input, window, begin: 0, offset, file_bytes, step, step_bytes, ahead }
     }
 
-    /// Reads the next item. After [`Found::End`] a file that has grown can be read on
+    /// Reads the next item. After [`StepRead::End`] a file that has grown can be read on
     /// ([`StepReader::grown`]).
     ///
     /// # Errors
     /// See [`ReadError`]. The reader must not be used afterwards.
     #[expect(clippy::should_implement_trait, reason = "what was found borrows from the reader")]
-    pub fn next(&mut self) -> Result<Found, ReadError> {
+    pub fn next(&mut self) -> Result<StepRead, ReadError> {
         self.begin += std::mem::take(&mut self.step_bytes);
         loop {
             let window = &self.window[self.begin..];
             match steps::next(window, &mut self.step) {
-                Ok(Item::Step { bytes }) => return Ok(self.found(Found::Step, bytes)),
-                Ok(Item::Annotation { bytes }) => return Ok(self.found(Found::Annotation, bytes)),
+                Ok(Item::Step { bytes }) => return Ok(self.found(StepRead::Step, bytes)),
+                Ok(Item::Annotation { bytes }) => {
+                    return Ok(self.found(StepRead::Annotation, bytes));
+                }
                 Ok(Item::More { bytes, command_at }) => {
                     let have = window.len() as u64;
                     let end = self.offset.saturating_add(have).saturating_add(bytes);
@@ -139,7 +141,7 @@ impl StepReader {
                         continue;
                     }
                     return match (have, self.file_bytes.saturating_sub(self.offset)) {
-                        (0, 0) => Ok(Found::End),
+                        (0, 0) => Ok(StepRead::End),
                         _ => self.half_a_step(command_at),
                     };
                 }
@@ -148,18 +150,18 @@ impl StepReader {
         }
     }
 
-    fn found(&mut self, found: Found, bytes: usize) -> Found {
+    fn found(&mut self, found: StepRead, bytes: usize) -> StepRead {
         self.step_bytes = bytes;
         self.offset += bytes as u64;
         found
     }
 
     /// The last step found.
-    pub fn step(&self) -> &Step {
+    pub fn step(&self) -> &AofStep {
         &self.step
     }
 
-    /// The window that [`Step::commands`] needs.
+    /// The window that [`AofStep::commands`] needs.
     pub fn window(&self) -> &[u8] {
         &self.window[self.begin..]
     }
@@ -219,12 +221,12 @@ impl StepReader {
 
     /// Handles an incomplete step at the end of the file.
     #[cold]
-    fn half_a_step(&mut self, command_at: usize) -> Result<Found, ReadError> {
+    fn half_a_step(&mut self, command_at: usize) -> Result<StepRead, ReadError> {
         let offset = self.offset;
         let command = offset + command_at as u64;
         self.begin += command_at;
         if let Some(found) = self.find_steps(command)? {
-            let damage = Damage {
+            let damage = AofDamage {
                 offset: command,
                 expected: "a command that ends before the next one begins",
                 found: format!("a length that reaches behind the command at offset {found}"),
@@ -236,16 +238,16 @@ impl StepReader {
             0 => IN_COMMAND,
             _ => IN_TRANSACTION,
         };
-        Ok(Found::Torn(Torn { offset, bytes, what }))
+        Ok(StepRead::Torn(TornTail { offset, bytes, what }))
     }
 
     /// Handles invalid bytes. If only zeros follow, a crash has left them.
     #[cold]
-    fn damaged(&mut self, mut damage: Damage) -> Result<Found, ReadError> {
+    fn damaged(&mut self, mut damage: AofDamage) -> Result<StepRead, ReadError> {
         if self.pass_zeros(damage.offset as usize)?.ends_file {
             let bytes = self.file_bytes.saturating_sub(self.offset);
             let what = "the file ends with zeros";
-            return Ok(Found::Torn(Torn { offset: self.offset, bytes, what }));
+            return Ok(StepRead::Torn(TornTail { offset: self.offset, bytes, what }));
         }
         damage.offset += self.offset;
         Err(ReadError::Damage(damage))
@@ -253,8 +255,8 @@ impl StepReader {
 
     /// Skips zeros that begin at this place in the window, or inside the number or line end there.
     /// Zeros that may belong to a value of a later step stay.
-    fn pass_zeros(&mut self, at: usize) -> io::Result<Passed> {
-        let none = Passed { bytes: 0, ends_file: false };
+    fn pass_zeros(&mut self, at: usize) -> io::Result<SkippedBytes> {
+        let none = SkippedBytes { bytes: 0, ends_file: false };
         let line = self.window().iter().skip(at).take(MAX_LINE_BYTES);
         let Some(first) = line.copied().position(|byte| byte == 0) else { return Ok(none) };
         let first = at + first;
@@ -274,7 +276,7 @@ impl StepReader {
             self.begin += zeros;
             bytes += zeros as u64;
             if zeros < have || !self.fill(1)? {
-                return Ok(Passed { bytes, ends_file: zeros == have });
+                return Ok(SkippedBytes { bytes, ends_file: zeros == have });
             }
         }
     }
@@ -331,14 +333,14 @@ impl StepReader {
 }
 
 /// Bytes that were skipped.
-struct Passed {
+struct SkippedBytes {
     bytes: u64,
     /// Whether the file ends there.
     ends_file: bool,
 }
 
 /// The offset of a whole step whose name is letters, at the start of a line that is not the first.
-fn step_behind(window: &[u8], step: &mut Step) -> Option<usize> {
+fn step_behind(window: &[u8], step: &mut AofStep) -> Option<usize> {
     /// A number of arguments may stand wherever a value contains one; this many are tried.
     const MAX_TRIES: usize = 10_000;
     let ends = window.windows(3).enumerate().filter(|(_, bytes)| bytes == b"\r\n*");
@@ -378,12 +380,12 @@ mod tests {
         let mut text = String::new();
         loop {
             match reader.next() {
-                Ok(Found::Step) => text += &format!("{}-", reader.begin_offset()),
-                Ok(Found::Annotation) => {
+                Ok(StepRead::Step) => text += &format!("{}-", reader.begin_offset()),
+                Ok(StepRead::Annotation) => {
                     text += &format!("#{}-", String::from_utf8_lossy(reader.annotation()));
                 }
-                Ok(Found::End) => return format!("{text}{} end", reader.offset()),
-                Ok(Found::Torn(torn)) => return format!("{text}{torn}"),
+                Ok(StepRead::End) => return format!("{text}{} end", reader.offset()),
+                Ok(StepRead::Torn(torn)) => return format!("{text}{torn}"),
                 Err(error) => return format!("{text}{error}"),
             }
         }
@@ -420,10 +422,10 @@ mod tests {
         assert_eq!(look(&mut reader, 9), (4, 4), "half a step is none");
         assert_eq!(look(&mut reader, 3), (3, 2), "an annotation counts as a command");
         assert_eq!(look(&mut reader, 1), (1, 1));
-        assert!(matches!(reader.next(), Ok(Found::Step)));
+        assert!(matches!(reader.next(), Ok(StepRead::Step)));
         assert_eq!(look(&mut reader, 9), (3, 3));
-        assert!(matches!(reader.next(), Ok(Found::Annotation)));
-        assert!(matches!(reader.next(), Ok(Found::Step)));
+        assert!(matches!(reader.next(), Ok(StepRead::Annotation)));
+        assert!(matches!(reader.next(), Ok(StepRead::Step)));
         assert_eq!((reader.step().len(), look(&mut reader, 9)), (2, (1, 1)));
     }
 
@@ -521,10 +523,10 @@ mod tests {
         let bytes = std::sync::Arc::default();
         let mut reader =
             StepReader::new(Box::new(Growing(std::sync::Arc::clone(&bytes))), Vec::new(), 0, 0);
-        assert_eq!(reader.next().expect("read"), Found::End);
+        assert_eq!(reader.next().expect("read"), StepRead::End);
         bytes.lock().expect("one thread").extend_from_slice(DEL.as_bytes());
         reader.grown(20);
-        assert_eq!(reader.next().expect("read"), Found::Step);
-        assert_eq!(reader.next().expect("read"), Found::End);
+        assert_eq!(reader.next().expect("read"), StepRead::Step);
+        assert_eq!(reader.next().expect("read"), StepRead::End);
     }
 }

@@ -32,7 +32,7 @@ const BEFORE_ALL: UnixMs = UnixMs(0);
 
 /// The result of the commands so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ReplayOutcome {
     /// How many commands have run.
     pub commands: u64,
     /// How many of them answered an error.
@@ -69,17 +69,17 @@ pub struct Replay<'r> {
     session: Session,
     inbox: Arc<dyn Mailbox>,
     output: Vec<u8>,
-    outcome: Outcome,
+    outcome: ReplayOutcome,
 }
 
 /// Collects keys that are needed soon, and prefetches them when dropped.
-pub struct Near<'n> {
+pub struct PrefetchKeys<'n> {
     space: &'n Keyspace,
     db: DbIndex,
     hashes: SmallVec<[u64; PREFETCHED]>,
 }
 
-impl Near<'_> {
+impl PrefetchKeys<'_> {
     /// Adds a key.
     pub fn add(&mut self, key: &[u8]) {
         let hash = self.space.hash(key);
@@ -88,7 +88,7 @@ impl Near<'_> {
     }
 }
 
-impl Drop for Near<'_> {
+impl Drop for PrefetchKeys<'_> {
     fn drop(&mut self) {
         for &hash in &self.hashes {
             self.space.prefetch_record(self.db, hash);
@@ -138,7 +138,7 @@ pub fn replay_on<R>(
         session: Session::new(0),
         inbox: Arc::new(NoMailbox),
         output: Vec::new(),
-        outcome: Outcome::default(),
+        outcome: ReplayOutcome::default(),
     };
     work(&mut replay)
 }
@@ -150,15 +150,15 @@ impl Replay<'_> {
     }
 
     /// The result of the commands so far.
-    pub fn outcome(&self) -> &Outcome {
+    pub fn outcome(&self) -> &ReplayOutcome {
         &self.outcome
     }
 
     /// Prefetches keys of commands that will run soon: those added to the returned value, when it
     /// is dropped.
-    pub fn bring_near(&self) -> Near<'_> {
+    pub fn bring_near(&self) -> PrefetchKeys<'_> {
         let space = &self.turn.engine.space;
-        Near { space, db: self.session.db, hashes: SmallVec::new() }
+        PrefetchKeys { space, db: self.session.db, hashes: SmallVec::new() }
     }
 
     /// Runs one command.

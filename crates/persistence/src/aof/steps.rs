@@ -30,7 +30,7 @@ const MAX_ARGS: u64 = i32::MAX as u64;
 
 /// A step: its commands, as ranges of the window it was read from. Reused for the next step.
 #[derive(Clone, Debug, Default)]
-pub struct Step {
+pub struct AofStep {
     args: Vec<Range<usize>>,
     /// The end of each command's arguments in `args`.
     ends: Vec<usize>,
@@ -61,7 +61,7 @@ pub enum Item {
 
 /// Invalid bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
+pub struct AofDamage {
     /// Their offset: in the window from `steps`, in the file from `reader`.
     pub offset: u64,
     /// What the format requires there.
@@ -70,15 +70,15 @@ pub struct Damage {
     pub found: String,
 }
 
-impl fmt::Display for Damage {
+impl fmt::Display for AofDamage {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "offset {}: expected {}, found {}", self.offset, self.expected, self.found)
     }
 }
 
-impl std::error::Error for Damage {}
+impl std::error::Error for AofDamage {}
 
-impl Step {
+impl AofStep {
     /// The commands, given the window: each a list of at least one argument.
     pub fn commands<'s, 'w>(
         &'s self,
@@ -124,7 +124,7 @@ impl Step {
 }
 
 /// Why a window yields no item.
-enum Stop {
+enum StepStop {
     More(u64),
     Damage(usize, &'static str),
 }
@@ -133,12 +133,12 @@ enum Stop {
 ///
 /// # Errors
 /// The first invalid bytes; offsets count from the start of the window.
-pub fn next(window: &[u8], step: &mut Step) -> Result<Item, Damage> {
+pub fn next(window: &[u8], step: &mut AofStep) -> Result<Item, AofDamage> {
     step.clear();
     let mut at = 0;
     let stop = loop {
         let outcome = match window.get(at) {
-            None => Err(Stop::More(1)),
+            None => Err(StepStop::More(1)),
             Some(b'#') => annotation(window, at),
             Some(_) => command(window, at, step),
         };
@@ -156,8 +156,8 @@ pub fn next(window: &[u8], step: &mut Step) -> Result<Item, Damage> {
         at = next;
     };
     match stop {
-        Stop::More(bytes) => Ok(Item::More { bytes, command_at: at }),
-        Stop::Damage(offset, expected) => Err(damage(window, offset, expected)),
+        StepStop::More(bytes) => Ok(Item::More { bytes, command_at: at }),
+        StepStop::Damage(offset, expected) => Err(damage(window, offset, expected)),
     }
 }
 
@@ -166,8 +166,8 @@ fn take_command(
     window: &[u8],
     at: usize,
     next: usize,
-    step: &mut Step,
-) -> Result<Option<usize>, Damage> {
+    step: &mut AofStep,
+) -> Result<Option<usize>, AofDamage> {
     let Some((name, arg_count)) = step.last_command(window) else { return Ok(None) };
     let is = |word: &[u8]| arg_count == 1 && name.eq_ignore_ascii_case(word);
     match (step.is_transaction, is(b"MULTI"), is(b"EXEC")) {
@@ -188,32 +188,32 @@ fn take_command(
 }
 
 /// Skips the annotation at this place; returns its end.
-fn annotation(window: &[u8], at: usize) -> Result<usize, Stop> {
+fn annotation(window: &[u8], at: usize) -> Result<usize, StepStop> {
     let line = &window[at..window.len().min(at + MAX_ANNOTATION_BYTES)];
     match find_byte(line, b'\n') {
         Some(end) => Ok(at + end + 1),
-        None if line.len() < MAX_ANNOTATION_BYTES => Err(Stop::More(1)),
-        None => Err(Stop::Damage(at, "an annotation of at most 1024 bytes")),
+        None if line.len() < MAX_ANNOTATION_BYTES => Err(StepStop::More(1)),
+        None => Err(StepStop::Damage(at, "an annotation of at most 1024 bytes")),
     }
 }
 
 /// Parses the command at this place and appends its arguments; returns its end.
-fn command(window: &[u8], at: usize, step: &mut Step) -> Result<usize, Stop> {
+fn command(window: &[u8], at: usize, step: &mut AofStep) -> Result<usize, StepStop> {
     let begin = at;
     let (count, mut at) = number(window, at, b'*', "a command: '*' and a number of arguments")?;
     if count == 0 || count > MAX_ARGS {
-        return Err(Stop::Damage(begin, "a command of one argument at least"));
+        return Err(StepStop::Damage(begin, "a command of one argument at least"));
     }
     for _ in 0..count {
         let (len, begin) = number(window, at, b'$', "an argument: '$' and a length")?;
         let wanted = len.saturating_add(2);
         let body = &window[begin..];
         if wanted > body.len() as u64 {
-            return Err(Stop::More(wanted - body.len() as u64));
+            return Err(StepStop::More(wanted - body.len() as u64));
         }
         let len = len as usize;
         if &body[len..len + 2] != b"\r\n" {
-            return Err(Stop::Damage(begin + len, "CR and LF after an argument"));
+            return Err(StepStop::Damage(begin + len, "CR and LF after an argument"));
         }
         step.args.push(begin..begin + len);
         at = begin + len + 2;
@@ -228,10 +228,10 @@ fn number(
     at: usize,
     mark: u8,
     expected: &'static str,
-) -> Result<(u64, usize), Stop> {
+) -> Result<(u64, usize), StepStop> {
     match window.get(at) {
-        None => return Err(Stop::More(1)),
-        Some(&byte) if byte != mark => return Err(Stop::Damage(at, expected)),
+        None => return Err(StepStop::More(1)),
+        Some(&byte) if byte != mark => return Err(StepStop::Damage(at, expected)),
         Some(_) => {}
     }
     let (mut value, mut end) = (0u64, at + 1);
@@ -244,22 +244,22 @@ fn number(
         end += 1;
     }
     match &window[end..] {
-        _ if end == at + 1 && end < window.len() => Err(Stop::Damage(at, expected)),
+        _ if end == at + 1 && end < window.len() => Err(StepStop::Damage(at, expected)),
         [b'\r', b'\n', ..] => Ok((value, end + 2)),
-        [] | [b'\r'] => Err(Stop::More(1)),
-        _ => Err(Stop::Damage(end, "CR and LF after a number")),
+        [] | [b'\r'] => Err(StepStop::More(1)),
+        _ => Err(StepStop::Damage(end, "CR and LF after a number")),
     }
 }
 
 #[cold]
-fn damage(window: &[u8], offset: usize, expected: &'static str) -> Damage {
+fn damage(window: &[u8], offset: usize, expected: &'static str) -> AofDamage {
     /// How many bytes are shown.
     const SHOWN_BYTES: usize = 24;
     let rest = &window[offset.min(window.len())..];
     let shown = &rest[..rest.len().min(SHOWN_BYTES)];
     let dots = if rest.len() > SHOWN_BYTES { "..." } else { "" };
     let found = format!("\"{}\"{dots}", shown.escape_ascii());
-    Damage { offset: offset as u64, expected, found }
+    AofDamage { offset: offset as u64, expected, found }
 }
 
 #[cfg(test)]
@@ -268,7 +268,7 @@ mod tests {
 
     /// All items of a file, in readable form.
     fn read(file: &[u8]) -> String {
-        let (mut text, mut at, mut step) = (String::new(), 0, Step::default());
+        let (mut text, mut at, mut step) = (String::new(), 0, AofStep::default());
         while at < file.len() {
             let window = &file[at..];
             match next(window, &mut step) {

@@ -12,14 +12,14 @@
 //! take long ([`SyncJob`], [`RemoveJob`]) on any thread.
 //!
 //! Invariants
-//! 1. The disk holds a prefix of the stream of steps at each moment, up to [`Writer::durable`] at
-//!    least. An increment is durable before the manifest names the next.
+//! 1. The disk holds a prefix of the stream of steps at each moment, up to [`AofWriter::durable`]
+//!    at least. An increment is durable before the manifest names the next.
 //! 2. A file whose append or sync has failed is never written again, and nothing after it is
 //!    durable until a new base that covers it is in the manifest.
 //! 3. `durable` never grows while something before it is lost.
 //! 4. No file number is used twice, even after a manifest that may have reached the disk.
-//! 5. After [`Writer::begin_rewrite`] the stream selects its database again, so that each increment
-//!    can be read by itself. (The producer of the stream ensures this.)
+//! 5. After [`AofWriter::begin_rewrite`] the stream selects its database again, so that each
+//!    increment can be read by itself. (The producer of the stream ensures this.)
 //!
 //! What no process can know: after a failed sync and the end of the process, the system may show
 //! the next process bytes that the disk does not have. So a fault should be repaired at once.
@@ -33,14 +33,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::growth::{Growth, GrowthRules};
-use super::layout::{BaseKind, Layout, LayoutError};
+use super::layout::{AofLayout, BaseKind, LayoutError};
 use super::manifest::{self, Manifest, Part};
 use crate::disk::{Disk, DiskFile};
 
 /// Writes the append-only file: appends, syncs, rewrites.
-pub struct Writer {
+pub struct AofWriter {
     disk: Arc<dyn Disk>,
-    layout: Layout,
+    layout: AofLayout,
     manifest: Manifest,
     increment: Option<Increment>,
     closed: Closed,
@@ -61,12 +61,12 @@ pub struct Writer {
 const MISSING_MS: u64 = 1_000;
 
 /// A file that several threads may sync.
-struct Synced {
+struct SyncedFile {
     file: Arc<dyn DiskFile>,
     has_failed: Mutex<bool>,
 }
 
-impl Synced {
+impl SyncedFile {
     /// Syncs it, one thread at a time. The system reports a failure once; it is remembered here, so
     /// that no thread takes a later success for its own.
     fn sync(&self) -> io::Result<()> {
@@ -80,7 +80,7 @@ impl Synced {
 
 /// The increment that is being written.
 struct Increment {
-    file: Arc<Synced>,
+    file: Arc<SyncedFile>,
     part: Part,
     /// Whether the manifest names it; otherwise it is a temporary file until the rewrite is
     /// finished.
@@ -147,7 +147,7 @@ enum Closed {
     Fault(String),
 }
 
-/// A failure. Returned once, by the operation that met it; see [`Writer::fault`].
+/// A failure. Returned once, by the operation that met it; see [`AofWriter::fault`].
 #[derive(Debug)]
 pub struct Fault {
     /// The file.
@@ -191,9 +191,9 @@ pub struct Rewrite {
     pub offset: u64,
 }
 
-/// A pending sync; run it on any thread, and give the result to [`Writer::end_sync`].
+/// A pending sync; run it on any thread, and give the result to [`AofWriter::end_sync`].
 pub struct SyncJob {
-    file: Arc<Synced>,
+    file: Arc<SyncedFile>,
     upto: u64,
     number: u64,
 }
@@ -214,10 +214,10 @@ impl SyncJob {
     }
 }
 
-/// Files to be removed; run it on any thread, and give the result to [`Writer::end_removal`].
+/// Files to be removed; run it on any thread, and give the result to [`AofWriter::end_removal`].
 pub struct RemoveJob {
     disk: Arc<dyn Disk>,
-    layout: Layout,
+    layout: AofLayout,
     parts: Vec<Part>,
 }
 
@@ -232,16 +232,16 @@ impl RemoveJob {
     }
 }
 
-impl Writer {
+impl AofWriter {
     /// A writer for the files on disk, with nothing open yet. `offset` is the stream's position.
     pub fn new(
         disk: Arc<dyn Disk>,
-        layout: Layout,
+        layout: AofLayout,
         manifest: Option<Manifest>,
         offset: u64,
     ) -> Self {
         let manifest = manifest.unwrap_or_default();
-        Writer {
+        AofWriter {
             disk,
             layout,
             last_base: manifest.next_base() - 1,
@@ -325,7 +325,7 @@ impl Writer {
     /// Appends an annotation: a line that servers without support for it skip.
     ///
     /// # Errors
-    /// See [`Writer::append`].
+    /// See [`AofWriter::append`].
     pub fn annotate(&mut self, text: &str) -> Result<(), Fault> {
         self.push(format!("#{text}\r\n").as_bytes())
     }
@@ -378,7 +378,7 @@ impl Writer {
     /// Syncs immediately, on this thread.
     ///
     /// # Errors
-    /// See [`Writer::end_sync`].
+    /// See [`AofWriter::end_sync`].
     pub fn sync(&mut self) -> Result<(), Fault> {
         match self.begin_sync() {
             Some(job) => self.end_sync(job.run()),
@@ -421,7 +421,7 @@ impl Writer {
     /// moment. Waits for the disk, to sync the old increment.
     ///
     /// # Errors
-    /// There is no rewrite. [`Writer::fault`] tells whether the increment failed; otherwise it
+    /// There is no rewrite. [`AofWriter::fault`] tells whether the increment failed; otherwise it
     /// continues.
     pub fn begin_rewrite(&mut self, kind: BaseKind) -> Result<Rewrite, Fault> {
         let begun = self.begin_increment();
@@ -482,7 +482,7 @@ impl Writer {
         self.files += 1;
         let (number, synced) = (self.files, self.written);
         self.annotated_s = None;
-        let file = Arc::new(Synced { file, has_failed: Mutex::new(false) });
+        let file = Arc::new(SyncedFile { file, has_failed: Mutex::new(false) });
         let room = Room::new(bytes);
         self.increment = Some(Increment { file, part, is_named, bytes, synced, number, room });
     }
@@ -589,7 +589,7 @@ impl Writer {
         synced
     }
 
-    /// The position of the stream: bytes given to [`Writer::append`].
+    /// The position of the stream: bytes given to [`AofWriter::append`].
     pub fn written(&self) -> u64 {
         self.written
     }
@@ -696,17 +696,17 @@ mod tests {
 
     struct Fixture {
         disk: SimulatedDisk,
-        writer: Writer,
+        writer: AofWriter,
     }
 
-    fn layout() -> Layout {
-        Layout::new(Path::new("/d"), "aof", "a")
+    fn layout() -> AofLayout {
+        AofLayout::new(Path::new("/d"), "aof", "a")
     }
 
     fn fixture() -> Fixture {
         let disk = SimulatedDisk::new(1);
         disk.create_directory(Path::new("/d")).expect("made");
-        let mut writer = Writer::new(Arc::new(disk.clone()), layout(), None, 0);
+        let mut writer = AofWriter::new(Arc::new(disk.clone()), layout(), None, 0);
         writer.resume().expect("it begins");
         Fixture { disk, writer }
     }
@@ -912,7 +912,7 @@ mod tests {
         let mut at = fixture();
         at.append("one ");
         let manifest = layout().open(&at.disk).expect("it opens");
-        at.writer = Writer::new(Arc::new(at.disk.clone()), layout(), manifest, 100);
+        at.writer = AofWriter::new(Arc::new(at.disk.clone()), layout(), manifest, 100);
         at.writer.resume().expect("it resumes");
         at.append("two");
         assert_eq!((at.writer.durable(), at.writer.written()), (100, 103));
@@ -941,7 +941,7 @@ mod tests {
     fn the_first_rewrite_is_due_again_until_there_is_a_file() {
         let disk = SimulatedDisk::new(1);
         disk.create_directory(Path::new("/d")).expect("made");
-        let mut writer = Writer::new(Arc::new(disk), layout(), None, 0);
+        let mut writer = AofWriter::new(Arc::new(disk), layout(), None, 0);
         let never = GrowthRules { percentage: 0, min_bytes: 0 };
         assert!(!writer.is_rewrite_due(never, 999), "whoever began it may be about to come");
         assert!(writer.is_rewrite_due(never, 1_000));

@@ -9,8 +9,8 @@ use super::snapshot;
 use crate::aof::files::{PartFile, part_files};
 use crate::aof::load::{begins_with_snapshot, skip_to};
 use crate::aof::manifest::{MAX_BYTES, Manifest};
-use crate::aof::reader::{Found, ReadError, StepReader, Torn};
-use crate::aof::{Layout, Part};
+use crate::aof::reader::{ReadError, StepRead, StepReader, TornTail};
+use crate::aof::{AofLayout, Part};
 use crate::disk::{Disk, directory_of, read_whole};
 use crate::snapshot::name::files_of;
 
@@ -22,7 +22,7 @@ pub struct Inspection {
     /// Whether nothing is wrong.
     pub is_whole: bool,
     /// Set if the only fault is that this file has a torn end that can be cut.
-    pub torn: Option<(PathBuf, Torn)>,
+    pub torn: Option<(PathBuf, TornTail)>,
 }
 
 /// Inspects a file, a manifest, or the directory of one.
@@ -67,11 +67,11 @@ pub fn find_manifest(disk: &dyn Disk, path: &Path) -> Result<Option<PathBuf>, St
 }
 
 /// The parts of a manifest, and their layout.
-pub fn read_manifest(disk: &dyn Disk, path: &Path) -> Result<(Layout, Manifest), String> {
+pub fn read_manifest(disk: &dyn Disk, path: &Path) -> Result<(AofLayout, Manifest), String> {
     let text = read_whole(disk, path, MAX_BYTES).map_err(|error| error.to_string())?;
     let manifest = Manifest::parse(&text).map_err(|error| error.to_string())?;
     let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
-    Ok((Layout::new(directory_of(path), "", &name.unwrap_or_default()), manifest))
+    Ok((AofLayout::new(directory_of(path), "", &name.unwrap_or_default()), manifest))
 }
 
 fn inspect_manifest(disk: &dyn Disk, path: &Path) -> Result<Inspection, String> {
@@ -114,7 +114,11 @@ fn inspect_file(disk: &dyn Disk, file: &PartFile, found: &mut Inspection) {
 }
 
 /// Reports the content of a file; returns its torn end, or why it cannot be read on.
-fn look(disk: &dyn Disk, file: &PartFile, lines: &mut Vec<String>) -> Result<Option<Torn>, String> {
+fn look(
+    disk: &dyn Disk,
+    file: &PartFile,
+    lines: &mut Vec<String>,
+) -> Result<Option<TornTail>, String> {
     let told = |error: io::Error| error.to_string();
     let path = file.path.display();
     let mut input = disk.open_to_read(&file.path).map_err(told)?;
@@ -135,7 +139,7 @@ fn count_steps(
     mut reader: StepReader,
     file: &PartFile,
     lines: &mut Vec<String>,
-) -> Result<Option<Torn>, String> {
+) -> Result<Option<TornTail>, String> {
     let begin = reader.offset();
     let (mut steps, mut commands) = (0_u64, 0_u64);
     let mut line = |reader: &StepReader, steps, commands, end: &str| {
@@ -145,16 +149,16 @@ fn count_steps(
     };
     loop {
         match reader.next() {
-            Ok(Found::Step) => {
+            Ok(StepRead::Step) => {
                 steps += 1;
                 commands += reader.step().len() as u64;
             }
-            Ok(Found::Annotation) => {}
-            Ok(Found::End) => {
+            Ok(StepRead::Annotation) => {}
+            Ok(StepRead::End) => {
                 line(&reader, steps, commands, ": whole");
                 return Ok(None);
             }
-            Ok(Found::Torn(torn)) => {
+            Ok(StepRead::Torn(torn)) => {
                 line(&reader, steps, commands, &format!(", then torn at {torn}"));
                 return Ok(Some(torn));
             }

@@ -24,7 +24,7 @@ use super::inspect::{find_manifest, read_manifest};
 use super::{Status, Surroundings, snapshot};
 use crate::aof::files::{PartFile, part_files};
 use crate::aof::load::{begins_with_snapshot, skip_to};
-use crate::aof::reader::{Found, ReadError, StepReader};
+use crate::aof::reader::{ReadError, StepRead, StepReader};
 use crate::disk::Disk;
 
 /// Prints the steps of a file, or of all files of a manifest.
@@ -51,9 +51,9 @@ pub fn print(path: &Path, follows: bool, around: &mut Surroundings<'_>) -> io::R
             let mut printer = Printer::new(&file, manifest.as_deref(), follows);
             match printer.print(around) {
                 Ok(()) => done.push(file.path),
-                Err(Stop::Write(error)) => return Err(error),
-                Err(Stop::Broken(what)) => return broken(&file.path, &what, around),
-                Err(Stop::Over) => return Ok(Status::Whole),
+                Err(PrintStop::Write(error)) => return Err(error),
+                Err(PrintStop::Broken(what)) => return broken(&file.path, &what, around),
+                Err(PrintStop::Over) => return Ok(Status::Whole),
             }
         }
         if !follows {
@@ -74,16 +74,16 @@ fn files_of(disk: &dyn Disk, manifest: &Path) -> Result<Vec<PartFile>, String> {
 }
 
 /// Why printing ended early.
-enum Stop {
+enum PrintStop {
     Write(io::Error),
     Broken(String),
     /// Following was ended.
     Over,
 }
 
-impl From<io::Error> for Stop {
+impl From<io::Error> for PrintStop {
     fn from(error: io::Error) -> Self {
-        Stop::Broken(error.to_string())
+        PrintStop::Broken(error.to_string())
     }
 }
 
@@ -101,7 +101,7 @@ impl<'p> Printer<'p> {
     }
 
     /// Prints one file, up to where another follows it.
-    fn print(&mut self, around: &mut Surroundings<'_>) -> Result<(), Stop> {
+    fn print(&mut self, around: &mut Surroundings<'_>) -> Result<(), PrintStop> {
         let mut offset = self.begin(around.disk)?;
         loop {
             let bytes = around.disk.size(&self.file.path)?;
@@ -112,28 +112,28 @@ impl<'p> Printer<'p> {
             let end = self.print_steps(&mut reader, around)?;
             offset = reader.begin_offset();
             match end {
-                Found::Torn(torn) if !self.follows || is_over => {
-                    return Err(Stop::Broken(torn.to_string()));
+                StepRead::Torn(torn) if !self.follows || is_over => {
+                    return Err(PrintStop::Broken(torn.to_string()));
                 }
                 _ if !self.follows || is_over => return Ok(()),
                 _ => {}
             }
-            around.output.flush().map_err(Stop::Write)?;
+            around.output.flush().map_err(PrintStop::Write)?;
             if !(around.pause)() {
-                return Err(Stop::Over);
+                return Err(PrintStop::Over);
             }
         }
     }
 
     /// The offset of the first step, after a snapshot if there is one.
-    fn begin(&self, disk: &dyn Disk) -> Result<u64, Stop> {
+    fn begin(&self, disk: &dyn Disk) -> Result<u64, PrintStop> {
         let mut input = disk.open_to_read(&self.file.path)?;
         let (ahead, is_snapshot) = begins_with_snapshot(&mut input)?;
         if !is_snapshot {
             return Ok(0);
         }
         let counted = snapshot::count(&mut ahead.as_slice().chain(input), self.file.bytes);
-        counted.map(|counted| counted.bytes).map_err(Stop::Broken)
+        counted.map(|counted| counted.bytes).map_err(PrintStop::Broken)
     }
 
     /// Whether the manifest names a file after this one.
@@ -148,20 +148,22 @@ impl<'p> Printer<'p> {
         &mut self,
         reader: &mut StepReader,
         around: &mut Surroundings<'_>,
-    ) -> Result<Found, Stop> {
+    ) -> Result<StepRead, PrintStop> {
         loop {
             match reader.next() {
-                Ok(Found::Step) => {
+                Ok(StepRead::Step) => {
                     if let Some(line) = self.line(reader) {
-                        writeln!(around.output, "{line}").map_err(Stop::Write)?;
+                        writeln!(around.output, "{line}").map_err(PrintStop::Write)?;
                     }
                 }
-                Ok(Found::Annotation) => {
+                Ok(StepRead::Annotation) => {
                     let time = reader.annotation().strip_prefix(b"TS:").and_then(parse_i64);
                     self.time = time.or(self.time);
                 }
                 Ok(end) => return Ok(end),
-                Err(ReadError::Damage(damage)) => return Err(Stop::Broken(damage.to_string())),
+                Err(ReadError::Damage(damage)) => {
+                    return Err(PrintStop::Broken(damage.to_string()));
+                }
                 Err(ReadError::Disk(error)) => return Err(error.into()),
             }
         }
@@ -216,7 +218,7 @@ mod tests {
     use super::super::run;
     use super::super::tests::{call, disk, put};
     use super::*;
-    use crate::aof::{BaseKind, Layout, Writer};
+    use crate::aof::{AofLayout, AofWriter, BaseKind};
 
     const SET: &str = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
     const SELECT: &str = "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n";
@@ -253,8 +255,8 @@ mod tests {
     #[test]
     fn a_journal_is_followed_across_files_and_half_steps() {
         let disk = disk();
-        let layout = Layout::new(Path::new("/d"), "aof", "a");
-        let mut writer = Writer::new(Arc::new(disk.clone()), layout, None, 0);
+        let layout = AofLayout::new(Path::new("/d"), "aof", "a");
+        let mut writer = AofWriter::new(Arc::new(disk.clone()), layout, None, 0);
         writer.resume().expect("it begins");
         writer.append(SET.as_bytes(), None).expect("appended");
         let mut moment = 0;

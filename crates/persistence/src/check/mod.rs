@@ -160,7 +160,7 @@ mod tests {
     use std::io::Cursor;
     use std::sync::Arc;
 
-    use crate::aof::{BaseKind, Layout, Writer};
+    use crate::aof::{AofLayout, AofWriter, BaseKind};
     use crate::disk::simulated::SimulatedDisk;
 
     use super::*;
@@ -260,8 +260,8 @@ mod tests {
     #[test]
     fn a_manifest_is_checked_with_its_files() {
         let disk = disk();
-        let layout = Layout::new(Path::new("/d"), "aof", "a");
-        let mut writer = Writer::new(Arc::new(disk.clone()), layout.clone(), None, 0);
+        let layout = AofLayout::new(Path::new("/d"), "aof", "a");
+        let mut writer = AofWriter::new(Arc::new(disk.clone()), layout.clone(), None, 0);
         writer.resume().expect("it begins");
         writer.append(SET.as_bytes(), None).expect("appended");
         let rewrite = writer.begin_rewrite(BaseKind::Commands).expect("it begins");

@@ -7,8 +7,8 @@ use std::fmt;
 use std::io::Read;
 
 use pantala_commands::families::generic::rdb_limits;
-use pantala_rdb::Limits;
-use pantala_rdb::file::{Content, Entries, ReadOptions};
+use pantala_rdb::RdbLimits;
+use pantala_rdb::file::{Content, RdbEntries, ReadOptions};
 use pantala_rdb::payload::Versions;
 use pantala_settings::Settings;
 
@@ -61,9 +61,9 @@ pub fn count(file: &mut dyn Read, file_bytes: u64) -> Result<Counted, String> {
 }
 
 impl Counted {
-    fn add(&mut self, batch: &Batch, limits: &Limits) -> Result<(), String> {
+    fn add(&mut self, batch: &Batch, limits: &RdbLimits) -> Result<(), String> {
         self.version = batch.version.number;
-        for entry in Entries::new(&batch.bytes, batch.offset, batch.version, limits) {
+        for entry in RdbEntries::new(&batch.bytes, batch.offset, batch.version, limits) {
             let entry = entry.map_err(|damage| damage.to_string())?;
             *self.databases.entry(batch.db.0).or_default() += 1;
             let name = match entry.content {

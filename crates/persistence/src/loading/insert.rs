@@ -4,8 +4,8 @@
 
 use pantala_base::UnixMs;
 use pantala_keyspace::{DbIndex, Keyspace, LockPlan, Locked, PartitionId, Scope, Tally, event};
-use pantala_rdb::file::{Content, Entries, Entry};
-use pantala_rdb::{Beside, Limits, Value};
+use pantala_rdb::file::{Content, RdbEntries, RdbEntry};
+use pantala_rdb::{KeyMetadata, RdbLimits, RdbValue};
 use pantala_table::{IntText, OwnedRecord, Tail, is_expired};
 use pantala_values::Object;
 
@@ -13,7 +13,7 @@ use super::{Batch, Fault};
 
 /// Counts of inserted and skipped entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Inserted {
+pub struct InsertOutcome {
     /// Keys that were inserted.
     pub loaded: u64,
     /// Keys that had expired.
@@ -24,9 +24,9 @@ pub struct Inserted {
     pub of_modules: u64,
 }
 
-impl Inserted {
+impl InsertOutcome {
     /// Adds other counts.
-    pub fn add(&mut self, other: Inserted) {
+    pub fn add(&mut self, other: InsertOutcome) {
         self.loaded += other.loaded;
         self.expired += other.expired;
         self.empty += other.empty;
@@ -40,7 +40,7 @@ pub struct Inserter<'i> {
     /// The keyspace to insert into.
     pub space: &'i Keyspace,
     /// The limits of values and of packed forms.
-    pub limits: &'i Limits,
+    pub limits: &'i RdbLimits,
     /// Keys that have expired by this time are left out.
     pub now: UnixMs,
     /// Whether values of modules are skipped.
@@ -58,7 +58,7 @@ impl Inserter<'_> {
     ///
     /// # Errors
     /// An entry is invalid; the entries before it were inserted.
-    pub fn insert(&self, batch: &Batch, tally: &Tally) -> Result<Inserted, Fault> {
+    pub fn insert(&self, batch: &Batch, tally: &Tally) -> Result<InsertOutcome, Fault> {
         let Batch { bytes, offset, db, version } = batch;
         if db.0 >= self.space.database_count() {
             return Err(Fault::Database(*offset, db.0));
@@ -72,8 +72,8 @@ impl Inserter<'_> {
             sees_expired: true,
             recorder: None,
         };
-        let mut inserted = Inserted::default();
-        for entry in Entries::new(bytes, *offset, *version, self.limits) {
+        let mut inserted = InsertOutcome::default();
+        for entry in RdbEntries::new(bytes, *offset, *version, self.limits) {
             self.one(entry?, scope, &mut inserted)?;
         }
         Ok(inserted)
@@ -81,11 +81,11 @@ impl Inserter<'_> {
 
     fn one(
         &self,
-        entry: Entry<'_>,
+        entry: RdbEntry<'_>,
         scope: Scope<'_>,
-        inserted: &mut Inserted,
+        inserted: &mut InsertOutcome,
     ) -> Result<(), Fault> {
-        let Entry { offset, key, deadline, content, beside, .. } = entry;
+        let RdbEntry { offset, key, deadline, content, beside, .. } = entry;
         let value = match content {
             Content::Value(value) => value,
             Content::Nothing => {
@@ -133,17 +133,17 @@ impl Inserter<'_> {
 
 fn record_of(
     name: &[u8],
-    value: Value<'_>,
+    value: RdbValue<'_>,
     deadline: Option<UnixMs>,
-    beside: Beside,
+    beside: KeyMetadata,
 ) -> OwnedRecord<Object> {
-    let Beside { flags, sticky } = beside;
+    let KeyMetadata { flags, sticky } = beside;
     let record = match value {
-        Value::String(text) => {
+        RdbValue::String(text) => {
             let (scratch, tail) = (&mut IntText::new(), Tail::of_flags(flags));
             OwnedRecord::new_string_with_tail(name, text.bytes(scratch), deadline, tail)
         }
-        Value::Object(object) => OwnedRecord::new_object(name, object, deadline),
+        RdbValue::Object(object) => OwnedRecord::new_object(name, object, deadline),
     };
     record.with_stickiness(sticky)
 }

@@ -20,9 +20,9 @@ mod read;
 use std::fmt;
 use std::io;
 
-use pantala_rdb::file::Damage;
+use pantala_rdb::file::RdbDamage;
 
-pub use insert::{Inserted, Inserter};
+pub use insert::{InsertOutcome, Inserter};
 pub use read::{Batch, Part, read_file};
 
 /// Why a file cannot be loaded.
@@ -31,7 +31,7 @@ pub enum Fault {
     /// The file cannot be read.
     Disk(io::Error),
     /// The file is damaged.
-    Damage(Damage),
+    Damage(RdbDamage),
     /// A key occurs twice; the second is at this offset.
     Twice(u64, Vec<u8>),
     /// A value of an unknown module, at this offset.
@@ -81,8 +81,8 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-impl From<Damage> for Fault {
-    fn from(damage: Damage) -> Fault {
+impl From<RdbDamage> for Fault {
+    fn from(damage: RdbDamage) -> Fault {
         Fault::Damage(damage)
     }
 }
@@ -91,21 +91,21 @@ impl From<Damage> for Fault {
 pub(crate) mod tests {
     use super::*;
     use pantala_base::{HashSeed, UnixMs};
-    use pantala_keyspace::{Config, DbIndex, Keyspace, Tally};
-    use pantala_rdb::file::{ReadOptions, Writer, write_entry};
+    use pantala_keyspace::{DbIndex, Keyspace, KeyspaceConfig, Tally};
+    use pantala_rdb::file::{RdbWriter, ReadOptions, write_entry};
     use pantala_rdb::payload::Versions;
-    use pantala_rdb::{Limits, Strings};
+    use pantala_rdb::{RdbLimits, Strings};
     use pantala_settings::Settings;
     use pantala_table::{StrRef, ValueRef};
 
-    pub(crate) fn limits() -> Limits {
+    pub(crate) fn limits() -> RdbLimits {
         pantala_commands::families::generic::rdb_limits(&Settings::defaults())
     }
 
     /// A file with these keys, each in a database and optionally with a deadline.
     fn file(keys: &[(u32, &str, Option<i64>)]) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut writer = Writer::begin(10, true, &mut out);
+        let mut writer = RdbWriter::begin(10, true, &mut out);
         writer.aux(b"used-mem", b"7", &mut out);
         writer.function(b"code", Strings::Plain, &mut out);
         for (db, key, deadline) in keys {
@@ -122,11 +122,11 @@ pub(crate) mod tests {
 
     fn space() -> Keyspace {
         let seed = HashSeed::from_words(1, 2);
-        Keyspace::new(Config { seed, databases: 4, worker_slots: 1, lane_slots: 1 })
+        Keyspace::new(KeyspaceConfig { seed, databases: 4, worker_slots: 1, lane_slots: 1 })
     }
 
     /// Loads a file; returns the counts, and how many keys each database has.
-    fn load(bytes: &[u8], replaces: bool) -> Result<(Inserted, Vec<u64>), String> {
+    fn load(bytes: &[u8], replaces: bool) -> Result<(InsertOutcome, Vec<u64>), String> {
         let (space, limits) = (space(), limits());
         let now = UnixMs(1000);
         let inserter = Inserter {
@@ -139,7 +139,7 @@ pub(crate) mod tests {
             on_empty: &|_| {},
         };
         let options = ReadOptions { versions: Versions::Known, checks: true, file_bytes: None };
-        let (mut sum, mut fault, tally) = (Inserted::default(), None, Tally::default());
+        let (mut sum, mut fault, tally) = (InsertOutcome::default(), None, Tally::default());
         let read = read_file(&mut &*bytes, options, &mut |part| {
             if let Part::Batch(batch) = part {
                 match inserter.insert(&batch, &tally) {

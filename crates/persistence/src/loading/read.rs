@@ -6,7 +6,7 @@
 use std::io::Read;
 
 use pantala_keyspace::DbIndex;
-use pantala_rdb::file::{ModuleType, Next, ReadOptions, Reader, Section, Version};
+use pantala_rdb::file::{FileItem, ModuleType, RdbReader, RdbVersion, ReadOptions, Section};
 use pantala_table::IntText;
 
 use super::Fault;
@@ -26,7 +26,7 @@ pub struct Batch {
     /// Their database.
     pub db: DbIndex,
     /// The version of the file.
-    pub version: Version,
+    pub version: RdbVersion,
 }
 
 /// A part of a file.
@@ -52,8 +52,8 @@ pub fn read_file(
     options: ReadOptions,
     take: &mut dyn FnMut(Part) -> bool,
 ) -> Result<u64, Fault> {
-    let mut reading = Reading {
-        reader: Reader::new(options),
+    let mut reading = SnapshotReading {
+        reader: RdbReader::new(options),
         window: Vec::new(),
         at: 0,
         run: 0,
@@ -71,8 +71,8 @@ pub fn read_file(
     }
 }
 
-struct Reading {
-    reader: Reader,
+struct SnapshotReading {
+    reader: RdbReader,
     window: Vec<u8>,
     /// The offset of the next section in the window.
     at: usize,
@@ -80,10 +80,10 @@ struct Reading {
     run: usize,
     run_offset: u64,
     db: DbIndex,
-    version: Option<Version>,
+    version: Option<RdbVersion>,
 }
 
-impl Reading {
+impl SnapshotReading {
     /// Drops finished bytes, and reads `missing` more; returns whether the file has ended.
     fn fill(&mut self, file: &mut dyn Read, missing: usize) -> Result<bool, Fault> {
         self.window.drain(..self.at);
@@ -109,8 +109,8 @@ impl Reading {
     ) -> Result<Option<usize>, Fault> {
         loop {
             let found = match self.reader.next(&self.window[self.at..], is_all)? {
-                Next::Section(found) => found,
-                Next::More(bytes) => {
+                FileItem::Section(found) => found,
+                FileItem::More(bytes) => {
                     return Ok(Some(bytes)).and_then(|more| self.flush(take).map(|()| more));
                 }
             };
@@ -168,10 +168,11 @@ impl Reading {
         offset: u64,
         take: &mut dyn FnMut(Part) -> bool,
     ) -> Result<(), Fault> {
-        let Reading { db, version, .. } = *self;
+        let SnapshotReading { db, version, .. } = *self;
         let Some(known) = version else { return Ok(()) };
-        let reader = Reader::within(known, offset);
-        let mut within = Reading { reader, window, at: 0, run: 0, run_offset: offset, db, version };
+        let reader = RdbReader::within(known, offset);
+        let mut within =
+            SnapshotReading { reader, window, at: 0, run: 0, run_offset: offset, db, version };
         within.go_through(true, take)?;
         self.db = within.db;
         Ok(())

@@ -2,7 +2,7 @@
 
 /// The outcomes of past snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct History {
+pub struct SavedHistory {
     /// When the last good snapshot was finished, or the server started (Unix, seconds).
     pub last_good_s: i64,
     /// Whether the last snapshot was good.
@@ -17,10 +17,10 @@ pub struct History {
     pub changes: u64,
 }
 
-impl History {
+impl SavedHistory {
     /// The history of a server that starts now.
-    pub fn begin(now_s: i64) -> History {
-        History {
+    pub fn begin(now_s: i64) -> SavedHistory {
+        SavedHistory {
             last_good_s: now_s,
             is_last_good: true,
             last_failed_s: None,
@@ -32,7 +32,7 @@ impl History {
 
     /// Records a good snapshot that ended now; `changes` is the count at its beginning.
     pub fn succeeded(&mut self, now_s: i64, took_s: u64, changes: u64) {
-        *self = History {
+        *self = SavedHistory {
             last_good_s: now_s,
             is_last_good: true,
             last_failed_s: None,

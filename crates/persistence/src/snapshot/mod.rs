@@ -30,8 +30,8 @@ pub mod schedule;
 pub mod target;
 pub mod write;
 
-pub use history::History;
-pub use queue::Queue;
+pub use history::SavedHistory;
+pub use queue::SnapshotQueue;
 pub use schedule::Schedule;
 pub use target::RdbTarget;
-pub use write::{Facts, Fault, Form, write};
+pub use write::{Fault, Form, SnapshotFacts, write};

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use pantala_keyspace::snapshot::{Piece, Room, Span};
+use pantala_keyspace::snapshot::{SnapshotPiece, SnapshotRoom, Span};
 
 /// Walkers pause while the queue has this many bytes.
 pub const FULL_BYTES: usize = 4 << 20;
@@ -23,9 +23,9 @@ pub const OVERFULL_BYTES: usize = 16 << 20;
 
 /// What the writer takes out.
 #[derive(Debug)]
-pub enum Next {
+pub enum QueueItem {
     /// A piece.
-    Piece(Piece),
+    Piece(SnapshotPiece),
     /// The snapshot is complete.
     End,
     /// The snapshot was aborted, and the file must not be finished.
@@ -34,7 +34,7 @@ pub enum Next {
 
 /// The queue from the walkers to the thread that writes the snapshot.
 #[derive(Debug, Default)]
-pub struct Queue {
+pub struct SnapshotQueue {
     inner: Mutex<Inner>,
     arrived: Condvar,
     room: AtomicU8,
@@ -49,11 +49,11 @@ struct Inner {
     count: u64,
     /// Whether the last piece taken out was a part, and not the last of its key.
     is_inside: bool,
-    end: Option<Ending>,
+    end: Option<QueueEnd>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
+enum QueueEnd {
     Complete,
     Broken,
 }
@@ -61,17 +61,17 @@ enum Ending {
 /// Pieces in order, with their numbers.
 #[derive(Debug, Default)]
 struct Line {
-    pieces: VecDeque<(u64, Piece)>,
+    pieces: VecDeque<(u64, SnapshotPiece)>,
     bytes: usize,
 }
 
 impl Line {
-    fn push(&mut self, number: u64, piece: Piece) {
+    fn push(&mut self, number: u64, piece: SnapshotPiece) {
         self.bytes += piece.bytes.len();
         self.pieces.push_back((number, piece));
     }
 
-    fn pop(&mut self) -> Option<Piece> {
+    fn pop(&mut self) -> Option<SnapshotPiece> {
         let (_, piece) = self.pieces.pop_front()?;
         self.bytes -= piece.bytes.len();
         Some(piece)
@@ -83,7 +83,7 @@ impl Line {
 }
 
 impl Inner {
-    fn pop(&mut self) -> Option<Piece> {
+    fn pop(&mut self) -> Option<SnapshotPiece> {
         let from_parts = self.is_inside || self.parts.first() < self.whole.first();
         let line = if from_parts { &mut self.parts } else { &mut self.whole };
         let piece = line.pop()?;
@@ -91,12 +91,12 @@ impl Inner {
         Some(piece)
     }
 
-    fn room(&self) -> Room {
+    fn room(&self) -> SnapshotRoom {
         match self.whole.bytes + self.parts.bytes {
-            _ if self.end == Some(Ending::Broken) => Room::Free,
-            OVERFULL_BYTES.. => Room::Overfull,
-            FULL_BYTES.. => Room::Full,
-            _ => Room::Free,
+            _ if self.end == Some(QueueEnd::Broken) => SnapshotRoom::Free,
+            OVERFULL_BYTES.. => SnapshotRoom::Overfull,
+            FULL_BYTES.. => SnapshotRoom::Full,
+            _ => SnapshotRoom::Free,
         }
     }
 
@@ -105,7 +105,7 @@ impl Inner {
     }
 }
 
-impl Queue {
+impl SnapshotQueue {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,9 +116,9 @@ impl Queue {
     }
 
     /// Adds a piece.
-    pub fn push(&self, piece: Piece) {
+    pub fn push(&self, piece: SnapshotPiece) {
         let mut inner = self.inner();
-        if inner.end == Some(Ending::Broken) {
+        if inner.end == Some(QueueEnd::Broken) {
             return;
         }
         let number = inner.count;
@@ -133,11 +133,11 @@ impl Queue {
     }
 
     /// How much more should be added.
-    pub fn room(&self) -> Room {
+    pub fn room(&self) -> SnapshotRoom {
         match self.room.load(Ordering::Relaxed) {
-            room if room == Room::Free as u8 => Room::Free,
-            room if room == Room::Full as u8 => Room::Full,
-            _ => Room::Overfull,
+            room if room == SnapshotRoom::Free as u8 => SnapshotRoom::Free,
+            room if room == SnapshotRoom::Full as u8 => SnapshotRoom::Full,
+            _ => SnapshotRoom::Overfull,
         }
     }
 
@@ -148,18 +148,18 @@ impl Queue {
 
     /// Marks the snapshot as complete.
     pub fn complete(&self) {
-        self.end(Ending::Complete);
+        self.end(QueueEnd::Complete);
     }
 
     /// Aborts the snapshot, by a walker or by the writer.
     pub fn break_off(&self) {
-        self.end(Ending::Broken);
+        self.end(QueueEnd::Broken);
     }
 
-    fn end(&self, ending: Ending) {
+    fn end(&self, ending: QueueEnd) {
         let mut inner = self.inner();
-        if ending == Ending::Broken {
-            *inner = Inner { end: Some(Ending::Broken), ..Inner::default() };
+        if ending == QueueEnd::Broken {
+            *inner = Inner { end: Some(QueueEnd::Broken), ..Inner::default() };
         } else if inner.end.is_none() {
             inner.end = Some(ending);
         }
@@ -170,24 +170,24 @@ impl Queue {
 
     /// Whether the snapshot was aborted.
     pub fn is_broken(&self) -> bool {
-        self.inner().end == Some(Ending::Broken)
+        self.inner().end == Some(QueueEnd::Broken)
     }
 
     /// Takes a piece out, waiting for one; also returns whether there is more room now than before.
-    pub fn next(&self) -> (Next, bool) {
+    pub fn next(&self) -> (QueueItem, bool) {
         let mut inner = self.inner();
         loop {
-            if inner.end == Some(Ending::Broken) {
-                return (Next::Broken, false);
+            if inner.end == Some(QueueEnd::Broken) {
+                return (QueueItem::Broken, false);
             }
             let before = (inner.room(), inner.is_full_of_parts());
             if let Some(piece) = inner.pop() {
                 self.publish(&inner);
                 let has_more_room = (inner.room(), inner.is_full_of_parts()) != before;
-                return (Next::Piece(piece), has_more_room);
+                return (QueueItem::Piece(piece), has_more_room);
             }
-            if inner.end == Some(Ending::Complete) {
-                return (if inner.is_inside { Next::Broken } else { Next::End }, false);
+            if inner.end == Some(QueueEnd::Complete) {
+                return (if inner.is_inside { QueueItem::Broken } else { QueueItem::End }, false);
             }
             inner = self.arrived.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
@@ -199,16 +199,16 @@ mod tests {
     use super::*;
     use pantala_keyspace::DbIndex;
 
-    fn piece(name: &str, span: Span, bytes: usize) -> Piece {
+    fn piece(name: &str, span: Span, bytes: usize) -> SnapshotPiece {
         let mut text = name.as_bytes().to_vec();
         text.resize(bytes.max(text.len()), 0);
-        Piece::new(DbIndex(0), text, 1, span)
+        SnapshotPiece::new(DbIndex(0), text, 1, span)
     }
 
-    fn names(queue: &Queue) -> String {
+    fn names(queue: &SnapshotQueue) -> String {
         let mut names = String::new();
         queue.complete();
-        while let (Next::Piece(piece), _) = queue.next() {
+        while let (QueueItem::Piece(piece), _) = queue.next() {
             names.push(char::from(piece.bytes[0]));
         }
         names
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_key_follow_each_other() {
-        let queue = Queue::default();
+        let queue = SnapshotQueue::default();
         for (name, span) in [
             ("a", Span::Whole),
             ("1", Span::First),
@@ -235,52 +235,52 @@ mod tests {
 
     #[test]
     fn a_key_without_its_end_is_no_end() {
-        let queue = Queue::default();
+        let queue = SnapshotQueue::default();
         queue.push(piece("1", Span::First, 1));
         queue.complete();
-        assert!(matches!(queue.next(), (Next::Piece(_), _)));
-        assert!(matches!(queue.next(), (Next::Broken, _)));
+        assert!(matches!(queue.next(), (QueueItem::Piece(_), _)));
+        assert!(matches!(queue.next(), (QueueItem::Broken, _)));
     }
 
     #[test]
     fn room_is_told_and_comes_back() {
-        let queue = Queue::default();
-        assert_eq!(queue.room(), Room::Free);
+        let queue = SnapshotQueue::default();
+        assert_eq!(queue.room(), SnapshotRoom::Free);
         queue.push(piece("a", Span::Whole, FULL_BYTES));
-        assert_eq!(queue.room(), Room::Full);
+        assert_eq!(queue.room(), SnapshotRoom::Full);
         queue.push(piece("b", Span::Whole, OVERFULL_BYTES - FULL_BYTES));
-        assert_eq!(queue.room(), Room::Overfull);
-        assert!(matches!(queue.next(), (Next::Piece(_), true)));
-        assert_eq!(queue.room(), Room::Full);
-        assert!(matches!(queue.next(), (Next::Piece(_), true)));
-        assert_eq!(queue.room(), Room::Free);
+        assert_eq!(queue.room(), SnapshotRoom::Overfull);
+        assert!(matches!(queue.next(), (QueueItem::Piece(_), true)));
+        assert_eq!(queue.room(), SnapshotRoom::Full);
+        assert!(matches!(queue.next(), (QueueItem::Piece(_), true)));
+        assert_eq!(queue.room(), SnapshotRoom::Free);
     }
 
     #[test]
     fn room_for_parts_is_their_own() {
-        let queue = Queue::default();
+        let queue = SnapshotQueue::default();
         queue.push(piece("1", Span::First, 1));
         queue.push(piece("a", Span::Whole, 2 * OVERFULL_BYTES));
         assert!(queue.has_room_for_parts());
         queue.push(piece("2", Span::Middle, FULL_BYTES));
         assert!(!queue.has_room_for_parts());
-        assert!(matches!(queue.next(), (Next::Piece(_), false)));
-        assert!(matches!(queue.next(), (Next::Piece(_), true)));
+        assert!(matches!(queue.next(), (QueueItem::Piece(_), false)));
+        assert!(matches!(queue.next(), (QueueItem::Piece(_), true)));
         assert!(queue.has_room_for_parts());
-        assert_eq!(queue.room(), Room::Overfull);
+        assert_eq!(queue.room(), SnapshotRoom::Overfull);
         queue.push(piece("3", Span::Last, 1));
         assert_eq!(names(&queue), "3a");
     }
 
     #[test]
     fn nothing_comes_out_of_a_broken_one() {
-        let queue = Queue::default();
+        let queue = SnapshotQueue::default();
         queue.push(piece("a", Span::Whole, OVERFULL_BYTES));
         queue.break_off();
         queue.push(piece("b", Span::Whole, OVERFULL_BYTES));
         queue.complete();
         assert!(queue.is_broken());
-        assert_eq!(queue.room(), Room::Free);
-        assert!(matches!(queue.next(), (Next::Broken, _)));
+        assert_eq!(queue.room(), SnapshotRoom::Free);
+        assert!(matches!(queue.next(), (QueueItem::Broken, _)));
     }
 }

@@ -12,7 +12,7 @@ const RETRY_S: i64 = 5;
 
 /// The input of save points at some moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Since {
+pub struct SavePointCounts {
     /// When the last good snapshot began, or the server (Unix, seconds).
     pub last_good_s: i64,
     /// When the last failed snapshot ended, if no good one followed.
@@ -55,14 +55,14 @@ impl Schedule {
     }
 
     /// Whether a snapshot is due now (Unix, seconds), and why.
-    pub fn is_due(&mut self, now_s: i64, since: Since) -> Option<Cause> {
+    pub fn is_due(&mut self, now_s: i64, since: SavePointCounts) -> Option<Cause> {
         // All are asked, so that each notes the time.
         let by_time = self.by_time(now_s);
         let by_cron = self.by_cron(now_s);
         by_time.or(by_cron).or_else(|| self.by_changes(now_s, since))
     }
 
-    fn by_changes(&self, now_s: i64, since: Since) -> Option<Cause> {
+    fn by_changes(&self, now_s: i64, since: SavePointCounts) -> Option<Cause> {
         if since.last_failed_s.is_some_and(|failed_s| now_s - failed_s <= RETRY_S) {
             return None;
         }
@@ -115,7 +115,8 @@ mod tests {
         Schedule::new(&all, NOW_S)
     }
 
-    const NOTHING: Since = Since { last_good_s: NOW_S, last_failed_s: None, changes: 0 };
+    const NOTHING: SavePointCounts =
+        SavePointCounts { last_good_s: NOW_S, last_failed_s: None, changes: 0 };
 
     #[test]
     fn nothing_is_ever_due_without_settings() {
@@ -135,11 +136,11 @@ mod tests {
             (6, 1000, true),
             (6, 999, false),
         ] {
-            let since = Since { changes, ..NOTHING };
+            let since = SavePointCounts { changes, ..NOTHING };
             let due = schedule.is_due(NOW_S + passed_s, since);
             assert_eq!(due.is_some(), is_due, "{passed_s} {changes}");
         }
-        let failed = Since { last_failed_s: Some(NOW_S + 100), changes: 10, ..NOTHING };
+        let failed = SavePointCounts { last_failed_s: Some(NOW_S + 100), changes: 10, ..NOTHING };
         assert_eq!(schedule.is_due(NOW_S + 105, failed), None);
         assert!(schedule.is_due(NOW_S + 106, failed).is_some());
     }

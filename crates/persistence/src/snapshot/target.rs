@@ -4,17 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use pantala_base::UnixMs;
-use pantala_keyspace::snapshot::{Piece, Room, SnapshotEntry, SnapshotParts, SnapshotTarget};
+use pantala_keyspace::snapshot::{
+    SnapshotEntry, SnapshotParts, SnapshotPiece, SnapshotRoom, SnapshotTarget,
+};
 use pantala_rdb::file::{EntryWriting, OLDEST_WRITTEN, write_entry};
 use pantala_rdb::{Style, write_flags};
 use pantala_table::ValueRef;
 use pantala_values::Object;
 
-use super::queue::Queue;
+use super::queue::SnapshotQueue;
 
 /// Encodes keys as RDB and puts them into the queue.
 pub struct RdbTarget {
-    queue: Arc<Queue>,
+    queue: Arc<SnapshotQueue>,
     style: Style,
     /// Elements that have expired by this time are left out.
     now: UnixMs,
@@ -24,7 +26,7 @@ pub struct RdbTarget {
 
 impl RdbTarget {
     /// A target that puts its pieces into this queue.
-    pub fn new(queue: Arc<Queue>, style: Style, now: UnixMs) -> RdbTarget {
+    pub fn new(queue: Arc<SnapshotQueue>, style: Style, now: UnixMs) -> RdbTarget {
         RdbTarget { queue, style, now, version: AtomicU16::new(OLDEST_WRITTEN) }
     }
 
@@ -63,11 +65,11 @@ impl SnapshotTarget for RdbTarget {
         Box::new(Parts(writing))
     }
 
-    fn take(&self, piece: Piece) {
+    fn take(&self, piece: SnapshotPiece) {
         self.queue.push(piece);
     }
 
-    fn room(&self) -> Room {
+    fn room(&self) -> SnapshotRoom {
         self.queue.room()
     }
 

@@ -9,11 +9,11 @@ use std::path::PathBuf;
 
 use pantala_journal::resp::{push_command, push_select};
 use pantala_keyspace::DbIndex;
-use pantala_keyspace::snapshot::Piece;
+use pantala_keyspace::snapshot::SnapshotPiece;
 use pantala_rdb::Strings;
-use pantala_rdb::file::{Head, OLDEST_WRITTEN, Sizes, Writer};
+use pantala_rdb::file::{Head, OLDEST_WRITTEN, RdbWriter, SizeHints};
 
-use super::queue::{Next, Queue};
+use super::queue::{QueueItem, SnapshotQueue};
 use crate::disk::{Disk, DiskFile, directory_of};
 
 /// How many bytes are written between two syncs, so that the last one does not take long.
@@ -23,13 +23,13 @@ const GATHERED_BYTES: usize = 64 << 10;
 
 /// The metadata before the keys.
 #[derive(Debug, Default)]
-pub struct Facts {
+pub struct SnapshotFacts {
     /// Names and values about the file and the server.
     pub aux: Vec<(&'static str, String)>,
     /// The code of libraries.
     pub functions: Vec<Vec<u8>>,
     /// The number of keys of each database.
-    pub sizes: Vec<(DbIndex, Sizes)>,
+    pub sizes: Vec<(DbIndex, SizeHints)>,
 }
 
 /// The form of a file.
@@ -91,8 +91,8 @@ impl std::error::Error for Fault {}
 pub fn write(
     disk: &dyn Disk,
     plan: &Plan,
-    facts: &Facts,
-    queue: &Queue,
+    facts: &SnapshotFacts,
+    queue: &SnapshotQueue,
     version: &dyn Fn() -> u16,
     taken: &dyn Fn(u64, bool) -> bool,
 ) -> Result<u64, Fault> {
@@ -115,8 +115,8 @@ pub fn write(
 fn write_temporary(
     disk: &dyn Disk,
     plan: &Plan,
-    facts: &Facts,
-    queue: &Queue,
+    facts: &SnapshotFacts,
+    queue: &SnapshotQueue,
     version: &dyn Fn() -> u16,
     taken: &dyn Fn(u64, bool) -> bool,
 ) -> Result<u64, Fault> {
@@ -130,14 +130,14 @@ fn write_temporary(
     loop {
         let (next, has_more_room) = queue.next();
         match next {
-            Next::Piece(piece) => {
+            QueueItem::Piece(piece) => {
                 if !taken(piece.keys, has_more_room) {
                     return Err(Fault::CalledOff);
                 }
                 writing.piece(&mut *shape, &piece).map_err(at("write"))?;
             }
-            Next::End => break,
-            Next::Broken => return Err(Fault::CalledOff),
+            QueueItem::End => break,
+            QueueItem::Broken => return Err(Fault::CalledOff),
         }
         if plan.syncs_in_steps && writing.unsynced >= SYNC_BYTES {
             writing.unsynced = 0;
@@ -153,22 +153,22 @@ fn write_temporary(
 /// The framing of the pieces.
 trait Shape {
     /// Appends the database of a piece, and accounts for the piece.
-    fn piece(&mut self, piece: &Piece, facts: &Facts, out: &mut Vec<u8>);
+    fn piece(&mut self, piece: &SnapshotPiece, facts: &SnapshotFacts, out: &mut Vec<u8>);
 
     /// Appends the end. Returns bytes to overwrite the start with.
     fn end(&mut self, version: u16, out: &mut Vec<u8>) -> Option<Head>;
 }
 
 struct RdbShape {
-    writer: Writer,
+    writer: RdbWriter,
     /// Databases whose sizes were written.
     named: Vec<DbIndex>,
 }
 
 impl RdbShape {
-    fn begin(plan: &Plan, facts: &Facts, out: &mut Vec<u8>) -> RdbShape {
+    fn begin(plan: &Plan, facts: &SnapshotFacts, out: &mut Vec<u8>) -> RdbShape {
         let version = plan.fixed_version.unwrap_or(OLDEST_WRITTEN);
-        let mut writer = Writer::begin(version, plan.has_checksum, out);
+        let mut writer = RdbWriter::begin(version, plan.has_checksum, out);
         for (name, value) in &facts.aux {
             writer.aux(name.as_bytes(), value.as_bytes(), out);
         }
@@ -180,7 +180,7 @@ impl RdbShape {
 }
 
 impl Shape for RdbShape {
-    fn piece(&mut self, piece: &Piece, facts: &Facts, out: &mut Vec<u8>) {
+    fn piece(&mut self, piece: &SnapshotPiece, facts: &SnapshotFacts, out: &mut Vec<u8>) {
         let db = piece.db;
         self.writer.database(db.0, out);
         // Once for each database.
@@ -205,7 +205,7 @@ struct CommandShape {
 }
 
 impl CommandShape {
-    fn begin(facts: &Facts, out: &mut Vec<u8>) -> CommandShape {
+    fn begin(facts: &SnapshotFacts, out: &mut Vec<u8>) -> CommandShape {
         for code in &facts.functions {
             push_command(out, &[b"FUNCTION", b"LOAD", code]);
         }
@@ -214,7 +214,7 @@ impl CommandShape {
 }
 
 impl Shape for CommandShape {
-    fn piece(&mut self, piece: &Piece, _facts: &Facts, out: &mut Vec<u8>) {
+    fn piece(&mut self, piece: &SnapshotPiece, _facts: &SnapshotFacts, out: &mut Vec<u8>) {
         if self.db.replace(piece.db) != Some(piece.db) {
             push_select(out, piece.db.0);
         }
@@ -229,14 +229,14 @@ struct Writing<'w> {
     file: &'w dyn DiskFile,
     /// Bytes not written to the file yet.
     out: Vec<u8>,
-    facts: &'w Facts,
+    facts: &'w SnapshotFacts,
     /// Bytes written to the file.
     bytes: u64,
     unsynced: u64,
 }
 
 impl Writing<'_> {
-    fn piece(&mut self, shape: &mut dyn Shape, piece: &Piece) -> io::Result<()> {
+    fn piece(&mut self, shape: &mut dyn Shape, piece: &SnapshotPiece) -> io::Result<()> {
         shape.piece(piece, self.facts, &mut self.out);
         if piece.bytes.len() < GATHERED_BYTES {
             self.out.extend_from_slice(&piece.bytes);
@@ -299,22 +299,22 @@ mod tests {
         }
     }
 
-    fn piece(db: u32, span: Span, keys: std::ops::Range<u32>) -> Piece {
+    fn piece(db: u32, span: Span, keys: std::ops::Range<u32>) -> SnapshotPiece {
         let mut bytes = Vec::new();
         for key in keys.clone() {
             let (name, value) = (format!("key:{key}"), ValueRef::Str(StrRef::Bytes(b"value")));
             write_entry(name.as_bytes(), None, &value, UnixMs(0), Strings::Plain, &mut bytes);
         }
-        Piece::new(DbIndex(db), bytes, u64::from(keys.end - keys.start), span)
+        SnapshotPiece::new(DbIndex(db), bytes, u64::from(keys.end - keys.start), span)
     }
 
     /// Writes a file with this many keys.
     fn save(disk: &SimulatedDisk, keys: u32) -> Result<u64, Fault> {
-        let queue = Queue::default();
-        let facts = Facts {
+        let queue = SnapshotQueue::default();
+        let facts = SnapshotFacts {
             aux: vec![("redis-ver", "7.4.0".into())],
             functions: vec![b"code".to_vec()],
-            sizes: vec![(DbIndex(3), Sizes { keys: 1, with_deadline: 0 })],
+            sizes: vec![(DbIndex(3), SizeHints { keys: 1, with_deadline: 0 })],
         };
         queue.push(piece(0, Span::Whole, 0..keys / 2));
         queue.push(piece(3, Span::Whole, 0..1));
@@ -335,7 +335,7 @@ mod tests {
         let read = read_file(&mut &bytes[..], options, &mut |part| {
             if let Part::Batch(batch) = part {
                 let limits = crate::loading::tests::limits();
-                let entries = pantala_rdb::file::Entries::new(
+                let entries = pantala_rdb::file::RdbEntries::new(
                     &batch.bytes,
                     batch.offset,
                     batch.version,
@@ -411,10 +411,10 @@ mod tests {
     #[test]
     fn one_that_is_called_off_is_removed() {
         let disk = disk(1);
-        let queue = Queue::default();
+        let queue = SnapshotQueue::default();
         queue.push(piece(0, Span::First, 0..1));
         queue.complete();
-        let ended = write(&disk, &plan(), &Facts::default(), &queue, &|| 10, &|_, _| true);
+        let ended = write(&disk, &plan(), &SnapshotFacts::default(), &queue, &|| 10, &|_, _| true);
         assert!(matches!(ended, Err(Fault::CalledOff)), "a key without its end is no file");
         assert_eq!(saved(&disk), None);
         assert!(disk.list(Path::new(DIRECTORY)).expect("there").is_empty());
@@ -423,10 +423,10 @@ mod tests {
     #[test]
     fn a_newer_version_is_written_over_the_first() {
         let disk = disk(1);
-        let queue = Queue::default();
+        let queue = SnapshotQueue::default();
         queue.push(piece(0, Span::Whole, 0..5));
         queue.complete();
-        write(&disk, &plan(), &Facts::default(), &queue, &|| 80, &|_, _| true)
+        write(&disk, &plan(), &SnapshotFacts::default(), &queue, &|| 80, &|_, _| true)
             .expect("there is room");
         let bytes = read_whole(&disk, &plan().path, 1 << 20).expect("it is there");
         assert!(bytes.starts_with(b"VALKEY080"));

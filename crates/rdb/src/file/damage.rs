@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::input::Malformed;
-use crate::kind::Kind;
+use crate::kind::RdbKind;
 
 pub(super) const EXPECTED_HEAD: &str = "REDIS or VALKEY and a version";
 pub(super) const EXPECTED_VERSION: &str = "a version that is known";
@@ -12,18 +12,18 @@ pub(super) const EXPECTED_KIND: &str = "a kind of value that is known";
 
 /// The first invalid place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
+pub struct RdbDamage {
     /// The offset in the file where the damage begins.
     pub offset: u64,
     /// What the format requires there.
     pub expected: &'static str,
     /// What the file has there.
-    pub found: Found,
+    pub found: DamageFinding,
 }
 
 /// What the file has in place of what was expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum DamageFinding {
     /// The end of the file.
     End,
     /// A mark, a kind or a version.
@@ -40,27 +40,27 @@ pub enum Found {
     /// Bytes that are not a value of their kind.
     Value(Malformed),
     /// The same, of a key whose kind is known.
-    Unsound(Kind, Malformed),
+    Unsound(RdbKind, Malformed),
 }
 
-impl Damage {
+impl RdbDamage {
     /// What it is, in the words of Redis and Valkey, by which operators and tools look for it.
     pub fn words(&self) -> String {
         match self.found {
-            Found::End | Found::TooMany(_) => {
+            DamageFinding::End | DamageFinding::TooMany(_) => {
                 "Short read or OOM loading DB. Unrecoverable error, aborting now".into()
             }
-            Found::Checksum { .. } => "RDB CRC error".into(),
-            Found::Number(number) if self.expected == EXPECTED_VERSION => {
+            DamageFinding::Checksum { .. } => "RDB CRC error".into(),
+            DamageFinding::Number(number) if self.expected == EXPECTED_VERSION => {
                 format!("Can't handle RDB format version {number}")
             }
-            Found::Number(_) if [EXPECTED_MARK, EXPECTED_KIND].contains(&self.expected) => {
+            DamageFinding::Number(_) if [EXPECTED_MARK, EXPECTED_KIND].contains(&self.expected) => {
                 "Unknown type or opcode when loading DB. Unrecoverable error, aborting now".into()
             }
             _ if self.expected == EXPECTED_HEAD => {
                 "Wrong signature trying to load DB from file".into()
             }
-            Found::Unsound(kind, _) if kind.packed().is_some() => {
+            DamageFinding::Unsound(kind, _) if kind.packed().is_some() => {
                 format!("{} integrity check failed", kind.packed().unwrap_or_default())
             }
             _ => "Failure loading rdb format".into(),
@@ -68,19 +68,19 @@ impl Damage {
     }
 }
 
-impl fmt::Display for Damage {
+impl fmt::Display for RdbDamage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "byte {}: expected {}, found ", self.offset, self.expected)?;
         match self.found {
-            Found::End => f.write_str("the end of the file"),
-            Found::Number(number) => write!(f, "{number}"),
-            Found::Checksum { written, computed } => {
+            DamageFinding::End => f.write_str("the end of the file"),
+            DamageFinding::Number(number) => write!(f, "{number}"),
+            DamageFinding::Checksum { written, computed } => {
                 write!(f, "{written:016x}, where the bytes before it have {computed:016x}")
             }
-            Found::TooMany(count) => write!(f, "{count}, which is more than the file has"),
-            Found::Value(why) | Found::Unsound(_, why) => write!(f, "this: {why}"),
+            DamageFinding::TooMany(count) => write!(f, "{count}, which is more than the file has"),
+            DamageFinding::Value(why) | DamageFinding::Unsound(_, why) => write!(f, "this: {why}"),
         }
     }
 }
 
-impl std::error::Error for Damage {}
+impl std::error::Error for RdbDamage {}

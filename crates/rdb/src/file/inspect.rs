@@ -4,19 +4,19 @@
 
 use std::collections::BTreeMap;
 
-use super::damage::Damage;
-use super::entry::{Content, Entries};
+use super::damage::RdbDamage;
+use super::entry::{Content, RdbEntries};
 use super::module::ModuleType;
-use super::read::{FoundSection, Next, ReadOptions, Reader, Section};
-use super::version::Version;
+use super::read::{FileItem, FoundSection, RdbReader, ReadOptions, Section};
+use super::version::RdbVersion;
 use crate::scalars::text::Text;
-use crate::{Kind, Limits};
+use crate::{RdbKind, RdbLimits};
 
 /// The findings so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// The version in the head.
-    pub version: Option<Version>,
+    pub version: Option<RdbVersion>,
     /// Names and values about the file and the server.
     pub aux: Vec<(Vec<u8>, Vec<u8>)>,
     /// Libraries of functions.
@@ -41,7 +41,7 @@ pub struct DatabaseSummary {
     /// Keys with a deadline.
     pub with_deadline: u64,
     /// How many values have each kind.
-    pub kinds: BTreeMap<Kind, u64>,
+    pub kinds: BTreeMap<RdbKind, u64>,
     /// Keys that a server skips: collections without elements.
     pub empty: u64,
 }
@@ -49,8 +49,8 @@ pub struct DatabaseSummary {
 /// Inspects a file piece by piece.
 #[derive(Debug)]
 pub struct Inspection {
-    reader: Reader,
-    limits: Limits,
+    reader: RdbReader,
+    limits: RdbLimits,
     /// The unread bytes of the pieces, from `begin` on.
     buffer: Vec<u8>,
     begin: usize,
@@ -60,9 +60,9 @@ pub struct Inspection {
 
 impl Inspection {
     /// An inspection at the start of a file.
-    pub fn new(options: ReadOptions, limits: Limits) -> Inspection {
+    pub fn new(options: ReadOptions, limits: RdbLimits) -> Inspection {
         Inspection {
-            reader: Reader::new(options),
+            reader: RdbReader::new(options),
             limits,
             buffer: Vec::new(),
             begin: 0,
@@ -73,13 +73,13 @@ impl Inspection {
 
     /// Inspects the next piece; `is_last`: nothing follows it. Fails with the first damage, after
     /// which nothing more can be told.
-    pub fn feed(&mut self, piece: &[u8], is_last: bool) -> Result<(), Damage> {
+    pub fn feed(&mut self, piece: &[u8], is_last: bool) -> Result<(), RdbDamage> {
         self.buffer.drain(..self.begin);
         self.begin = 0;
         self.buffer.extend_from_slice(piece);
         while !self.is_whole {
             let next = self.reader.next(&self.buffer[self.begin..], is_last)?;
-            let Next::Section(found) = next else { break };
+            let FileItem::Section(found) = next else { break };
             let (offset, len) = (found.offset, found.bytes.len());
             self.is_whole = matches!(found.section, Section::End);
             self.summary.note(found, &self.limits)?;
@@ -106,7 +106,7 @@ impl Inspection {
 }
 
 impl Summary {
-    fn note(&mut self, found: FoundSection<'_>, limits: &Limits) -> Result<(), Damage> {
+    fn note(&mut self, found: FoundSection<'_>, limits: &RdbLimits) -> Result<(), RdbDamage> {
         let bytes = |text: &Text<'_>| text.view().to_vec();
         match found.section {
             Section::Head(version) => self.version = Some(version),
@@ -116,13 +116,13 @@ impl Summary {
             Section::Database(number) => self.database = number,
             Section::Entry(_) => {
                 let Some(version) = self.version else { return Ok(()) };
-                let entries = Entries::new(found.bytes, found.offset, version, limits);
+                let entries = RdbEntries::new(found.bytes, found.offset, version, limits);
                 return self.note_entries(self.database, entries);
             }
             Section::Compressed(sections) => {
                 let Some(version) = self.version else { return Ok(()) };
-                let (mut reader, mut at) = (Reader::within(version, found.offset), 0);
-                while let Next::Section(found) = reader.next(&sections[at..], true)?
+                let (mut reader, mut at) = (RdbReader::within(version, found.offset), 0);
+                while let FileItem::Section(found) = reader.next(&sections[at..], true)?
                     && !matches!(found.section, Section::End)
                 {
                     at += found.bytes.len();
@@ -134,7 +134,7 @@ impl Summary {
         Ok(())
     }
 
-    fn note_entries(&mut self, number: u32, entries: Entries<'_, '_>) -> Result<(), Damage> {
+    fn note_entries(&mut self, number: u32, entries: RdbEntries<'_, '_>) -> Result<(), RdbDamage> {
         let database = self.databases.entry(number).or_default();
         for entry in entries {
             let entry = entry?;

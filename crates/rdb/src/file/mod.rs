@@ -27,7 +27,7 @@
 //!
 //! So nothing is ever misread: a server that lacks a kind does not start. As the head comes first
 //! and its version is known last, it is written as version 10 and, if that was too old, overwritten
-//! in the end ([`Writer::end`]); all heads have nine bytes.
+//! in the end ([`RdbWriter::end`]); all heads have nine bytes.
 //!
 //! | file | what |
 //! |---|---|
@@ -62,13 +62,15 @@ mod skim;
 mod version;
 mod write;
 
-pub use damage::{Damage, Found};
-pub use entry::{Content, Entries, Entry};
+pub use damage::{DamageFinding, RdbDamage};
+pub use entry::{Content, RdbEntries, RdbEntry};
 pub use inspect::{DatabaseSummary, Inspection, Summary};
 pub use module::ModuleType;
-pub use read::{FoundSection, Next, ReadOptions, Reader, Section};
-pub use version::{Dialect, Version};
-pub use write::{EntryWriting, HEAD_BYTES, Head, Sizes, Writer, write_database, write_entry};
+pub use read::{FileItem, FoundSection, RdbReader, ReadOptions, Section};
+pub use version::{Dialect, RdbVersion};
+pub use write::{
+    EntryWriting, HEAD_BYTES, Head, RdbWriter, SizeHints, write_database, write_entry,
+};
 
 /// The version that is written unless the file holds something newer.
 pub const OLDEST_WRITTEN: u16 = 10;

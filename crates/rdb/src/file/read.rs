@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Consecutive entries can be kept together and given to another thread, which decodes them with
-//! [`super::Entries`].
+//! [`super::RdbEntries`].
 //!
 //! Invariants
 //! 1. A window begins where the last section ended, and has everything that the previous window had
@@ -22,13 +22,15 @@
 use pantala_base::crc::crc64;
 use pantala_table::IntText;
 
-use super::damage::{Damage, EXPECTED_HEAD, EXPECTED_KIND, EXPECTED_MARK, EXPECTED_VERSION, Found};
+use super::damage::{
+    DamageFinding, EXPECTED_HEAD, EXPECTED_KIND, EXPECTED_MARK, EXPECTED_VERSION, RdbDamage,
+};
 use super::module::ModuleType;
 use super::opcode::{COMPRESSED_LZ4, COMPRESSED_ZSTD};
-use super::skim::{Fault, Skimmed, Skimmer};
-use super::version::Version;
-use super::{HEAD_BYTES, Sizes, dragonfly, opcode, shape};
-use crate::Kind;
+use super::skim::{SkimFault, SkimOutcome, Skimmer};
+use super::version::RdbVersion;
+use super::{HEAD_BYTES, SizeHints, dragonfly, opcode, shape};
+use crate::RdbKind;
 use crate::input::{Input, Malformed};
 use crate::payload::Versions;
 use crate::scalars::length;
@@ -47,7 +49,7 @@ pub struct ReadOptions {
 
 /// The result of a call.
 #[derive(Debug)]
-pub enum Next<'w> {
+pub enum FileItem<'w> {
     /// A section.
     Section(FoundSection<'w>),
     /// The section is not whole in the window: at least this many bytes more are needed.
@@ -69,7 +71,7 @@ pub struct FoundSection<'w> {
 #[derive(Debug)]
 pub enum Section<'w> {
     /// The magic and the version.
-    Head(Version),
+    Head(RdbVersion),
     /// A name and value about the file or the server.
     Aux(Text<'w>, Text<'w>),
     /// The code of a library of functions.
@@ -77,24 +79,24 @@ pub enum Section<'w> {
     /// Entries of this database follow.
     Database(u32),
     /// About how many keys it has.
-    Sizes(Sizes),
+    Sizes(SizeHints),
     /// A module's data outside keys.
     ModuleAux(ModuleType),
     /// Data about slots of a cluster.
     Slots,
-    /// Decompressed sections, to be read with [`Reader::within`].
+    /// Decompressed sections, to be read with [`RdbReader::within`].
     Compressed(Vec<u8>),
-    /// An entry, to be read with [`super::Entries`].
-    Entry(Kind),
+    /// An entry, to be read with [`super::RdbEntries`].
+    Entry(RdbKind),
     /// The end. Bytes after it in the window do not belong to the file.
     End,
 }
 
 /// Finds the sections of a file in windows of its bytes.
 #[derive(Debug)]
-pub struct Reader {
+pub struct RdbReader {
     options: ReadOptions,
-    version: Option<Version>,
+    version: Option<RdbVersion>,
     /// Where the current section begins.
     offset: u64,
     checksum: u64,
@@ -106,10 +108,10 @@ pub struct Reader {
     is_within: bool,
 }
 
-impl Reader {
+impl RdbReader {
     /// A reader at the start of a file.
-    pub fn new(options: ReadOptions) -> Reader {
-        Reader {
+    pub fn new(options: ReadOptions) -> RdbReader {
+        RdbReader {
             options,
             version: None,
             offset: 0,
@@ -123,9 +125,9 @@ impl Reader {
 
     /// A reader for sections that were compressed together at this offset. Offsets count their
     /// bytes from there. The window must hold all of them.
-    pub fn within(version: Version, offset: u64) -> Reader {
+    pub fn within(version: RdbVersion, offset: u64) -> RdbReader {
         let options = ReadOptions { versions: Versions::Known, checks: false, file_bytes: None };
-        Reader { version: Some(version), offset, is_within: true, ..Reader::new(options) }
+        RdbReader { version: Some(version), offset, is_within: true, ..RdbReader::new(options) }
     }
 
     /// The offset of the next section.
@@ -134,7 +136,7 @@ impl Reader {
     }
 
     /// Finds the next section. `is_all`: the file ends with the window.
-    pub fn next<'w>(&mut self, window: &'w [u8], is_all: bool) -> Result<Next<'w>, Damage> {
+    pub fn next<'w>(&mut self, window: &'w [u8], is_all: bool) -> Result<FileItem<'w>, RdbDamage> {
         let Some(version) = self.version else { return self.head(window, is_all) };
         let most = match self.options.file_bytes {
             _ if is_all => window.len() as u64,
@@ -144,11 +146,11 @@ impl Reader {
         loop {
             let skimmed = self.skimmer.go_on(window, most);
             match skimmed.map_err(|fault| self.damage(fault))? {
-                Skimmed::Part => return self.more(window, is_all),
-                Skimmed::Whole => {}
+                SkimOutcome::Part => return self.more(window, is_all),
+                SkimOutcome::Whole => {}
             }
             if let Some(mark) = self.mark {
-                return self.whole(mark, version, window).map(Next::Section);
+                return self.whole(mark, version, window).map(FileItem::Section);
             }
             let at = usize::try_from(self.skimmer.at()).ok();
             let Some(&mark) = at.and_then(|at| window.get(at)) else {
@@ -158,52 +160,56 @@ impl Reader {
         }
     }
 
-    fn head<'w>(&mut self, window: &'w [u8], is_all: bool) -> Result<Next<'w>, Damage> {
+    fn head<'w>(&mut self, window: &'w [u8], is_all: bool) -> Result<FileItem<'w>, RdbDamage> {
         let offset = 0;
         let Some(head) = window.first_chunk::<HEAD_BYTES>() else {
             if is_all {
-                return Err(Damage { offset, expected: EXPECTED_HEAD, found: Found::End });
+                return Err(RdbDamage {
+                    offset,
+                    expected: EXPECTED_HEAD,
+                    found: DamageFinding::End,
+                });
             }
-            return Ok(Next::More(HEAD_BYTES - window.len()));
+            return Ok(FileItem::More(HEAD_BYTES - window.len()));
         };
-        let version = Version::of(head).ok_or(Damage {
+        let version = RdbVersion::of(head).ok_or(RdbDamage {
             offset,
             expected: EXPECTED_HEAD,
-            found: Found::Number(u64::from(head[0])),
+            found: DamageFinding::Number(u64::from(head[0])),
         })?;
         if !version.is_taken(self.options.versions) {
-            let found = Found::Number(u64::from(version.number));
-            return Err(Damage { offset, expected: EXPECTED_VERSION, found });
+            let found = DamageFinding::Number(u64::from(version.number));
+            return Err(RdbDamage { offset, expected: EXPECTED_VERSION, found });
         }
         self.version = Some(version);
         let bytes = &window[..HEAD_BYTES];
         self.pass(bytes);
-        Ok(Next::Section(FoundSection { offset, bytes, section: Section::Head(version) }))
+        Ok(FileItem::Section(FoundSection { offset, bytes, section: Section::Head(version) }))
     }
 
-    fn more<'w>(&self, window: &[u8], is_all: bool) -> Result<Next<'w>, Damage> {
+    fn more<'w>(&self, window: &[u8], is_all: bool) -> Result<FileItem<'w>, RdbDamage> {
         let (at, end) = (self.skimmer.at(), window.len() as u64);
         if self.is_within && is_all && window.is_empty() {
             let (offset, section) = (self.offset, Section::End);
-            return Ok(Next::Section(FoundSection { offset, bytes: &[], section }));
+            return Ok(FileItem::Section(FoundSection { offset, bytes: &[], section }));
         }
         if is_all {
             let next = self.skimmer.expected().unwrap_or(EXPECTED_MARK);
             let expected = if at > end { "the rest of a string" } else { next };
             let offset = self.offset + at.min(end);
-            return Err(Damage { offset, expected, found: Found::End });
+            return Err(RdbDamage { offset, expected, found: DamageFinding::End });
         }
         let missing = (at + 1).saturating_sub(end);
-        Ok(Next::More(usize::try_from(missing).unwrap_or(usize::MAX).max(1)))
+        Ok(FileItem::More(usize::try_from(missing).unwrap_or(usize::MAX).max(1)))
     }
 
-    fn damage(&self, fault: Fault) -> Damage {
-        let Fault { at, expected, found } = fault;
-        Damage { offset: self.offset + at, expected, found }
+    fn damage(&self, fault: SkimFault) -> RdbDamage {
+        let SkimFault { at, expected, found } = fault;
+        RdbDamage { offset: self.offset + at, expected, found }
     }
 
     /// Starts the section or entry that an opcode announces.
-    fn enter(&mut self, mark: u8, version: Version) -> Result<(), Damage> {
+    fn enter(&mut self, mark: u8, version: RdbVersion) -> Result<(), RdbDamage> {
         let at = self.skimmer.at();
         self.skimmer.pass(1);
         if let Some(shape) = shape::of_prefix(mark, version.dialect) {
@@ -231,9 +237,9 @@ impl Reader {
                 Ok(())
             }
             None => {
-                let found = Found::Number(u64::from(mark));
+                let found = DamageFinding::Number(u64::from(mark));
                 let expected = if self.has_prefix { EXPECTED_KIND } else { EXPECTED_MARK };
-                Err(self.damage(Fault { at, expected, found }))
+                Err(self.damage(SkimFault { at, expected, found }))
             }
         }
     }
@@ -242,9 +248,9 @@ impl Reader {
     fn whole<'w>(
         &mut self,
         mark: u8,
-        version: Version,
+        version: RdbVersion,
         window: &'w [u8],
-    ) -> Result<FoundSection<'w>, Damage> {
+    ) -> Result<FoundSection<'w>, RdbDamage> {
         let (offset, len) = (self.offset, self.skimmer.at() as usize);
         let bytes = &window[..len];
         let is_end = mark == opcode::END && !self.has_prefix;
@@ -256,10 +262,10 @@ impl Reader {
             Some(kind) => Ok(Section::Entry(kind)),
             None => section(mark, &mut Input::new(&bytes[1..])),
         };
-        let section = section.map_err(|why| Damage {
+        let section = section.map_err(|why| RdbDamage {
             offset: offset + 1,
             expected: "something about the file or its entries",
-            found: Found::Value(why),
+            found: DamageFinding::Value(why),
         })?;
         self.pass(bytes);
         Ok(FoundSection { offset, bytes, section })
@@ -274,14 +280,14 @@ impl Reader {
     }
 
     /// Verifies the checksum, if there is one.
-    fn check(&mut self, end: &[u8]) -> Result<(), Damage> {
+    fn check(&mut self, end: &[u8]) -> Result<(), RdbDamage> {
         let offset = self.offset + 1;
         self.pass(&end[..1]);
         let Some(written) = end[1..].first_chunk() else { return Ok(()) };
         let (written, computed) = (u64::from_le_bytes(*written), self.checksum);
         if self.options.checks && written != 0 && written != computed {
-            let found = Found::Checksum { written, computed };
-            return Err(Damage { offset, expected: "the checksum of the file", found });
+            let found = DamageFinding::Checksum { written, computed };
+            return Err(RdbDamage { offset, expected: "the checksum of the file", found });
         }
         self.offset += (end.len() - 1) as u64;
         Ok(())
@@ -299,7 +305,7 @@ fn section<'w>(mark: u8, input: &mut Input<'w>) -> Result<Section<'w>, Malformed
             let number = u32::try_from(number);
             Section::Database(number.map_err(|_| Malformed("a database with a large number"))?)
         }
-        opcode::SIZES => Section::Sizes(Sizes {
+        opcode::SIZES => Section::Sizes(SizeHints {
             keys: length::read(input)?,
             with_deadline: length::read(input)?,
         }),

@@ -4,10 +4,10 @@
 
 use super::opcode;
 use super::version::Dialect;
-use crate::Kind;
+use crate::RdbKind;
 
 /// A sequence of items.
-pub type Shape = &'static [Item];
+pub type EntryShape = &'static [Item];
 
 /// One item of a shape.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ pub enum Item {
     /// A score as text.
     OldScore,
     /// A count, and this shape so many times.
-    Times(Shape),
+    Times(EntryShape),
     /// Four bytes of bits, and four more if the second bit is set.
     KeyBits,
     /// A module's data: opcodes and what they announce, up to the end opcode.
@@ -31,12 +31,12 @@ pub enum Item {
 use Item::{Bytes, KeyBits, Length, ModuleParts, OldScore, String, Times};
 
 /// The shape of an entry's key.
-pub const KEY: Shape = &[String];
+pub const KEY: EntryShape = &[String];
 
-const ID: Shape = &[Bytes(16)];
+const ID: EntryShape = &[Bytes(16)];
 const STREAM_NODES: Item = Times(&[String, String]);
 const PENDING: Item = Times(&[Bytes(16), Bytes(8), Length]);
-const STREAM: Shape = &[
+const STREAM: EntryShape = &[
     STREAM_NODES,
     Length,
     Length,
@@ -64,40 +64,40 @@ const STREAM_2: &[Item; 10] = &stream_2(Times(&[
 const STREAM_3: &[Item; 10] = &stream_2(GROUPS);
 
 /// The shape of a value of this kind.
-pub fn of_value(kind: Kind) -> Option<Shape> {
+pub fn of_value(kind: RdbKind) -> Option<EntryShape> {
     Some(match kind {
-        Kind::LIST | Kind::SET | Kind::LIST_QUICKLIST => &[Times(&[String])],
-        Kind::SORTED_SET => &[Times(&[String, OldScore])],
-        Kind::SORTED_SET_2 | Kind::SET_WITH_DEADLINES => &[Times(&[String, Bytes(8)])],
-        Kind::SORTED_SET_WITH_DEADLINES => &[Times(&[String, Bytes(8), Bytes(8)])],
-        Kind::HASH => &[Times(&[String, String])],
-        Kind::HASH_2 => &[Times(&[String, String, Bytes(8)])],
-        Kind::HASH_BEFORE_RELEASE => &[Times(&[Length, String, String])],
-        Kind::HASH_METADATA => &[Bytes(8), Times(&[Length, String, String])],
-        Kind::HASH_LISTPACK_DEADLINES => &[Bytes(8), String],
-        Kind::HASH_OF_DRAGONFLY => &[Times(&[String, String, String])],
-        Kind::SET_OF_DRAGONFLY => &[Times(&[String, String])],
-        Kind::LIST_QUICKLIST_2 => &[Times(&[Length, String])],
-        Kind::STRING
-        | Kind::HASH_ZIPMAP
-        | Kind::LIST_ZIPLIST
-        | Kind::SET_INTSET
-        | Kind::SORTED_SET_ZIPLIST
-        | Kind::HASH_ZIPLIST
-        | Kind::HASH_LISTPACK
-        | Kind::SORTED_SET_LISTPACK
-        | Kind::SET_LISTPACK
-        | Kind::HASH_LISTPACK_BEFORE_RELEASE => &[String],
-        Kind::STREAM => STREAM,
-        Kind::STREAM_2 => STREAM_2,
-        Kind::STREAM_3 => STREAM_3,
-        Kind::MODULE => &[Length, ModuleParts],
+        RdbKind::LIST | RdbKind::SET | RdbKind::LIST_QUICKLIST => &[Times(&[String])],
+        RdbKind::SORTED_SET => &[Times(&[String, OldScore])],
+        RdbKind::SORTED_SET_2 | RdbKind::SET_WITH_DEADLINES => &[Times(&[String, Bytes(8)])],
+        RdbKind::SORTED_SET_WITH_DEADLINES => &[Times(&[String, Bytes(8), Bytes(8)])],
+        RdbKind::HASH => &[Times(&[String, String])],
+        RdbKind::HASH_2 => &[Times(&[String, String, Bytes(8)])],
+        RdbKind::HASH_BEFORE_RELEASE => &[Times(&[Length, String, String])],
+        RdbKind::HASH_METADATA => &[Bytes(8), Times(&[Length, String, String])],
+        RdbKind::HASH_LISTPACK_DEADLINES => &[Bytes(8), String],
+        RdbKind::HASH_OF_DRAGONFLY => &[Times(&[String, String, String])],
+        RdbKind::SET_OF_DRAGONFLY => &[Times(&[String, String])],
+        RdbKind::LIST_QUICKLIST_2 => &[Times(&[Length, String])],
+        RdbKind::STRING
+        | RdbKind::HASH_ZIPMAP
+        | RdbKind::LIST_ZIPLIST
+        | RdbKind::SET_INTSET
+        | RdbKind::SORTED_SET_ZIPLIST
+        | RdbKind::HASH_ZIPLIST
+        | RdbKind::HASH_LISTPACK
+        | RdbKind::SORTED_SET_LISTPACK
+        | RdbKind::SET_LISTPACK
+        | RdbKind::HASH_LISTPACK_BEFORE_RELEASE => &[String],
+        RdbKind::STREAM => STREAM,
+        RdbKind::STREAM_2 => STREAM_2,
+        RdbKind::STREAM_3 => STREAM_3,
+        RdbKind::MODULE => &[Length, ModuleParts],
         _ => return None,
     })
 }
 
 /// The shape of a field before the kind of an entry.
-pub fn of_prefix(mark: u8, dialect: Dialect) -> Option<Shape> {
+pub fn of_prefix(mark: u8, dialect: Dialect) -> Option<EntryShape> {
     Some(match mark {
         opcode::DEADLINE_MS => &[Bytes(8)],
         opcode::DEADLINE_SECONDS => &[Bytes(4)],
@@ -110,7 +110,7 @@ pub fn of_prefix(mark: u8, dialect: Dialect) -> Option<Shape> {
 }
 
 /// The shape of a section other than an entry, after its opcode.
-pub fn of_section(mark: u8, dialect: Dialect) -> Option<Shape> {
+pub fn of_section(mark: u8, dialect: Dialect) -> Option<EntryShape> {
     Some(match mark {
         opcode::AUX => &[String, String],
         opcode::FUNCTION => &[String],

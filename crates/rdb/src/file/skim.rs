@@ -9,8 +9,8 @@
 
 use smallvec::SmallVec;
 
-use super::damage::Found;
-use super::shape::{Item, Shape};
+use super::damage::DamageFinding;
+use super::shape::{EntryShape, Item};
 use crate::input::{Input, Malformed, TOO_SHORT};
 use crate::scalars::length::{self, Length};
 use crate::scalars::text;
@@ -30,7 +30,7 @@ const FIRST_WITHOUT_TEXT: u8 = 253;
 
 /// How far the walk came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Skimmed {
+pub enum SkimOutcome {
     /// All shapes were skipped.
     Whole,
     /// The window ended, or was passed.
@@ -39,17 +39,17 @@ pub enum Skimmed {
 
 /// A violation of the shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct SkimFault {
     /// Its position, counted like `at`.
     pub at: u64,
     pub expected: &'static str,
-    pub found: Found,
+    pub found: DamageFinding,
 }
 
 /// The remaining items of a shape, to be repeated `times` times including this one.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
-    shape: Shape,
+    shape: EntryShape,
     next: usize,
     times: u64,
 }
@@ -73,7 +73,7 @@ impl Skimmer {
     }
 
     /// Adds a shape to be walked over before the pending ones.
-    pub fn begin(&mut self, shape: Shape) {
+    pub fn begin(&mut self, shape: EntryShape) {
         self.frames.push(Frame { shape, next: 0, times: 1 });
     }
 
@@ -84,7 +84,7 @@ impl Skimmer {
     }
 
     /// Continues. `window` begins where `at` was 0, and at most `most` bytes can come in total.
-    pub fn go_on(&mut self, window: &[u8], most: u64) -> Result<Skimmed, Fault> {
+    pub fn go_on(&mut self, window: &[u8], most: u64) -> Result<SkimOutcome, SkimFault> {
         while let Some(frame) = self.frames.last_mut() {
             let Some(&item) = frame.shape.get(frame.next) else {
                 (frame.next, frame.times) = (0, frame.times - 1);
@@ -94,24 +94,24 @@ impl Skimmer {
                 continue;
             };
             let at = self.at;
-            let fault = |found| Err(Fault { at, expected: item.in_words(), found });
+            let fault = |found| Err(SkimFault { at, expected: item.in_words(), found });
             let rest = usize::try_from(at).ok().and_then(|at| window.get(at..));
             let (len, after) = match walk(item, rest.unwrap_or_default()) {
                 Ok(walked) => walked,
-                Err(why) if why == TOO_SHORT => return Ok(Skimmed::Part),
-                Err(why) => return fault(Found::Value(why)),
+                Err(why) if why == TOO_SHORT => return Ok(SkimOutcome::Part),
+                Err(why) => return fault(DamageFinding::Value(why)),
             };
             match at.checked_add(len) {
                 Some(end) if end <= most => self.at = end,
-                _ => return fault(Found::TooMany(len)),
+                _ => return fault(DamageFinding::TooMany(len)),
             }
             match after {
-                After::Next => frame.next += 1,
-                After::Again => {}
-                After::Into(_, times) if times > most - self.at => {
-                    return fault(Found::TooMany(times));
+                HeadAction::Next => frame.next += 1,
+                HeadAction::Again => {}
+                HeadAction::Into(_, times) if times > most - self.at => {
+                    return fault(DamageFinding::TooMany(times));
                 }
-                After::Into(shape, times) => {
+                HeadAction::Into(shape, times) => {
                     frame.next += 1;
                     if times > 0 {
                         self.frames.push(Frame { shape, next: 0, times });
@@ -119,7 +119,7 @@ impl Skimmer {
                 }
             }
         }
-        Ok(if self.at > window.len() as u64 { Skimmed::Part } else { Skimmed::Whole })
+        Ok(if self.at > window.len() as u64 { SkimOutcome::Part } else { SkimOutcome::Whole })
     }
 }
 
@@ -138,18 +138,18 @@ impl Item {
 }
 
 /// What follows the head of an item.
-enum After {
+enum HeadAction {
     Next,
     /// The current item once more.
     Again,
     /// This shape, this many times, then the next item.
-    Into(Shape, u64),
+    Into(EntryShape, u64),
 }
 
 /// The length of an item; for counted shapes only of the count.
-fn walk(item: Item, bytes: &[u8]) -> Result<(u64, After), Malformed> {
+fn walk(item: Item, bytes: &[u8]) -> Result<(u64, HeadAction), Malformed> {
     let mut input = Input::new(bytes);
-    let mut after = After::Next;
+    let mut after = HeadAction::Next;
     let passed = match item {
         Item::String => string(&mut input)?,
         Item::Length => length::read(&mut input).map(|_| 0)?,
@@ -163,13 +163,13 @@ fn walk(item: Item, bytes: &[u8]) -> Result<(u64, After), Malformed> {
             len => u64::from(len),
         },
         Item::Times(shape) => {
-            after = After::Into(shape, length::read(&mut input)?);
+            after = HeadAction::Into(shape, length::read(&mut input)?);
             0
         }
         Item::ModuleParts => {
             let mark = length::read(&mut input)?;
             if mark != PART_END {
-                after = After::Again;
+                after = HeadAction::Again;
             }
             match mark {
                 PART_END => 0,
@@ -207,11 +207,11 @@ mod tests {
     use Item::{Bytes, Length, ModuleParts, OldScore, String, Times};
 
     /// Walks over `bytes`, one more at a time.
-    fn skim(shape: Shape, bytes: &[u8]) -> Result<u64, Fault> {
+    fn skim(shape: EntryShape, bytes: &[u8]) -> Result<u64, SkimFault> {
         let mut skimmer = Skimmer::default();
         skimmer.begin(shape);
         for len in 0..=bytes.len() {
-            if skimmer.go_on(&bytes[..len], bytes.len() as u64)? == Skimmed::Whole {
+            if skimmer.go_on(&bytes[..len], bytes.len() as u64)? == SkimOutcome::Whole {
                 assert_eq!(skimmer.expected(), None);
                 return Ok(skimmer.at());
             }
@@ -249,12 +249,12 @@ mod tests {
         let fault = |shape, bytes: &[u8]| skim(shape, bytes).expect_err("it is wrong");
         let found = fault(&[Bytes(1), String], b"x\x19");
         assert_eq!((found.at, found.expected), (1, "a string"));
-        assert_eq!(found.found, Found::TooMany(26), "with the head");
-        assert_eq!(fault(&[String], b"\xc4").found, Found::Value(text::UNKNOWN_FORM));
-        assert_eq!(fault(&[Times(&[String])], b"\x03ab").found, Found::TooMany(3));
+        assert_eq!(found.found, DamageFinding::TooMany(26), "with the head");
+        assert_eq!(fault(&[String], b"\xc4").found, DamageFinding::Value(text::UNKNOWN_FORM));
+        assert_eq!(fault(&[Times(&[String])], b"\x03ab").found, DamageFinding::TooMany(3));
         let most = b"\x81\xff\xff\xff\xff\xff\xff\xff\xff";
-        assert_eq!(fault(&[String], most).found, Found::TooMany(u64::MAX));
-        assert_eq!(fault(&[Times(&[String])], most).found, Found::TooMany(u64::MAX));
-        assert!(matches!(fault(&[ModuleParts], b"\x06").found, Found::Value(_)));
+        assert_eq!(fault(&[String], most).found, DamageFinding::TooMany(u64::MAX));
+        assert_eq!(fault(&[Times(&[String])], most).found, DamageFinding::TooMany(u64::MAX));
+        assert!(matches!(fault(&[ModuleParts], b"\x06").found, DamageFinding::Value(_)));
     }
 }

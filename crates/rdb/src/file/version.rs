@@ -4,7 +4,7 @@
 //! at 80 with a head of its own; kinds from 22 on, and opcode 243, have different meanings.
 
 use super::{FIRST_OF_VALKEY, HEAD_BYTES, Head, opcode};
-use crate::Kind;
+use crate::RdbKind;
 use crate::payload::Versions;
 
 /// The meaning of the kinds above 21 in a file.
@@ -24,20 +24,20 @@ const LAST_SHARED: u16 = 11;
 const LAST_KNOWN_OF_REDIS: u16 = 12;
 const LAST_KNOWN_OF_VALKEY: u16 = 80;
 /// Kinds from here on have different meanings in different dialects.
-const FIRST_DIFFERENT: u8 = Kind::HASH_2.0;
+const FIRST_DIFFERENT: u8 = RdbKind::HASH_2.0;
 
 /// The version in a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Version {
+pub struct RdbVersion {
     /// The number.
     pub number: u16,
     /// Its dialect.
     pub dialect: Dialect,
 }
 
-impl Version {
+impl RdbVersion {
     /// Parses a head; `None` if it is invalid.
-    pub(super) fn of(head: &Head) -> Option<Version> {
+    pub(super) fn of(head: &Head) -> Option<RdbVersion> {
         let (digits, is_valkey) = match head.strip_prefix(b"REDIS") {
             Some(digits) => (digits, false),
             None => (head.strip_prefix(b"VALKEY")?, true),
@@ -50,7 +50,7 @@ impl Version {
             0..=LAST_SHARED => Dialect::Shared,
             _ => Dialect::Redis,
         };
-        Some(Version { number, dialect })
+        Some(RdbVersion { number, dialect })
     }
 
     /// Whether files of this version are accepted.
@@ -69,14 +69,14 @@ impl Version {
     }
 
     /// The kind for a byte. The kind may be unknown.
-    pub(super) fn kind(self, byte: u8) -> Option<Kind> {
-        let redis = [Kind::HASH_BEFORE_RELEASE, Kind::HASH_LISTPACK_BEFORE_RELEASE];
-        let later = [Kind::HASH_METADATA, Kind::HASH_LISTPACK_DEADLINES];
+    pub(super) fn kind(self, byte: u8) -> Option<RdbKind> {
+        let redis = [RdbKind::HASH_BEFORE_RELEASE, RdbKind::HASH_LISTPACK_BEFORE_RELEASE];
+        let later = [RdbKind::HASH_METADATA, RdbKind::HASH_LISTPACK_DEADLINES];
         match (self.dialect, byte) {
-            (_, 0..FIRST_DIFFERENT) | (Dialect::Shared, 31..=32) => Some(Kind(byte)),
+            (_, 0..FIRST_DIFFERENT) | (Dialect::Shared, 31..=32) => Some(RdbKind(byte)),
             (Dialect::Redis, 22..=23) => Some(redis[usize::from(byte - 22)]),
             (Dialect::Redis, 24..=25) => Some(later[usize::from(byte - 24)]),
-            (Dialect::Valkey, 22 | 112 | 113) => Some(Kind(byte)),
+            (Dialect::Valkey, 22 | 112 | 113) => Some(RdbKind(byte)),
             _ => None,
         }
     }

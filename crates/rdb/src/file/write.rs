@@ -1,7 +1,7 @@
 //! Writes a file: sections are appended; entries can be encoded anywhere and by any thread.
 //!
 //! Invariants
-//! 1. The file so far is what a [`Writer`] appended and what it accounted for, in that order.
+//! 1. The file so far is what a [`RdbWriter`] appended and what it accounted for, in that order.
 //! 2. Entries that are encoded separately name no database: the writer names theirs first.
 
 use pantala_base::UnixMs;
@@ -12,7 +12,7 @@ use pantala_values::Object;
 use super::{FIRST_OF_VALKEY, OLDEST_WRITTEN, opcode};
 use crate::scalars::length;
 use crate::scalars::text::{self, Strings, Style};
-use crate::{Kind, Writing};
+use crate::{RdbKind, Writing};
 
 /// Bytes of a head.
 pub const HEAD_BYTES: usize = 9;
@@ -35,7 +35,7 @@ pub(super) fn head_of(version: u16) -> Head {
 
 /// The number of keys in a database: a hint for the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
+pub struct SizeHints {
     /// All keys.
     pub keys: u64,
     /// Keys with a deadline.
@@ -44,7 +44,7 @@ pub struct Sizes {
 
 /// Writes the sections of a file and tracks checksum, length and version.
 #[derive(Debug)]
-pub struct Writer {
+pub struct RdbWriter {
     /// The version in the head; in `needed` the oldest that has everything in the file.
     version: u16,
     needed: u16,
@@ -55,14 +55,14 @@ pub struct Writer {
     database: Option<u32>,
 }
 
-impl Writer {
+impl RdbWriter {
     /// Starts a file with this version in its head: [`OLDEST_WRITTEN`], unless something newer is
     /// known to follow.
-    pub fn begin(version: u16, has_checksum: bool, out: &mut Vec<u8>) -> Writer {
+    pub fn begin(version: u16, has_checksum: bool, out: &mut Vec<u8>) -> RdbWriter {
         let version = version.max(OLDEST_WRITTEN);
         out.extend_from_slice(&head_of(version));
         let checksum = has_checksum.then_some(0);
-        Writer { version, needed: version, checksum, len: 0, database: None }
+        RdbWriter { version, needed: version, checksum, len: 0, database: None }
     }
 
     /// Bytes of the file so far.
@@ -96,7 +96,7 @@ impl Writer {
     }
 
     /// Appends the number of keys of the current database.
-    pub fn sizes(&mut self, sizes: Sizes, out: &mut Vec<u8>) {
+    pub fn sizes(&mut self, sizes: SizeHints, out: &mut Vec<u8>) {
         self.section(out, |out| {
             out.push(opcode::SIZES);
             length::write(sizes.keys, out);
@@ -122,7 +122,7 @@ impl Writer {
         self.needed = self.needed.max(version);
     }
 
-    /// As [`Writer::entries`], for `len` bytes whose checksum is known; takes a microsecond.
+    /// As [`RdbWriter::entries`], for `len` bytes whose checksum is known; takes a microsecond.
     pub fn entries_with_checksum(&mut self, len: u64, checksum: u64, version: u16) {
         self.checksum = self.checksum.map(|before| crc64_of_two(before, checksum, len));
         self.len += len;
@@ -184,7 +184,7 @@ impl EntryWriting {
     }
 
     /// The kind in which the value is written.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> RdbKind {
         self.value.kind()
     }
 
@@ -227,11 +227,11 @@ mod tests {
     #[test]
     fn a_file() {
         let mut out = Vec::new();
-        let mut writer = Writer::begin(0, false, &mut out);
+        let mut writer = RdbWriter::begin(0, false, &mut out);
         writer.aux(b"redis-ver", b"7.0.15", &mut out);
         writer.function(b"code", Strings::Plain, &mut out);
         writer.database(3, &mut out);
-        writer.sizes(Sizes { keys: 100, with_deadline: 1 }, &mut out);
+        writer.sizes(SizeHints { keys: 100, with_deadline: 1 }, &mut out);
         let mut entries = Vec::new();
         let version = write_entry(
             b"a",
@@ -263,7 +263,7 @@ mod tests {
         for needed in [10, 11, 80] {
             for is_known in [false, true] {
                 let mut out = Vec::new();
-                let mut writer = Writer::begin(10, true, &mut out);
+                let mut writer = RdbWriter::begin(10, true, &mut out);
                 writer.database(0, &mut out);
                 let mut entries = Vec::new();
                 let value = A_STRING;

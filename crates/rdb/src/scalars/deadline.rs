@@ -6,7 +6,7 @@ use pantala_base::number::parse_i64;
 use pantala_table::IntText;
 
 use crate::input::{Input, Malformed};
-use crate::kind::Kind;
+use crate::kind::RdbKind;
 use crate::scalars::text;
 
 const NONE: i64 = -1;
@@ -15,12 +15,12 @@ const DRAGONFLY_BEGINS: i64 = 1_675_209_600;
 const DRAGONFLY_TEXT_BYTES: usize = 20;
 
 /// The fewest bytes of a deadline.
-pub fn least_bytes(kind: Kind) -> usize {
+pub fn least_bytes(kind: RdbKind) -> usize {
     if is_of_dragonfly(kind) { 1 } else { size_of::<i64>() }
 }
 
-fn is_of_dragonfly(kind: Kind) -> bool {
-    matches!(kind, Kind::HASH_OF_DRAGONFLY | Kind::SET_OF_DRAGONFLY)
+fn is_of_dragonfly(kind: RdbKind) -> bool {
+    matches!(kind, RdbKind::HASH_OF_DRAGONFLY | RdbKind::SET_OF_DRAGONFLY)
 }
 
 /// Appends a deadline.
@@ -30,7 +30,7 @@ pub fn write(deadline: Option<UnixMs>, out: &mut Vec<u8>) {
 }
 
 /// Reads a deadline in a value of this kind.
-pub fn read(kind: Kind, input: &mut Input<'_>) -> Result<Option<UnixMs>, Malformed> {
+pub fn read(kind: RdbKind, input: &mut Input<'_>) -> Result<Option<UnixMs>, Malformed> {
     let moment = if is_of_dragonfly(kind) { read_seconds(input)? } else { input.i64()? };
     match moment {
         NONE => Ok(None),

@@ -51,9 +51,9 @@ pub struct Style {
     /// The encoding of strings.
     pub strings: Strings,
     /// Only kinds that other servers know, without data that these lack: see
-    /// [`Kind::portable`](crate::Kind::portable).
+    /// [`RdbKind::portable`](crate::Kind::portable).
     pub is_portable: bool,
-    /// Only kinds that Redis 7.0 knows, see [`Kind::old`](crate::Kind::old), and long entries of
+    /// Only kinds that Redis 7.0 knows, see [`RdbKind::old`](crate::Kind::old), and long entries of
     /// listpacks in its form.
     pub is_old: bool,
 }

@@ -3,25 +3,25 @@
 use pantala_base::UnixMs;
 use pantala_table::IntText;
 use pantala_values::Hash;
-use pantala_values::hash::{Before, HashRef, Lifetime};
+use pantala_values::hash::{FieldBefore, HashRef, Lifetime};
 use pantala_values::packed::{self, Element, Packed, View};
 
 use crate::input::{Input, Malformed};
-use crate::kind::Kind;
+use crate::kind::RdbKind;
 use crate::packed::{doubles, listpack, ziplist};
 use crate::scalars::{deadline, length, text};
-use crate::{BEFORE_ALL, Limits, Part};
+use crate::{BEFORE_ALL, Part, RdbLimits};
 
 const DOUBLE: Malformed = Malformed("a hash with a field twice");
 
 /// The kind in which a hash is written.
-pub fn kind_of(hash: HashRef<'_>, now: UnixMs) -> Kind {
+pub fn kind_of(hash: HashRef<'_>, now: UnixMs) -> RdbKind {
     match hash {
-        HashRef::Packed(_) => Kind::HASH_LISTPACK,
+        HashRef::Packed(_) => RdbKind::HASH_LISTPACK,
         HashRef::Large(large) => {
             let has_deadline = large.next_deadline().is_some()
                 && large.iter().any(|found| found.deadline.is_some() && !found.is_gone(now));
-            if has_deadline { Kind::HASH_2 } else { Kind::HASH }
+            if has_deadline { RdbKind::HASH_2 } else { RdbKind::HASH }
         }
     }
 }
@@ -42,7 +42,7 @@ pub fn write_part(hash: HashRef<'_>, part: Part, out: &mut Vec<u8>) -> Option<us
         if !found.is_gone(part.now) {
             text::write_bytes(found.key, part.style.strings, out);
             text::write_bytes(found.value, part.style.strings, out);
-            if part.kind == Kind::HASH_2 {
+            if part.kind == RdbKind::HASH_2 {
                 deadline::write(found.deadline, out);
             }
         }
@@ -51,29 +51,29 @@ pub fn write_part(hash: HashRef<'_>, part: Part, out: &mut Vec<u8>) -> Option<us
 }
 
 /// Reads a hash of some kind.
-pub fn read(kind: Kind, input: &mut Input<'_>, limits: &Limits) -> Result<Hash, Malformed> {
+pub fn read(kind: RdbKind, input: &mut Input<'_>, limits: &RdbLimits) -> Result<Hash, Malformed> {
     match kind {
-        Kind::HASH => read_pairs(input, limits),
-        Kind::HASH_2 | Kind::HASH_OF_DRAGONFLY => read_with_deadlines(kind, input, limits),
-        Kind::HASH_BEFORE_RELEASE => read_deadlines_before(0, 0, input, limits),
-        Kind::HASH_METADATA => {
+        RdbKind::HASH => read_pairs(input, limits),
+        RdbKind::HASH_2 | RdbKind::HASH_OF_DRAGONFLY => read_with_deadlines(kind, input, limits),
+        RdbKind::HASH_BEFORE_RELEASE => read_deadlines_before(0, 0, input, limits),
+        RdbKind::HASH_METADATA => {
             let first = u64::from_le_bytes(input.array()?);
             read_deadlines_before(first, 1, input, limits)
         }
-        Kind::HASH_LISTPACK_BEFORE_RELEASE => of_triples(listpack::read(input)?, limits),
-        Kind::HASH_LISTPACK_DEADLINES => {
+        RdbKind::HASH_LISTPACK_BEFORE_RELEASE => of_triples(listpack::read(input)?, limits),
+        RdbKind::HASH_LISTPACK_DEADLINES => {
             // The earliest deadline, which is recomputed.
             input.i64()?;
             of_triples(listpack::read(input)?, limits)
         }
-        Kind::HASH_ZIPMAP => of_pairs(ziplist::read_map(input)?, limits),
-        Kind::HASH_ZIPLIST => of_pairs(ziplist::read(input)?, limits),
+        RdbKind::HASH_ZIPMAP => of_pairs(ziplist::read_map(input)?, limits),
+        RdbKind::HASH_ZIPLIST => of_pairs(ziplist::read(input)?, limits),
         _ => of_pairs(listpack::read(input)?, limits),
     }
 }
 
 /// A hash from alternating fields and values.
-fn of_pairs(pairs: Packed, limits: &Limits) -> Result<Hash, Malformed> {
+fn of_pairs(pairs: Packed, limits: &RdbLimits) -> Result<Hash, Malformed> {
     if !pairs.len().is_multiple_of(2) {
         return Err(Malformed("a field without a value"));
     }
@@ -90,7 +90,7 @@ fn small(pairs: Packed) -> Result<Hash, Malformed> {
     Ok(Hash::of_packed(pairs))
 }
 
-fn large(pairs: View<'_>, limits: &Limits) -> Result<Hash, Malformed> {
+fn large(pairs: View<'_>, limits: &RdbLimits) -> Result<Hash, Malformed> {
     let mut hash = empty(limits);
     let mut elements = pairs.iter();
     while let (Some((_, field)), Some((_, value))) = (elements.next(), elements.next()) {
@@ -102,7 +102,7 @@ fn large(pairs: View<'_>, limits: &Limits) -> Result<Hash, Malformed> {
 }
 
 /// An empty hash in the large form.
-fn empty(limits: &Limits) -> Hash {
+fn empty(limits: &RdbLimits) -> Hash {
     let mut hash = Hash::default();
     hash.expect(usize::MAX, usize::MAX, limits.hash);
     hash
@@ -113,17 +113,17 @@ fn add(
     field: &[u8],
     value: &[u8],
     lifetime: Lifetime,
-    limits: &Limits,
+    limits: &RdbLimits,
 ) -> Result<(), Malformed> {
     match hash.set(field, value, lifetime, limits.hash, BEFORE_ALL) {
-        Before::Missing => Ok(()),
-        Before::Present | Before::Expired => Err(DOUBLE),
+        FieldBefore::Missing => Ok(()),
+        FieldBefore::Present | FieldBefore::Expired => Err(DOUBLE),
     }
 }
 
 /// Reads fields one by one. Whether the hash can be small is known at the end, unless there are too
 /// many fields.
-fn read_pairs(input: &mut Input<'_>, limits: &Limits) -> Result<Hash, Malformed> {
+fn read_pairs(input: &mut Input<'_>, limits: &RdbLimits) -> Result<Hash, Malformed> {
     let count = length::read_count(input, 2)?;
     if count > limits.hash.entries {
         return read_large(count, input, empty(limits), limits);
@@ -151,7 +151,7 @@ fn read_large(
     count: usize,
     input: &mut Input<'_>,
     mut hash: Hash,
-    limits: &Limits,
+    limits: &RdbLimits,
 ) -> Result<Hash, Malformed> {
     for _ in 0..count {
         let field = text::read(input, limits.text_bytes)?;
@@ -164,9 +164,9 @@ fn read_large(
 }
 
 fn read_with_deadlines(
-    kind: Kind,
+    kind: RdbKind,
     input: &mut Input<'_>,
-    limits: &Limits,
+    limits: &RdbLimits,
 ) -> Result<Hash, Malformed> {
     let mut hash = empty(limits);
     for _ in 0..length::read_count(input, 2 + deadline::least_bytes(kind))? {
@@ -186,7 +186,7 @@ fn read_deadlines_before(
     base: u64,
     least: u64,
     input: &mut Input<'_>,
-    limits: &Limits,
+    limits: &RdbLimits,
 ) -> Result<Hash, Malformed> {
     let mut hash = empty(limits);
     for _ in 0..length::read_count(input, 3)? {
@@ -207,7 +207,7 @@ fn read_deadlines_before(
 }
 
 /// A hash from repeated field, value and deadline; 0 is no deadline.
-fn of_triples(triples: Packed, limits: &Limits) -> Result<Hash, Malformed> {
+fn of_triples(triples: Packed, limits: &RdbLimits) -> Result<Hash, Malformed> {
     if !triples.len().is_multiple_of(3) {
         return Err(Malformed("a field without a value or a deadline"));
     }

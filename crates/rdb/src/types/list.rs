@@ -6,11 +6,11 @@ use pantala_values::list::End;
 use pantala_values::packed::{self, Element};
 
 use crate::input::{Input, Malformed};
-use crate::kind::Kind;
+use crate::kind::RdbKind;
 use crate::packed::{listpack, ziplist};
 use crate::scalars::length;
 use crate::scalars::text::{self, Text};
-use crate::{Limits, Part};
+use crate::{Part, RdbLimits};
 
 /// A single element follows.
 const PLAIN: u64 = 1;
@@ -33,16 +33,16 @@ pub fn write_part(list: &List, part: Part, out: &mut Vec<u8>) -> Option<usize> {
 }
 
 /// Reads a list of some kind.
-pub fn read(kind: Kind, input: &mut Input<'_>, limits: &Limits) -> Result<List, Malformed> {
+pub fn read(kind: RdbKind, input: &mut Input<'_>, limits: &RdbLimits) -> Result<List, Malformed> {
     let mut list = List::large(limits.list);
     match kind {
-        Kind::LIST => {
+        RdbKind::LIST => {
             for _ in 0..length::read_count(input, 1)? {
                 push_text(&mut list, &text::read(input, most_bytes(limits))?);
             }
         }
-        Kind::LIST_ZIPLIST => list.push_packed(ziplist::read(input)?),
-        Kind::LIST_QUICKLIST => {
+        RdbKind::LIST_ZIPLIST => list.push_packed(ziplist::read(input)?),
+        RdbKind::LIST_QUICKLIST => {
             for _ in 0..length::read_count(input, 1)? {
                 list.push_packed(ziplist::read(input)?);
             }
@@ -57,7 +57,7 @@ pub fn read(kind: Kind, input: &mut Input<'_>, limits: &Limits) -> Result<List, 
     Ok(list)
 }
 
-fn read_node(list: &mut List, input: &mut Input<'_>, limits: &Limits) -> Result<(), Malformed> {
+fn read_node(list: &mut List, input: &mut Input<'_>, limits: &RdbLimits) -> Result<(), Malformed> {
     match length::read(input)? {
         PLAIN => {
             let text = text::read(input, most_bytes(limits))?;
@@ -74,7 +74,7 @@ fn read_node(list: &mut List, input: &mut Input<'_>, limits: &Limits) -> Result<
 }
 
 /// The longest element: its entry must fit a packed buffer.
-fn most_bytes(limits: &Limits) -> usize {
+fn most_bytes(limits: &RdbLimits) -> usize {
     limits.text_bytes.min(packed::MAX_BYTES / 2)
 }
 

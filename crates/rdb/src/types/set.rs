@@ -8,22 +8,22 @@ use pantala_values::packed::{self, Element, Packed, View};
 use pantala_values::set::SetRef;
 
 use crate::input::{Input, Malformed};
-use crate::kind::Kind;
+use crate::kind::RdbKind;
 use crate::packed::{doubles, intset, listpack};
 use crate::scalars::{deadline, length, text};
-use crate::{BEFORE_ALL, Limits, Part};
+use crate::{BEFORE_ALL, Part, RdbLimits};
 
 const DOUBLE: Malformed = Malformed("a set with a member twice");
 
 /// The kind in which a set is written.
-pub fn kind_of(set: SetRef<'_>, now: UnixMs) -> Kind {
+pub fn kind_of(set: SetRef<'_>, now: UnixMs) -> RdbKind {
     match set {
-        SetRef::Ints(_) => Kind::SET_INTSET,
-        SetRef::Packed(_) => Kind::SET,
+        SetRef::Ints(_) => RdbKind::SET_INTSET,
+        SetRef::Packed(_) => RdbKind::SET,
         SetRef::Large(large) => {
             let has_deadline = large.next_deadline().is_some()
                 && large.iter().any(|found| found.deadline.is_some() && !found.is_gone(now));
-            if has_deadline { Kind::SET_WITH_DEADLINES } else { Kind::SET }
+            if has_deadline { RdbKind::SET_WITH_DEADLINES } else { RdbKind::SET }
         }
     }
 }
@@ -49,7 +49,7 @@ pub fn write_part(set: SetRef<'_>, part: Part, out: &mut Vec<u8>) -> Option<usiz
     large.part(part.from, |found| {
         if !found.is_gone(part.now) {
             text::write_bytes(found.key, part.style.strings, out);
-            if part.kind == Kind::SET_WITH_DEADLINES {
+            if part.kind == RdbKind::SET_WITH_DEADLINES {
                 deadline::write(found.deadline, out);
             }
         }
@@ -58,40 +58,40 @@ pub fn write_part(set: SetRef<'_>, part: Part, out: &mut Vec<u8>) -> Option<usiz
 }
 
 /// Reads a set of some kind.
-pub fn read(kind: Kind, input: &mut Input<'_>, limits: &Limits) -> Result<Set, Malformed> {
+pub fn read(kind: RdbKind, input: &mut Input<'_>, limits: &RdbLimits) -> Result<Set, Malformed> {
     match kind {
-        Kind::SET => read_members(input, limits),
-        Kind::SET_WITH_DEADLINES | Kind::SET_OF_DRAGONFLY => {
+        RdbKind::SET => read_members(input, limits),
+        RdbKind::SET_WITH_DEADLINES | RdbKind::SET_OF_DRAGONFLY => {
             read_with_deadlines(kind, input, limits)
         }
-        Kind::SET_INTSET => read_ints(input, limits),
+        RdbKind::SET_INTSET => read_ints(input, limits),
         _ => of_members(listpack::read(input)?, limits),
     }
 }
 
-fn add(set: &mut Set, member: &[u8], limits: &Limits) -> Result<(), Malformed> {
+fn add(set: &mut Set, member: &[u8], limits: &RdbLimits) -> Result<(), Malformed> {
     if set.add(member, limits.set, BEFORE_ALL) { Ok(()) } else { Err(DOUBLE) }
 }
 
 /// An empty set in the large form.
-fn empty(limits: &Limits) -> Set {
+fn empty(limits: &RdbLimits) -> Set {
     Set::starting_with(b"", usize::MAX, limits.set)
 }
 
-fn read_ints(input: &mut Input<'_>, limits: &Limits) -> Result<Set, Malformed> {
+fn read_ints(input: &mut Input<'_>, limits: &RdbLimits) -> Result<Set, Malformed> {
     let mut numbers = Vec::new();
     intset::read(input, |number| numbers.push(number))?;
     Ok(Set::of_ascending(&numbers, limits.set))
 }
 
 /// Whether a set of this many members may be small.
-fn may_be_small(count: usize, limits: &Limits) -> bool {
+fn may_be_small(count: usize, limits: &RdbLimits) -> bool {
     count <= limits.set.entries.max(limits.set.ints)
 }
 
 /// Reads members one by one. The form of the set is known at the end, unless there are too many
 /// members.
-fn read_members(input: &mut Input<'_>, limits: &Limits) -> Result<Set, Malformed> {
+fn read_members(input: &mut Input<'_>, limits: &RdbLimits) -> Result<Set, Malformed> {
     let count = length::read_count(input, 1)?;
     if !may_be_small(count, limits) {
         return read_large(count, input, empty(limits), limits);
@@ -119,7 +119,7 @@ fn read_large(
     count: usize,
     input: &mut Input<'_>,
     mut set: Set,
-    limits: &Limits,
+    limits: &RdbLimits,
 ) -> Result<Set, Malformed> {
     for _ in 0..count {
         let member = text::read(input, limits.text_bytes)?;
@@ -128,7 +128,7 @@ fn read_large(
     Ok(set)
 }
 
-fn of_ints(members: View<'_>, limits: &Limits) -> Result<Set, Malformed> {
+fn of_ints(members: View<'_>, limits: &RdbLimits) -> Result<Set, Malformed> {
     let mut numbers: Vec<i64> = members.iter().filter_map(|(_, element)| element.int()).collect();
     numbers.sort_unstable();
     if numbers.windows(2).any(|pair| pair[0] == pair[1]) {
@@ -137,7 +137,7 @@ fn of_ints(members: View<'_>, limits: &Limits) -> Result<Set, Malformed> {
     Ok(Set::of_ascending(&numbers, limits.set))
 }
 
-fn of_members(members: Packed, limits: &Limits) -> Result<Set, Malformed> {
+fn of_members(members: Packed, limits: &RdbLimits) -> Result<Set, Malformed> {
     let view = members.view();
     let is_small = view.len() <= limits.set.entries
         && view.iter().all(|(_, element)| element.len() <= limits.set.value_bytes);
@@ -150,7 +150,7 @@ fn of_members(members: Packed, limits: &Limits) -> Result<Set, Malformed> {
     }
 }
 
-fn large(members: View<'_>, limits: &Limits) -> Result<Set, Malformed> {
+fn large(members: View<'_>, limits: &RdbLimits) -> Result<Set, Malformed> {
     let mut set = empty(limits);
     for (_, member) in members.iter() {
         add(&mut set, member.text(&mut IntText::new()), limits)?;
@@ -159,9 +159,9 @@ fn large(members: View<'_>, limits: &Limits) -> Result<Set, Malformed> {
 }
 
 fn read_with_deadlines(
-    kind: Kind,
+    kind: RdbKind,
     input: &mut Input<'_>,
-    limits: &Limits,
+    limits: &RdbLimits,
 ) -> Result<Set, Malformed> {
     let mut set = empty(limits);
     for _ in 0..length::read_count(input, 1 + deadline::least_bytes(kind))? {

@@ -10,15 +10,15 @@ use pantala_base::UnixMs;
 use pantala_base::number::parse_f64;
 use pantala_table::{IntText, StrRef, is_expired};
 use pantala_values::packed::{self, Element, Packed, View};
-use pantala_values::sorted_set::{Changed, SortedSetRef};
+use pantala_values::sorted_set::{SetOutcome, SortedSetRef};
 use pantala_values::{Collection, SortedSet};
 
 use crate::input::{Input, Malformed};
-use crate::kind::Kind;
+use crate::kind::RdbKind;
 use crate::packed::{doubles, listpack, ziplist};
 use crate::scalars::text::{self, Text};
 use crate::scalars::{deadline, length};
-use crate::{Limits, Part};
+use crate::{Part, RdbLimits};
 
 const NO_SCORE: Malformed = Malformed("a score that is no number");
 const DOUBLE: Malformed = Malformed("a sorted set with a member twice");
@@ -35,13 +35,13 @@ const INFINITY: u8 = 254;
 const MINUS_INFINITY: u8 = 255;
 
 /// The kind in which a sorted set is written.
-pub fn kind_of(set: &SortedSet, now: UnixMs) -> Kind {
+pub fn kind_of(set: &SortedSet, now: UnixMs) -> RdbKind {
     let has_deadline = set.next_deadline().is_some()
         && live(set, 0, now).flatten().any(|(_, _, deadline)| deadline.is_some());
     match set.view() {
-        _ if has_deadline => Kind::SORTED_SET_WITH_DEADLINES,
-        SortedSetRef::Packed(view) if has_whole_scores(view) => Kind::SORTED_SET_LISTPACK,
-        _ => Kind::SORTED_SET_2,
+        _ if has_deadline => RdbKind::SORTED_SET_WITH_DEADLINES,
+        SortedSetRef::Packed(view) if has_whole_scores(view) => RdbKind::SORTED_SET_LISTPACK,
+        _ => RdbKind::SORTED_SET_2,
     }
 }
 
@@ -69,7 +69,7 @@ fn live(
 
 /// Appends a part of a sorted set, without the members that have expired.
 pub fn write_part(set: &SortedSet, part: Part, out: &mut Vec<u8>) -> Option<usize> {
-    if part.kind == Kind::SORTED_SET_LISTPACK
+    if part.kind == RdbKind::SORTED_SET_LISTPACK
         && let SortedSetRef::Packed(pairs) = set.view()
     {
         listpack::write(pairs, part.style, out);
@@ -85,7 +85,7 @@ pub fn write_part(set: &SortedSet, part: Part, out: &mut Vec<u8>) -> Option<usiz
         if let Some((member, score, deadline)) = found {
             text::write(member, part.style.strings, out);
             out.extend_from_slice(&score.to_le_bytes());
-            if part.kind == Kind::SORTED_SET_WITH_DEADLINES {
+            if part.kind == RdbKind::SORTED_SET_WITH_DEADLINES {
                 deadline::write(deadline, out);
             }
         }
@@ -97,33 +97,42 @@ pub fn write_part(set: &SortedSet, part: Part, out: &mut Vec<u8>) -> Option<usiz
 }
 
 /// Reads a sorted set of some kind.
-pub fn read(kind: Kind, input: &mut Input<'_>, limits: &Limits) -> Result<SortedSet, Malformed> {
+pub fn read(
+    kind: RdbKind,
+    input: &mut Input<'_>,
+    limits: &RdbLimits,
+) -> Result<SortedSet, Malformed> {
     match kind {
-        Kind::SORTED_SET | Kind::SORTED_SET_2 | Kind::SORTED_SET_WITH_DEADLINES => {
+        RdbKind::SORTED_SET | RdbKind::SORTED_SET_2 | RdbKind::SORTED_SET_WITH_DEADLINES => {
             read_members(kind, input, limits)
         }
-        Kind::SORTED_SET_ZIPLIST => of_pairs(ziplist::read(input)?, limits),
+        RdbKind::SORTED_SET_ZIPLIST => of_pairs(ziplist::read(input)?, limits),
         _ => of_pairs(listpack::read(input)?, limits),
     }
 }
 
-fn add(set: &mut SortedSet, member: &[u8], score: f64, limits: &Limits) -> Result<(), Malformed> {
+fn add(
+    set: &mut SortedSet,
+    member: &[u8],
+    score: f64,
+    limits: &RdbLimits,
+) -> Result<(), Malformed> {
     if score.is_nan() {
         return Err(NO_SCORE);
     }
     match set.set(member, score, limits.sorted_set) {
-        Changed::Added => Ok(()),
+        SetOutcome::Added => Ok(()),
         _ => Err(DOUBLE),
     }
 }
 
 fn read_members(
-    kind: Kind,
+    kind: RdbKind,
     input: &mut Input<'_>,
-    limits: &Limits,
+    limits: &RdbLimits,
 ) -> Result<SortedSet, Malformed> {
     let count = length::read_count(input, 2)?;
-    if kind == Kind::SORTED_SET_WITH_DEADLINES {
+    if kind == RdbKind::SORTED_SET_WITH_DEADLINES {
         return read_with_deadlines(count, input, limits);
     }
     if count > MOST_AT_ONCE {
@@ -147,7 +156,7 @@ fn read_members(
 }
 
 /// A sorted set of entries in any order.
-fn of_entries(mut entries: Vec<Point<'_>>, limits: &Limits) -> Result<SortedSet, Malformed> {
+fn of_entries(mut entries: Vec<Point<'_>>, limits: &RdbLimits) -> Result<SortedSet, Malformed> {
     if entries.iter().any(|(_, score)| score.is_nan()) {
         return Err(NO_SCORE);
     }
@@ -173,15 +182,15 @@ fn order(one: &Point<'_>, other: &Point<'_>) -> Ordering {
 fn read_with_deadlines(
     count: usize,
     input: &mut Input<'_>,
-    limits: &Limits,
+    limits: &RdbLimits,
 ) -> Result<SortedSet, Malformed> {
     let mut set = SortedSet::with_room(usize::MAX, usize::MAX, limits.sorted_set);
     for _ in 0..count {
-        let (member, score) = read_member(Kind::SORTED_SET_2, input, limits)?;
+        let (member, score) = read_member(RdbKind::SORTED_SET_2, input, limits)?;
         let mut scratch = IntText::new();
         let member = member.bytes(&mut scratch);
         add(&mut set, member, score, limits)?;
-        if let Some(deadline) = deadline::read(Kind::SORTED_SET_WITH_DEADLINES, input)? {
+        if let Some(deadline) = deadline::read(RdbKind::SORTED_SET_WITH_DEADLINES, input)? {
             set.set_deadline(member, deadline);
         }
     }
@@ -189,13 +198,13 @@ fn read_with_deadlines(
 }
 
 fn read_member<'a>(
-    kind: Kind,
+    kind: RdbKind,
     input: &mut Input<'a>,
-    limits: &Limits,
+    limits: &RdbLimits,
 ) -> Result<(Text<'a>, f64), Malformed> {
     let member = text::read(input, limits.text_bytes.min(packed::MAX_BYTES / 2))?;
     let score = match kind {
-        Kind::SORTED_SET => read_old_score(input)?,
+        RdbKind::SORTED_SET => read_old_score(input)?,
         _ => f64::from_le_bytes(input.array()?),
     };
     Ok((member, score))
@@ -212,7 +221,7 @@ fn read_old_score(input: &mut Input<'_>) -> Result<f64, Malformed> {
 }
 
 /// A sorted set from alternating members and scores.
-fn of_pairs(pairs: Packed, limits: &Limits) -> Result<SortedSet, Malformed> {
+fn of_pairs(pairs: Packed, limits: &RdbLimits) -> Result<SortedSet, Malformed> {
     if !pairs.len().is_multiple_of(2) {
         return Err(Malformed("a member without a score"));
     }

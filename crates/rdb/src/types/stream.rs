@@ -22,13 +22,13 @@ use std::collections::HashMap;
 use pantala_base::UnixMs;
 use pantala_table::IntText;
 use pantala_values::Stream;
-use pantala_values::stream::{Consumer, Counters, Group, MOST_DELIVERIES, Pending, StreamId};
+use pantala_values::stream::{Consumer, Counters, Group, MOST_DELIVERIES, PendingEntry, StreamId};
 
 use crate::input::{Input, Malformed};
-use crate::kind::Kind;
+use crate::kind::RdbKind;
 use crate::scalars::{length, text};
 use crate::types::stream_node::{self, Nodes};
-use crate::{Limits, Part};
+use crate::{Part, RdbLimits};
 
 /// Bytes of the id of a pending entry.
 const ID_BYTES: usize = 16;
@@ -38,10 +38,10 @@ const NEVER: i64 = -1;
 const UNKNOWN: u64 = u64::MAX;
 
 /// The kind in which a stream is written.
-pub fn kind_of(stream: &Stream) -> Kind {
+pub fn kind_of(stream: &Stream) -> RdbKind {
     let mut consumers = stream.groups().flat_map(|(_, group)| group.consumers());
     let has_one_time = |consumer: &Consumer| consumer.active_at == Some(consumer.seen_at);
-    if consumers.all(has_one_time) { Kind::STREAM_2 } else { Kind::STREAM_3 }
+    if consumers.all(has_one_time) { RdbKind::STREAM_2 } else { RdbKind::STREAM_3 }
 }
 
 /// A stream that is written in parts. The number of nodes precedes them and is known after them: so
@@ -118,7 +118,7 @@ fn write_group(group: &Group, part: Part, out: &mut Vec<u8>) {
     for consumer in group.consumers() {
         text::write_bytes(&consumer.name, part.style.strings, out);
         out.extend_from_slice(&consumer.seen_at.0.to_le_bytes());
-        if part.kind == Kind::STREAM_3 {
+        if part.kind == RdbKind::STREAM_3 {
             let active_at = consumer.active_at.map_or(NEVER, |moment| moment.0);
             out.extend_from_slice(&active_at.to_le_bytes());
         }
@@ -130,7 +130,7 @@ fn write_group(group: &Group, part: Part, out: &mut Vec<u8>) {
 }
 
 /// Reads a stream of some kind.
-pub fn read(kind: Kind, input: &mut Input<'_>, limits: &Limits) -> Result<Stream, Malformed> {
+pub fn read(kind: RdbKind, input: &mut Input<'_>, limits: &RdbLimits) -> Result<Stream, Malformed> {
     let mut stream = Stream::default();
     for _ in 0..length::read_count(input, 2)? {
         stream_node::read(input, &mut stream, limits)?;
@@ -151,7 +151,7 @@ pub fn read(kind: Kind, input: &mut Input<'_>, limits: &Limits) -> Result<Stream
 }
 
 fn read_counters(
-    kind: Kind,
+    kind: RdbKind,
     input: &mut Input<'_>,
     stream: &Stream,
 ) -> Result<Counters, Malformed> {
@@ -160,7 +160,7 @@ fn read_counters(
         return Err(Malformed("a stream with an entry after its last id"));
     }
     let (mut max_deleted_id, mut entries_added) = (StreamId::MIN, stream.len());
-    if kind != Kind::STREAM {
+    if kind != RdbKind::STREAM {
         // The id of the first entry, which is recomputed.
         read_id(input)?;
         max_deleted_id = read_id(input)?;
@@ -187,15 +187,15 @@ fn read_time(input: &mut Input<'_>) -> Result<UnixMs, Malformed> {
 }
 
 fn read_group(
-    kind: Kind,
+    kind: RdbKind,
     input: &mut Input<'_>,
     stream: &Stream,
-    limits: &Limits,
+    limits: &RdbLimits,
 ) -> Result<Group, Malformed> {
     let last_id = read_id(input)?;
     let entries_read = match kind {
         // The oldest kind lacks it.
-        Kind::STREAM => stream.entries_up_to(last_id),
+        RdbKind::STREAM => stream.entries_up_to(last_id),
         _ => i64::try_from(length::read(input)?).ok(),
     };
     let mut group = Group::new(last_id, entries_read);
@@ -219,16 +219,16 @@ fn read_group(
 }
 
 fn read_consumer(
-    kind: Kind,
+    kind: RdbKind,
     input: &mut Input<'_>,
-    limits: &Limits,
+    limits: &RdbLimits,
     group: &mut Group,
     pending: &mut HashMap<StreamId, (UnixMs, u64)>,
 ) -> Result<(), Malformed> {
     let name = text::read(input, limits.text_bytes)?;
     let seen_at = read_time(input)?;
     let active_at = match kind {
-        Kind::STREAM_3 => Some(input.i64()?).filter(|moment| *moment >= 0).map(UnixMs),
+        RdbKind::STREAM_3 => Some(input.i64()?).filter(|moment| *moment >= 0).map(UnixMs),
         _ => Some(seen_at),
     };
     let (consumer, is_new) = group.consumer_or_new(name.bytes(&mut IntText::new()), seen_at);
@@ -243,7 +243,7 @@ fn read_consumer(
         let Some((delivered_at, count)) = pending.remove(&id) else {
             return Err(Malformed("an entry that is pending for a consumer and not for the group"));
         };
-        group.hold(Pending { id, consumer, delivered_at, count });
+        group.hold(PendingEntry { id, consumer, delivered_at, count });
     }
     Ok(())
 }

@@ -25,7 +25,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::input::{Input, Malformed};
 use crate::packed::listpack;
 use crate::scalars::text;
-use crate::{Limits, Part, Strings, Style};
+use crate::{Part, RdbLimits, Strings, Style};
 
 const DELETED: i64 = 1;
 const SHARES_NAMES: i64 = 2;
@@ -224,7 +224,11 @@ impl<'a> Elements<'a> {
 }
 
 /// Reads a node and appends its entries to a stream.
-pub fn read(input: &mut Input<'_>, stream: &mut Stream, limits: &Limits) -> Result<(), Malformed> {
+pub fn read(
+    input: &mut Input<'_>,
+    stream: &mut Stream,
+    limits: &RdbLimits,
+) -> Result<(), Malformed> {
     let id = text::read(input, size_of::<u128>())?;
     let id = id.bytes(&mut IntText::new()).try_into().map(id_of).map_err(|_| WRONG)?;
     let bytes = text::read(input, MOST_BYTES)?;
@@ -249,7 +253,7 @@ type Pairs<'a> = SmallVec<[&'a Element<'a>; 8]>;
 
 struct Reader<'l> {
     id: StreamId,
-    limits: &'l Limits,
+    limits: &'l RdbLimits,
     /// How many bytes the texts of further entries may have.
     bytes_left: usize,
 }

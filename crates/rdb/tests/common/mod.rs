@@ -5,26 +5,26 @@ use std::ops::ControlFlow;
 
 use pantala_base::{Rng, UnixMs};
 use pantala_rdb::file::{
-    Content, Damage, Entries, FoundSection, HEAD_BYTES, Next, ReadOptions, Reader, Section,
-    Version, Writer, write_entry,
+    Content, FileItem, FoundSection, HEAD_BYTES, RdbDamage, RdbEntries, RdbReader, RdbVersion,
+    RdbWriter, ReadOptions, Section, write_entry,
 };
 use pantala_rdb::payload::Versions;
-use pantala_rdb::{Limits, Strings, Text, Value};
+use pantala_rdb::{RdbLimits, RdbValue, Strings, Text};
 use pantala_table::ValueRef;
 use pantala_values::hash::{HashLimits, Lifetime};
-use pantala_values::list::{End, Fill, Way};
+use pantala_values::list::{End, Fill, ListEnd};
 use pantala_values::packed::Element;
 use pantala_values::set::SetLimits;
 use pantala_values::sorted_set::SortedSetLimits;
-use pantala_values::stream::{BlockLimits, Counters, Group, Pending, StreamId};
+use pantala_values::stream::{BlockLimits, Counters, Group, PendingEntry, StreamId};
 use pantala_values::{Hash, List, Object, Set, SortedSet, Stream, Variant};
 
 /// The current time in all tests: the year 2096, so that for other servers nothing has expired.
 pub const NOW: UnixMs = UnixMs(4_000_000_000_000);
 
 /// Low limits, so that also small values exceed them.
-pub fn limits() -> Limits {
-    Limits {
+pub fn limits() -> RdbLimits {
+    RdbLimits {
         text_bytes: 1 << 20,
         hash: HashLimits { entries: 8, value_bytes: 20 },
         list: Fill::new(5).compressing(1),
@@ -59,10 +59,10 @@ fn deadline(rng: &mut Rng) -> Option<UnixMs> {
 }
 
 /// A random value of any type.
-pub fn value(rng: &mut Rng) -> Value<'static> {
-    Value::Object(match rng.below(7) {
-        0 => return Value::String(Text::Made(text(rng))),
-        1 => return Value::String(Text::Int(rng.next_u64() as i64 >> rng.below(64))),
+pub fn value(rng: &mut Rng) -> RdbValue<'static> {
+    RdbValue::Object(match rng.below(7) {
+        0 => return RdbValue::String(Text::Made(text(rng))),
+        1 => return RdbValue::String(Text::Int(rng.next_u64() as i64 >> rng.below(64))),
         2 => list(rng).into_object(),
         3 => set(rng).into_object(),
         4 => sorted_set(rng).into_object(),
@@ -181,7 +181,7 @@ fn group(rng: &mut Rng, ids: &[StreamId]) -> Group {
         for &id in ids {
             if rng.below(4) == 0 {
                 let count = rng.below(1 << 20);
-                group.hold(Pending { id, consumer, delivered_at: NOW, count });
+                group.hold(PendingEntry { id, consumer, delivered_at: NOW, count });
             }
         }
     }
@@ -204,7 +204,7 @@ pub struct FileContents {
 pub fn file(rng: &mut Rng, keys: u64) -> (Vec<u8>, FileContents) {
     let strings = [Strings::Plain, Strings::Compressed][rng.below(2) as usize];
     let (mut out, mut expected) = (Vec::new(), FileContents::default());
-    let mut writer = Writer::begin(0, rng.below(4) > 0, &mut out);
+    let mut writer = RdbWriter::begin(0, rng.below(4) > 0, &mut out);
     for name in ["redis-ver", "ctime"] {
         let value = text(rng);
         writer.aux(name.as_bytes(), &value, &mut out);
@@ -233,20 +233,20 @@ pub fn file(rng: &mut Rng, keys: u64) -> (Vec<u8>, FileContents) {
 
 /// Reads a file that is fed in windows. Each window is by up to `most` bytes longer than the rest
 /// of the previous one.
-pub fn read_file(bytes: &[u8], most: u64, rng: &mut Rng) -> Result<FileContents, Damage> {
+pub fn read_file(bytes: &[u8], most: u64, rng: &mut Rng) -> Result<FileContents, RdbDamage> {
     let options = ReadOptions { versions: Versions::Known, checks: true, file_bytes: None };
-    let (mut reader, mut found) = (Reader::new(options), FileContents::default());
+    let (mut reader, mut found) = (RdbReader::new(options), FileContents::default());
     let mut version = None;
     let (mut begin, mut end) = (0, 0);
     loop {
         let section = match reader.next(&bytes[begin..end], end == bytes.len())? {
-            Next::More(least) => {
+            FileItem::More(least) => {
                 assert!(end < bytes.len(), "all is there");
                 let more = (least as u64).max(1 + rng.below(most));
                 end = end.saturating_add(more as usize).min(bytes.len());
                 continue;
             }
-            Next::Section(section) => section,
+            FileItem::Section(section) => section,
         };
         assert_eq!(section.offset, begin as u64);
         begin += section.bytes.len();
@@ -259,7 +259,7 @@ pub fn read_file(bytes: &[u8], most: u64, rng: &mut Rng) -> Result<FileContents,
 }
 
 impl FileContents {
-    fn put(&mut self, found: FoundSection<'_>, version: Version) -> Result<(), Damage> {
+    fn put(&mut self, found: FoundSection<'_>, version: RdbVersion) -> Result<(), RdbDamage> {
         let bytes_of = |text: &Text<'_>| text.view().to_vec();
         match found.section {
             Section::Aux(name, value) => self.aux.push((bytes_of(&name), bytes_of(&value))),
@@ -268,7 +268,7 @@ impl FileContents {
             Section::ModuleAux(module) => self.modules.push(module.to_string()),
             Section::Entry(kind) => {
                 let limits = limits();
-                let mut entries = Entries::new(found.bytes, found.offset, version, &limits);
+                let mut entries = RdbEntries::new(found.bytes, found.offset, version, &limits);
                 let entry = entries.next().expect("there is one")?;
                 assert_eq!((entry.kind, entry.offset), (kind, found.offset));
                 assert!(entries.next().is_none());
@@ -281,8 +281,8 @@ impl FileContents {
                 self.keys.insert((self.database, bytes_of(&entry.key)), all);
             }
             Section::Compressed(sections) => {
-                let (mut reader, mut at) = (Reader::within(version, found.offset), 0);
-                while let Next::Section(found) = reader.next(&sections[at..], true)?
+                let (mut reader, mut at) = (RdbReader::within(version, found.offset), 0);
+                while let FileItem::Section(found) = reader.next(&sections[at..], true)?
                     && !matches!(found.section, Section::End)
                 {
                     at += found.bytes.len();
@@ -305,7 +305,7 @@ pub fn contents(value: &ValueRef<'_, Object>) -> BTreeMap<Vec<u8>, String> {
         ValueRef::Str(text) => put(text.to_vec(), String::new()),
         ValueRef::Object(Object::List(list)) => {
             let mut index = 0_u64;
-            list.visit(0, Way::Forward, |element| {
+            list.visit(0, ListEnd::Forward, |element| {
                 put(index.to_be_bytes().to_vec(), format!("{:?}", element.to_vec()));
                 index += 1;
                 ControlFlow::Continue(())
@@ -355,7 +355,7 @@ fn stream_contents(stream: &Stream) -> String {
         all.push_str(&format!("{name:?} {:?} {:?}\n", group.last_id, group.entries_read));
         for pending in group.pending().iter() {
             let owner = group.consumer(pending.consumer).map(|found| found.name.clone());
-            let Pending { id, delivered_at, count, .. } = pending;
+            let PendingEntry { id, delivered_at, count, .. } = pending;
             all.push_str(&format!("{id:?} {owner:?} {delivered_at:?} {count}\n"));
         }
         for found in group.consumers() {

@@ -24,13 +24,13 @@
 //! Tests: `tests/engines`.
 
 use crate::area::Area;
-use crate::event::{Event, Happening, ListenerId, Token};
+use crate::event::{Event, ListenerId, ReactorEvent, Token};
 use crate::listeners::{ACCEPT_PAUSE, Listeners};
 use crate::table::{
     BLOCKED, CONNECTING, HUNG_UP, NOT_TO_READ, PAUSED, QUEUED, READABLE, SENDING, Table,
 };
 use crate::wake::Alarm;
-use crate::{Config, Receipt};
+use crate::{ReactorConfig, Receipt};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -56,8 +56,8 @@ const IS_ALARM: u32 = 1 << 31;
 pub(crate) struct Epoll {
     pub(crate) core: Core,
     pub(crate) area: Area,
-    pub(crate) sent: Vec<Happening>,
-    pub(crate) happenings: Vec<Happening>,
+    pub(crate) sent: Vec<ReactorEvent>,
+    pub(crate) happenings: Vec<ReactorEvent>,
     alarm: Arc<Alarm>,
     arrivals: Vec<libc::epoll_event>,
     most_bytes_per_read: usize,
@@ -69,14 +69,14 @@ pub(crate) struct Core {
     pub(crate) connections: Table,
     listeners: Listeners,
     /// Finished sends, reported in the next turn.
-    sent: Vec<Happening>,
+    sent: Vec<ReactorEvent>,
     ready: VecDeque<Token>,
     /// When to try resting listeners again.
     accept_again: Option<Instant>,
 }
 
 impl Epoll {
-    pub(crate) fn new(config: &Config, alarm: &Arc<Alarm>) -> io::Result<Epoll> {
+    pub(crate) fn new(config: &ReactorConfig, alarm: &Arc<Alarm>) -> io::Result<Epoll> {
         // SAFETY: no pointers involved; the descriptor is new (5).
         let epoll = unsafe {
             let fd = libc::epoll_create1(libc::EPOLL_CLOEXEC);
@@ -120,7 +120,7 @@ impl Epoll {
         let timeout_ms = if hurried || called { 0 } else { self.core.timeout_ms(timeout) };
         let arrived = self.wait(timeout_ms);
         if self.alarm.after_sleep() | called {
-            self.happenings.push(Happening::Other(Event::Woken));
+            self.happenings.push(ReactorEvent::Other(Event::Woken));
         }
         arrived?;
         std::mem::swap(&mut self.sent, &mut self.core.sent);
@@ -210,7 +210,7 @@ impl Epoll {
                 connection.state &= !READABLE;
             }
             let (offset, length) = (offset as u32, length as u32);
-            self.happenings.push(Happening::Data { conn, offset, length });
+            self.happenings.push(ReactorEvent::Data { conn, offset, length });
             return length as usize;
         }
         if result == 0 {
@@ -281,7 +281,7 @@ impl Core {
     }
 
     #[inline]
-    fn with_queued(&mut self, act: impl FnOnce(&mut Core, &mut Vec<Happening>)) {
+    fn with_queued(&mut self, act: impl FnOnce(&mut Core, &mut Vec<ReactorEvent>)) {
         let mut queued = std::mem::take(&mut self.connections.queued);
         act(self, &mut queued);
         self.connections.queued = queued;
@@ -320,7 +320,7 @@ impl Core {
 
     /// An edge: the connection has something to read, possibly an end or an error.
     #[inline]
-    fn arrived(&mut self, conn: Token, hung_up: bool, out: &mut Vec<Happening>) {
+    fn arrived(&mut self, conn: Token, hung_up: bool, out: &mut Vec<ReactorEvent>) {
         let Some(connection) = self.connections.get(conn) else { return };
         connection.state |= READABLE | if hung_up { HUNG_UP } else { 0 };
         if connection.is(CONNECTING) {
@@ -336,7 +336,7 @@ impl Core {
     }
 
     /// Reports a hang-up while reading is paused: no read would find it.
-    fn tell_of_hang_up(&mut self, conn: Token, out: &mut Vec<Happening>) {
+    fn tell_of_hang_up(&mut self, conn: Token, out: &mut Vec<ReactorEvent>) {
         let Some(connection) = self.connections.get(conn) else { return };
         if connection.is(HUNG_UP) && connection.is_deaf() {
             self.connections.hung_up(conn, out);
@@ -353,13 +353,13 @@ impl Core {
         }
     }
 
-    fn fail(&mut self, conn: Token, error: io::Error, out: &mut Vec<Happening>) {
+    fn fail(&mut self, conn: Token, error: io::Error, out: &mut Vec<ReactorEvent>) {
         self.connections.fail(conn, error, out);
         self.let_go(conn, SENDING);
     }
 
     /// Its `connect` ended: there was an edge for room to write, or for an error.
-    fn connected(&mut self, conn: Token, out: &mut Vec<Happening>) {
+    fn connected(&mut self, conn: Token, out: &mut Vec<ReactorEvent>) {
         self.connections.connected(conn, out);
         self.ask_for_room_no_more(conn, out);
         self.tell_of_hang_up(conn, out);
@@ -370,7 +370,7 @@ impl Core {
 
     /// Writes until the output is done, the socket is full, or the connection has had its share.
     #[inline]
-    fn write(&mut self, conn: Token, sent: &mut Vec<Happening>, out: &mut Vec<Happening>) {
+    fn write(&mut self, conn: Token, sent: &mut Vec<ReactorEvent>, out: &mut Vec<ReactorEvent>) {
         for _ in 0..MOST_WRITES_PER_TURN {
             let Some(connection) = self.connections.get(conn) else { return };
             if connection.is(CONNECTING) {
@@ -404,7 +404,7 @@ impl Core {
 
     /// Asks for `EPOLLOUT`. Asking `again` makes the kernel check anew, and report the result as an
     /// edge.
-    fn ask_for_room(&mut self, conn: Token, again: bool, out: &mut Vec<Happening>) {
+    fn ask_for_room(&mut self, conn: Token, again: bool, out: &mut Vec<ReactorEvent>) {
         let Some(connection) = self.connections.get(conn) else { return };
         if connection.is(BLOCKED) && !again {
             return;
@@ -419,14 +419,19 @@ impl Core {
     }
 
     #[inline]
-    fn send_ended(&mut self, conn: Token, sent: &mut Vec<Happening>, out: &mut Vec<Happening>) {
+    fn send_ended(
+        &mut self,
+        conn: Token,
+        sent: &mut Vec<ReactorEvent>,
+        out: &mut Vec<ReactorEvent>,
+    ) {
         self.connections.send_ended(conn, sent);
         self.ask_for_room_no_more(conn, out);
     }
 
     /// Stops asking for `EPOLLOUT`, if it was asked for.
     #[inline]
-    fn ask_for_room_no_more(&mut self, conn: Token, out: &mut Vec<Happening>) {
+    fn ask_for_room_no_more(&mut self, conn: Token, out: &mut Vec<ReactorEvent>) {
         let Some(connection) = self.connections.get(conn) else { return };
         if !connection.is(BLOCKED) {
             return;
@@ -441,7 +446,7 @@ impl Core {
     // ---- endings ----
 
     #[inline]
-    fn finish(&mut self, out: &mut Vec<Happening>) {
+    fn finish(&mut self, out: &mut Vec<ReactorEvent>) {
         let epoll = self.epoll.as_fd();
         let is_any = self.connections.finish(out, |socket| {
             let _ = control(epoll, libc::EPOLL_CTL_DEL, socket.as_raw_fd(), 0, 0);
@@ -463,11 +468,11 @@ impl Core {
 
     pub(crate) fn unlisten(&mut self, id: ListenerId) {
         if self.listeners.unlisten(id) {
-            self.connections.queued.push(Happening::Other(Event::Unlistened { listener: id }));
+            self.connections.queued.push(ReactorEvent::Other(Event::Unlistened { listener: id }));
         }
     }
 
-    fn accept(&mut self, out: &mut Vec<Happening>) {
+    fn accept(&mut self, out: &mut Vec<ReactorEvent>) {
         self.listeners.accept(out);
         if self.accept_again.is_none() && self.listeners.are_resting() {
             self.accept_again = Some(Instant::now() + ACCEPT_PAUSE);
@@ -476,13 +481,13 @@ impl Core {
 
     /// Reads the clock, while a listener rests; nothing else here does.
     #[inline]
-    fn accept_if_time(&mut self, out: &mut Vec<Happening>) {
+    fn accept_if_time(&mut self, out: &mut Vec<ReactorEvent>) {
         if self.accept_again.is_some_and(|at| at <= Instant::now()) {
             self.rouse_listeners(out);
         }
     }
 
-    fn rouse_listeners(&mut self, out: &mut Vec<Happening>) {
+    fn rouse_listeners(&mut self, out: &mut Vec<ReactorEvent>) {
         self.accept_again = None;
         self.listeners.rouse(out);
     }

@@ -6,7 +6,7 @@
 //! `tests/engines`.
 
 use super::core::{Core, Kind, NOBODY, Target};
-use crate::event::{Event, Happening, ListenerId};
+use crate::event::{Event, ListenerId, ReactorEvent};
 use crate::listeners::ACCEPT_PAUSE;
 use io_uring::opcode;
 use io_uring::types::Timespec;
@@ -26,7 +26,7 @@ impl Core {
 
     pub(crate) fn unlisten(&mut self, id: ListenerId) {
         if self.listeners.unlisten(id) {
-            self.connections.queued.push(Happening::Other(Event::Unlistened { listener: id }));
+            self.connections.queued.push(ReactorEvent::Other(Event::Unlistened { listener: id }));
         }
     }
 
@@ -35,7 +35,7 @@ impl Core {
     }
 
     /// The poll has ended: a peer has connected.
-    pub(super) fn accept(&mut self, out: &mut Vec<Happening>) {
+    pub(super) fn accept(&mut self, out: &mut Vec<ReactorEvent>) {
         self.listeners.accept(out);
         if !self.resting_listeners && self.listeners.are_resting() {
             self.resting_listeners = true;
@@ -50,7 +50,7 @@ impl Core {
         }
     }
 
-    pub(super) fn accept_again(&mut self, out: &mut Vec<Happening>) {
+    pub(super) fn accept_again(&mut self, out: &mut Vec<ReactorEvent>) {
         self.resting_listeners = false;
         self.listeners.rouse(out);
     }

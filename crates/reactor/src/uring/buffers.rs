@@ -43,7 +43,7 @@ pub(crate) struct Buffers {
     in_use_bytes: usize,
     /// Buffers out of circulation; the one used last is on top.
     reserve: Vec<u16>,
-    circulation: Circulation,
+    circulation: BuffersInUse,
 }
 
 impl Buffers {
@@ -58,7 +58,7 @@ impl Buffers {
             in_use: Vec::with_capacity(usize::from(count)),
             in_use_bytes: 0,
             reserve: (0..count).rev().collect(),
-            circulation: Circulation::new(usize::from(least), usize::from(count)),
+            circulation: BuffersInUse::new(usize::from(least), usize::from(count)),
         })
     }
 
@@ -111,16 +111,16 @@ impl Buffers {
 }
 
 /// The number of buffers in circulation, and its limits.
-struct Circulation {
+struct BuffersInUse {
     target: usize,
     least: usize,
     most: usize,
     calm_turns: u32,
 }
 
-impl Circulation {
-    fn new(least: usize, most: usize) -> Circulation {
-        Circulation {
+impl BuffersInUse {
+    fn new(least: usize, most: usize) -> BuffersInUse {
+        BuffersInUse {
             target: least.clamp(1, most),
             least: least.clamp(1, most),
             most,
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn circulation_grows_for_crowds_not_for_floods_and_shrinks_in_calm() {
-        let mut circulation = Circulation::new(32, 100);
+        let mut circulation = BuffersInUse::new(32, 100);
         circulation.adapt(32, false, true);
         assert_eq!(circulation.target, 32, "a flood gets no more than its share");
         circulation.adapt(32, true, true);

@@ -4,7 +4,7 @@
 
 use super::ring::{Features, Ring};
 use crate::Receipt;
-use crate::event::{Happening, Token};
+use crate::event::{ReactorEvent, Token};
 use crate::listeners::Listeners;
 use crate::table::{
     CLOSING, CONNECTING, HELD, LEAVING, NOT_TO_READ, QUEUED, QUICK, RECEIVING, SENDING, STOPPING,
@@ -314,7 +314,7 @@ impl Core {
 
     /// The receive request has ended: end of stream, an error, a cancellation, no buffers, or the
     /// kernel wants to be asked again.
-    pub(crate) fn receive_ended(&mut self, conn: Token, result: i32, out: &mut Vec<Happening>) {
+    pub(crate) fn receive_ended(&mut self, conn: Token, result: i32, out: &mut Vec<ReactorEvent>) {
         let Some(connection) = self.connections.get(conn) else { return };
         connection.state &= !(RECEIVING | STOPPING);
         match -result {
@@ -333,8 +333,8 @@ impl Core {
         &mut self,
         target: Target,
         completion: &cqueue::Entry,
-        sent: &mut Vec<Happening>,
-        out: &mut Vec<Happening>,
+        sent: &mut Vec<ReactorEvent>,
+        out: &mut Vec<ReactorEvent>,
     ) {
         let result = completion.result();
         let more = cqueue::more(completion.flags());
@@ -367,7 +367,7 @@ impl Core {
     }
 
     /// The request of `watch_for_hang_up` has ended.
-    fn hung_up(&mut self, conn: Token, result: i32, out: &mut Vec<Happening>) {
+    fn hung_up(&mut self, conn: Token, result: i32, out: &mut Vec<ReactorEvent>) {
         let Some(connection) = self.connections.get(conn) else { return };
         connection.state &= !WATCHED;
         if connection.is_deaf() {
@@ -386,7 +386,7 @@ impl Core {
     }
 
     /// The request of `adopt_connecting` has ended.
-    fn connected(&mut self, conn: Token, result: i32, out: &mut Vec<Happening>) {
+    fn connected(&mut self, conn: Token, result: i32, out: &mut Vec<ReactorEvent>) {
         let Some(connection) = self.connections.get(conn) else { return };
         if result < 0 && !connection.is(LEAVING) {
             let fd = connection.socket.as_raw_fd();
@@ -402,8 +402,8 @@ impl Core {
         &mut self,
         conn: Token,
         result: i32,
-        sent: &mut Vec<Happening>,
-        out: &mut Vec<Happening>,
+        sent: &mut Vec<ReactorEvent>,
+        out: &mut Vec<ReactorEvent>,
     ) {
         let Some(connection) = self.connections.get(conn) else { return };
         connection.state &= !QUICK;
@@ -442,7 +442,7 @@ impl Core {
 
     /// Quick sends without a report are done, see the module and (4).
     #[inline]
-    pub(crate) fn settle_quick_sends(&mut self, settled: bool, sent: &mut Vec<Happening>) {
+    pub(crate) fn settle_quick_sends(&mut self, settled: bool, sent: &mut Vec<ReactorEvent>) {
         if self.quick_sends.is_empty() {
             return;
         }
@@ -463,7 +463,7 @@ impl Core {
 
     /// Ends the connections for which the kernel holds nothing any more.
     #[inline]
-    pub(crate) fn finish(&mut self, out: &mut Vec<Happening>) {
+    pub(crate) fn finish(&mut self, out: &mut Vec<ReactorEvent>) {
         if self.connections.finish(out, |_| {}) && self.resting_listeners {
             self.listeners.rouse(out);
         }

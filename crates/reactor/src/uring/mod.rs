@@ -38,9 +38,9 @@ pub(crate) use self::core::Core;
 pub use ring::Features;
 
 use self::core::{Kind, Target};
-use crate::Config;
+use crate::ReactorConfig;
 use crate::area::Area;
-use crate::event::{Event, Happening};
+use crate::event::{Event, ReactorEvent};
 use crate::wake::Alarm;
 use buffers::Buffers;
 use io_uring::cqueue;
@@ -54,14 +54,14 @@ pub(crate) struct Uring {
     pub(crate) core: Core,
     buffers: Buffers,
     pub(crate) area: Area,
-    pub(crate) sent: Vec<Happening>,
-    pub(crate) happenings: Vec<Happening>,
+    pub(crate) sent: Vec<ReactorEvent>,
+    pub(crate) happenings: Vec<ReactorEvent>,
     /// The eventfd's owner: the ring polls it.
     alarm: Arc<Alarm>,
 }
 
 impl Uring {
-    pub(crate) fn new(config: &Config, alarm: &Arc<Alarm>) -> io::Result<Uring> {
+    pub(crate) fn new(config: &ReactorConfig, alarm: &Arc<Alarm>) -> io::Result<Uring> {
         let features = ring::probe()?.without(config.without);
         let ring = Ring::new(config.submission_entries, config.completion_entries, features)?;
         let count = config.buffer_count.clamp(1, 1 << 15).next_power_of_two();
@@ -99,7 +99,7 @@ impl Uring {
         let sleep = !(hurried || called || timeout == Some(Duration::ZERO));
         let entered = self.core.ring.enter(sleep, timeout);
         if self.alarm.after_sleep() | called {
-            self.happenings.push(Happening::Other(Event::Woken));
+            self.happenings.push(ReactorEvent::Other(Event::Woken));
         }
         entered?;
         let settled = !self.core.ring.has_unsubmitted() && !self.core.ring.overflowed();
@@ -138,7 +138,7 @@ impl Uring {
             let length = result.max(0) as u32;
             let offset = self.buffers.take(buffer, length);
             if wanted && length > 0 {
-                happenings.push(Happening::Data { conn, offset, length });
+                happenings.push(ReactorEvent::Data { conn, offset, length });
             }
         }
         if !cqueue::more(flags) {

@@ -44,7 +44,7 @@ struct RingRegistration {
     data: u64,
 }
 
-/// Optional features of io_uring: those of this kernel, or (in `Config`) those not to use.
+/// Optional features of io_uring: those of this kernel, or (in `ReactorConfig`) those not to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Features {
     /// One receive request serves until cancelled (kernel 6.0).

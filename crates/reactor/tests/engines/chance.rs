@@ -4,7 +4,7 @@
 
 use crate::on_every_engine;
 use crate::world::World;
-use pantala_reactor::{Config, Receipt, Token};
+use pantala_reactor::{ReactorConfig, Receipt, Token};
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -168,7 +168,7 @@ impl Pair {
     }
 }
 
-fn crowd(config: Config, seed: u64) {
+fn crowd(config: ReactorConfig, seed: u64) {
     let mut world = World::new(config);
     let mut chance = Chance(seed);
     let mut pairs: Vec<Pair> = (0..CROWD).map(|seed| Pair::new(&mut world, seed)).collect();
@@ -200,8 +200,9 @@ fn crowd(config: Config, seed: u64) {
 fn anything_at_any_moment() {
     on_every_engine(|config| {
         let scarce =
-            Config { buffer_count: 2, buffer_bytes: 100, turn_bytes: 200, ..config.clone() };
-        let narrow = Config { submission_entries: 2, completion_entries: 4, ..config.clone() };
+            ReactorConfig { buffer_count: 2, buffer_bytes: 100, turn_bytes: 200, ..config.clone() };
+        let narrow =
+            ReactorConfig { submission_entries: 2, completion_entries: 4, ..config.clone() };
         let rounds: u64 =
             std::env::var("REACTOR_TEST_ROUNDS").map_or(2, |rounds| rounds.parse().unwrap());
         for seed in 1..=rounds {

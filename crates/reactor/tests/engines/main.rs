@@ -15,19 +15,19 @@ mod sending;
 mod waking;
 mod world;
 
-use pantala_reactor::{Config, EngineChoice, Features};
+use pantala_reactor::{EngineChoice, Features, ReactorConfig};
 
 /// Runs `body` with a configuration of each engine.
-fn on_every_engine(body: impl Fn(Config)) {
+fn on_every_engine(body: impl Fn(ReactorConfig)) {
     for (name, config) in engines() {
         eprintln!("engine: {name}");
         body(config);
     }
 }
 
-fn engines() -> Vec<(&'static str, Config)> {
-    let epoll = Config { choice: EngineChoice::Epoll, ..Config::default() };
-    let uring = Config { choice: EngineChoice::Uring, ..Config::default() };
+fn engines() -> Vec<(&'static str, ReactorConfig)> {
+    let epoll = ReactorConfig { choice: EngineChoice::Epoll, ..ReactorConfig::default() };
+    let uring = ReactorConfig { choice: EngineChoice::Uring, ..ReactorConfig::default() };
     let no_multishot = Features { multishot_receive: true, ..Features::default() };
     let nothing = Features { multishot_receive: true, defer_taskrun: true };
     let mut engines = vec![("epoll", epoll)];
@@ -37,7 +37,7 @@ fn engines() -> Vec<(&'static str, Config)> {
         return engines;
     }
     engines.push(("uring", uring.clone()));
-    engines.push(("uring, no multishot", Config { without: no_multishot, ..uring.clone() }));
-    engines.push(("uring, nothing new", Config { without: nothing, ..uring }));
+    engines.push(("uring, no multishot", ReactorConfig { without: no_multishot, ..uring.clone() }));
+    engines.push(("uring, nothing new", ReactorConfig { without: nothing, ..uring }));
     engines
 }

@@ -143,8 +143,8 @@ fn no_descriptor_is_leaked() {
 fn where_io_uring_is_forbidden_auto_takes_epoll() {
     in_child("where_io_uring_is_forbidden_auto_takes_epoll", || {
         forbid_io_uring();
-        let world = World::new(pantala_reactor::Config::default());
-        assert_eq!(world.reactor.engine(), pantala_reactor::Engine::Epoll);
+        let world = World::new(pantala_reactor::ReactorConfig::default());
+        assert_eq!(world.reactor.engine(), pantala_reactor::IoEngine::Epoll);
         assert_eq!(world.reactor.features(), "epoll");
     });
 }

@@ -2,7 +2,7 @@
 
 use crate::on_every_engine;
 use crate::world::{World, echo_peer, pattern};
-use pantala_reactor::Config;
+use pantala_reactor::ReactorConfig;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -242,7 +242,7 @@ fn too_few_buffers_starve_nobody() {
         // The last one has enough buffers, but starts with one in circulation.
         for (buffer_count, buffer_bytes) in [(1, 64), (2, 64), (4, 1000), (64, 64)] {
             let turn_bytes = buffer_bytes;
-            let config = Config { buffer_count, buffer_bytes, turn_bytes, ..config.clone() };
+            let config = ReactorConfig { buffer_count, buffer_bytes, turn_bytes, ..config.clone() };
             let mut world = World::new(config);
             let mut peers = Vec::new();
             for seed in 0..50 {
@@ -261,7 +261,7 @@ fn too_few_buffers_starve_nobody() {
 #[test]
 fn small_queues_only_cost_more_calls() {
     on_every_engine(|config| {
-        let config = Config { submission_entries: 4, completion_entries: 8, ..config };
+        let config = ReactorConfig { submission_entries: 4, completion_entries: 8, ..config };
         let mut world = World::echo(config);
         let mut peers = Vec::new();
         for seed in 0..300 {

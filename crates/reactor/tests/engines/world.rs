@@ -1,6 +1,6 @@
 //! A reactor that records the events of each connection, and an echo server to drive it.
 
-use pantala_reactor::{Config, Event, ListenerId, Reactor, Receipt, Token, net};
+use pantala_reactor::{Event, ListenerId, Reactor, ReactorConfig, Receipt, Token, net};
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -43,7 +43,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(config: Config) -> World {
+    pub fn new(config: ReactorConfig) -> World {
         World {
             reactor: Reactor::new(config).unwrap(),
             links: HashMap::new(),
@@ -57,7 +57,7 @@ impl World {
         }
     }
 
-    pub fn echo(config: Config) -> World {
+    pub fn echo(config: ReactorConfig) -> World {
         World { echo: true, adopt_accepted: true, ..World::new(config) }
     }
 

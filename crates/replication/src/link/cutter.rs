@@ -25,20 +25,20 @@ const KEPT_BYTES: usize = 1 << 20;
 
 /// Invalid bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
+pub struct MalformedStream {
     /// Their offset, counted from the first byte given to the cutter.
     pub offset: u64,
     /// What the protocol requires there.
     pub expected: &'static str,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for MalformedStream {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "byte {} of the stream: expected {}", self.offset, self.expected)
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for MalformedStream {}
 
 /// Splits the received stream into whole steps.
 #[derive(Debug, Default)]
@@ -73,12 +73,12 @@ struct Part {
 
 /// A step of the stream.
 #[derive(Clone, Copy, Debug)]
-pub struct Step<'c> {
+pub struct CutStep<'c> {
     cutter: &'c Cutter,
     part: &'c Part,
 }
 
-impl<'c> Step<'c> {
+impl<'c> CutStep<'c> {
     /// Whether it is enclosed in MULTI and EXEC.
     pub fn is_transaction(&self) -> bool {
         self.part.is_transaction
@@ -122,7 +122,7 @@ impl Cutter {
     ///
     /// # Errors
     /// The bytes are not commands; none of them must be used.
-    pub fn cut(&mut self) -> Result<(), Broken> {
+    pub fn cut(&mut self) -> Result<(), MalformedStream> {
         while self.command()? {
             self.take_command()?;
         }
@@ -130,13 +130,13 @@ impl Cutter {
     }
 
     /// The whole steps.
-    pub fn steps(&self) -> impl ExactSizeIterator<Item = Step<'_>> {
-        self.steps.iter().map(|part| Step { cutter: self, part })
+    pub fn steps(&self) -> impl ExactSizeIterator<Item = CutStep<'_>> {
+        self.steps.iter().map(|part| CutStep { cutter: self, part })
     }
 
     /// The whole step with this index.
-    pub fn step(&self, number: usize) -> Step<'_> {
-        Step { cutter: self, part: &self.steps[number] }
+    pub fn step(&self, number: usize) -> CutStep<'_> {
+        CutStep { cutter: self, part: &self.steps[number] }
     }
 
     /// The bytes of the whole steps, as received.
@@ -176,7 +176,7 @@ impl Cutter {
     }
 
     /// Continues the current command; returns whether it is whole.
-    fn command(&mut self) -> Result<bool, Broken> {
+    fn command(&mut self) -> Result<bool, MalformedStream> {
         if self.missing == 0 {
             let Some((count, next)) = self.number(b'*', "'*' and a number of arguments")? else {
                 return Ok(false);
@@ -207,7 +207,7 @@ impl Cutter {
     }
 
     /// Adds a command that has become whole to its step.
-    fn take_command(&mut self) -> Result<(), Broken> {
+    fn take_command(&mut self) -> Result<(), MalformedStream> {
         let number = self.ends.len() - 1;
         let from = number.checked_sub(1).map_or(0, |before| self.ends[before]);
         let is_single = self.args.len() == from + 1;
@@ -232,7 +232,11 @@ impl Cutter {
 
     /// Parses a mark, a number, CR and LF at `at`; returns the number and the offset after it.
     #[inline]
-    fn number(&self, mark: u8, what: &'static str) -> Result<Option<(u64, usize)>, Broken> {
+    fn number(
+        &self,
+        mark: u8,
+        what: &'static str,
+    ) -> Result<Option<(u64, usize)>, MalformedStream> {
         let rest = &self.window[self.at..self.filled];
         match short_number(rest, mark) {
             Some((number, bytes)) => Ok(Some((number, self.at + bytes))),
@@ -247,7 +251,7 @@ impl Cutter {
         rest: &[u8],
         mark: u8,
         what: &'static str,
-    ) -> Result<Option<(u64, usize)>, Broken> {
+    ) -> Result<Option<(u64, usize)>, MalformedStream> {
         let looked = &rest[..rest.len().min(MOST_NUMBER_BYTES)];
         if looked.first().is_some_and(|first| *first != mark) {
             return Err(self.broken(what));
@@ -266,8 +270,8 @@ impl Cutter {
     }
 
     #[cold]
-    fn broken(&self, expected: &'static str) -> Broken {
-        Broken { offset: self.before + self.at as u64, expected }
+    fn broken(&self, expected: &'static str) -> MalformedStream {
+        MalformedStream { offset: self.before + self.at as u64, expected }
     }
 }
 
@@ -295,7 +299,7 @@ mod tests {
 
     /// The steps as text: commands separated by `|`, transactions in braces.
     fn shown(cutter: &Cutter) -> Vec<String> {
-        let show = |step: Step<'_>| {
+        let show = |step: CutStep<'_>| {
             let commands = step.commands().map(|args| {
                 let args: Vec<_> = args.map(|arg| String::from_utf8_lossy(arg)).collect();
                 args.join(" ")

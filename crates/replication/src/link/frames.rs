@@ -84,7 +84,7 @@ pub fn alive() -> Vec<u8> {
 
 /// What is wrong with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Damaged(pub &'static str);
+pub struct FrameError(pub &'static str);
 
 /// Decodes the frames of one part.
 #[derive(Debug, Default)]
@@ -99,10 +99,10 @@ impl FrameReader {
     ///
     /// # Errors
     /// It is not a frame, or not the next one. Nothing of it was appended.
-    pub fn read(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, Damaged> {
+    pub fn read(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, FrameError> {
         let Some((head, rest)) = bytes.split_at_checked(HEAD_BYTES) else { return Ok(None) };
         if self.is_over {
-            return Err(Damaged("something follows its end"));
+            return Err(FrameError("something follows its end"));
         }
         let number = |at: usize, len: usize| {
             let bytes = head[at..at + len].iter().rev();
@@ -118,7 +118,7 @@ impl FrameReader {
             _ => false,
         };
         if !is_meant {
-            return Err(Damaged("no head of a frame"));
+            return Err(FrameError("no head of a frame"));
         }
         let Some(stored) = rest.get(..stored) else { return Ok(None) };
         let used = HEAD_BYTES + stored.len();
@@ -133,14 +133,14 @@ impl FrameReader {
                 let unpacked = block::decompress_into(stored, &mut out[before..]);
                 if unpacked.ok() != Some(length) {
                     out.truncate(before);
-                    return Err(Damaged("it cannot be decompressed"));
+                    return Err(FrameError("it cannot be decompressed"));
                 }
             }
             _ => out.extend_from_slice(stored),
         }
         if crc64(self.count, &out[before..]) != checksum {
             out.truncate(before);
-            return Err(Damaged("its checksum is another one"));
+            return Err(FrameError("its checksum is another one"));
         }
         self.is_over = kind == END;
         Ok(Some(used))
@@ -175,7 +175,7 @@ mod tests {
     }
 
     /// The content of these bytes, received in pieces of this size; `None`: more are needed.
-    fn read(bytes: &[u8], size: usize) -> Result<Option<Vec<u8>>, Damaged> {
+    fn read(bytes: &[u8], size: usize) -> Result<Option<Vec<u8>>, FrameError> {
         let (mut reader, mut input, mut out) = (FrameReader::default(), Vec::new(), Vec::new());
         for piece in bytes.chunks(size) {
             input.extend_from_slice(piece);
@@ -255,6 +255,6 @@ mod tests {
         let mut bomb = Vec::new();
         push_head(PACKED, 3, MOST_FRAME_BYTES, 0, &mut bomb);
         bomb.extend_from_slice(&[0xff; 3]);
-        assert_eq!(read(&bomb, 1000), Err(Damaged("it cannot be decompressed")));
+        assert_eq!(read(&bomb, 1000), Err(FrameError("it cannot be decompressed")));
     }
 }

@@ -46,7 +46,7 @@ pub struct Invitation {
 
 /// The state of a replica that asks to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ResumeRequest {
     /// The history.
     pub id: ReplicationId,
     /// It has everything before this position.
@@ -55,7 +55,7 @@ pub struct Wanted {
 
 /// The next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum HandshakeStep {
     /// Send these bytes.
     Send(Vec<u8>),
     /// Read the next line.
@@ -63,12 +63,12 @@ pub enum Next {
     /// Open these connections if wanted; then read the next line.
     Invited(Invitation),
     /// The handshake has ended.
-    Over(Answer),
+    Over(HandshakeAnswer),
 }
 
 /// How the handshake ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum HandshakeAnswer {
     /// A snapshot follows, then the stream from this position on.
     FullCopy(ReplicationId, u64),
     /// The stream continues where it was requested; the history may have a new id.
@@ -82,7 +82,7 @@ pub enum Answer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum HandshakeState {
     Begin,
     Ping,
     /// AUTH was sent, with this many other replies to come after its own.
@@ -96,61 +96,68 @@ enum At {
 #[derive(Debug)]
 pub struct Handshake {
     greeting: Greeting,
-    wanted: Option<Wanted>,
+    wanted: Option<ResumeRequest>,
     is_failover: bool,
-    at: At,
+    at: HandshakeState,
 }
 
 impl Handshake {
     /// A handshake before its start. `is_failover`: the primary is asked to become a replica of
     /// this server.
-    pub fn new(greeting: Greeting, wanted: Option<Wanted>, is_failover: bool) -> Handshake {
-        Handshake { greeting, wanted, is_failover, at: At::Begin }
+    pub fn new(greeting: Greeting, wanted: Option<ResumeRequest>, is_failover: bool) -> Handshake {
+        Handshake { greeting, wanted, is_failover, at: HandshakeState::Begin }
     }
 
     /// Whether the last or next request asks the other server to take over.
     pub fn asks_to_take_over(&self) -> bool {
-        self.is_failover && self.at == At::Psync
+        self.is_failover && self.at == HandshakeState::Psync
     }
 
     /// The first bytes to send.
     pub fn begin(&mut self) -> Vec<u8> {
-        self.at = At::Ping;
+        self.at = HandshakeState::Ping;
         command(&[b"PING"])
     }
 
     /// Handles a line from the primary.
-    pub fn take(&mut self, line: &[u8]) -> Next {
+    pub fn take(&mut self, line: &[u8]) -> HandshakeStep {
         let is_error = line.first() == Some(&b'-');
         match self.at {
-            At::Begin => Next::Over(Answer::Refused("it spoke first".into())),
-            At::Ping => self.pinged(line),
-            At::Login(more) => match is_error {
+            HandshakeState::Begin => {
+                HandshakeStep::Over(HandshakeAnswer::Refused("it spoke first".into()))
+            }
+            HandshakeState::Ping => self.pinged(line),
+            HandshakeState::Login(more) => match is_error {
                 // In Valkey's words, and in Redis's: people and tools look for them.
-                true => Next::Over(Answer::Refused(format!(
+                true => HandshakeStep::Over(HandshakeAnswer::Refused(format!(
                     "Unable to AUTH to PRIMARY: {} (Unable to AUTH to MASTER)",
                     text(line)
                 ))),
                 false => self.told(more),
             },
             // An old server need not know all of these.
-            At::Told(more) => self.told(more - 1),
-            At::Psync if line.is_empty() => Next::Read,
-            At::Psync if self.greeting.connections > 1 && line.starts_with(b"+PARTS ") => {
+            HandshakeState::Told(more) => self.told(more - 1),
+            HandshakeState::Psync if line.is_empty() => HandshakeStep::Read,
+            HandshakeState::Psync
+                if self.greeting.connections > 1 && line.starts_with(b"+PARTS ") =>
+            {
                 match invitation(line).filter(|it| it.connections <= self.greeting.connections) {
-                    Some(invitation) => Next::Invited(invitation),
-                    None => Next::Over(Answer::Refused(format!("PSYNC: {}", text(line)))),
+                    Some(invitation) => HandshakeStep::Invited(invitation),
+                    None => HandshakeStep::Over(HandshakeAnswer::Refused(format!(
+                        "PSYNC: {}",
+                        text(line)
+                    ))),
                 }
             }
-            At::Psync => Next::Over(self.answered(line)),
+            HandshakeState::Psync => HandshakeStep::Over(self.answered(line)),
         }
     }
 
-    fn pinged(&mut self, line: &[u8]) -> Next {
+    fn pinged(&mut self, line: &[u8]) -> HandshakeStep {
         let asks_for_login = [&b"-NOAUTH"[..], b"-NOPERM", b"-ERR operation not permitted"];
         if line.first() != Some(&b'+') && !asks_for_login.iter().any(|code| line.starts_with(code))
         {
-            return Next::Over(Answer::Later(format!("PING: {}", text(line))));
+            return HandshakeStep::Over(HandshakeAnswer::Later(format!("PING: {}", text(line))));
         }
         let mut out = Vec::new();
         if let Some((user, password)) = &self.greeting.login {
@@ -183,17 +190,21 @@ impl Handshake {
         let said = if self.greeting.connections > 1 { 9 } else { 7 };
         push_command(&mut out, &capabilities[..said]);
         push_command(&mut out, &[b"REPLCONF", b"version", VERSION]);
-        self.at = if self.greeting.login.is_some() { At::Login(told) } else { At::Told(told) };
-        Next::Send(out)
+        self.at = if self.greeting.login.is_some() {
+            HandshakeState::Login(told)
+        } else {
+            HandshakeState::Told(told)
+        };
+        HandshakeStep::Send(out)
     }
 
     /// Waits for `more` further replies.
-    fn told(&mut self, more: usize) -> Next {
+    fn told(&mut self, more: usize) -> HandshakeStep {
         if more > 0 {
-            self.at = At::Told(more);
-            return Next::Read;
+            self.at = HandshakeState::Told(more);
+            return HandshakeStep::Read;
         }
-        self.at = At::Psync;
+        self.at = HandshakeState::Psync;
         let (id, number) = match self.wanted {
             Some(wanted) => (wanted.id.to_string(), (wanted.position + 1).to_string()),
             None => ("?".to_owned(), "-1".to_owned()),
@@ -205,10 +216,10 @@ impl Handshake {
                 args.push(b"FORCE");
             }
         }
-        Next::Send(command(&args))
+        HandshakeStep::Send(command(&args))
     }
 
-    fn answered(&self, line: &[u8]) -> Answer {
+    fn answered(&self, line: &[u8]) -> HandshakeAnswer {
         let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
         match (words.next().unwrap_or_default(), words.next(), words.next()) {
             (b"+FULLRESYNC", Some(id), Some(position)) => {
@@ -216,22 +227,22 @@ impl Handshake {
                     std::str::from_utf8(position).ok().and_then(|text| text.parse().ok());
                 match (ReplicationId::parse(id), position) {
                     (Some(id), Some(position)) if i64::try_from(position).is_ok() => {
-                        Answer::FullCopy(id, position)
+                        HandshakeAnswer::FullCopy(id, position)
                     }
-                    _ => Answer::Refused(format!("PSYNC: {}", text(line))),
+                    _ => HandshakeAnswer::Refused(format!("PSYNC: {}", text(line))),
                 }
             }
             (b"+CONTINUE", id, _) if self.wanted.is_some() => {
                 let id = id.map(ReplicationId::parse);
                 match id {
-                    None => Answer::Continue(None),
-                    Some(Some(id)) => Answer::Continue(Some(id)),
-                    Some(None) => Answer::Refused(format!("PSYNC: {}", text(line))),
+                    None => HandshakeAnswer::Continue(None),
+                    Some(Some(id)) => HandshakeAnswer::Continue(Some(id)),
+                    Some(None) => HandshakeAnswer::Refused(format!("PSYNC: {}", text(line))),
                 }
             }
-            (b"-NOMASTERLINK" | b"-LOADING", _, _) => Answer::Later(text(line)),
-            _ if self.is_failover && line.starts_with(IS_PRIMARY) => Answer::IsPrimary,
-            _ => Answer::Refused(format!("PSYNC: {}", text(line))),
+            (b"-NOMASTERLINK" | b"-LOADING", _, _) => HandshakeAnswer::Later(text(line)),
+            _ if self.is_failover && line.starts_with(IS_PRIMARY) => HandshakeAnswer::IsPrimary,
+            _ => HandshakeAnswer::Refused(format!("PSYNC: {}", text(line))),
         }
     }
 }
@@ -269,7 +280,7 @@ mod tests {
     }
 
     /// The sent words when the primary answers like this; and how it ends.
-    fn speak(mut handshake: Handshake, answers: &[&str]) -> (Vec<String>, Option<Answer>) {
+    fn speak(mut handshake: Handshake, answers: &[&str]) -> (Vec<String>, Option<HandshakeAnswer>) {
         let words = |bytes: Vec<u8>| {
             let text = String::from_utf8(bytes).expect("text");
             let lines = text.split("\r\n").filter(|line| !line.starts_with(['*', '$']));
@@ -278,10 +289,12 @@ mod tests {
         let mut sent = vec![words(handshake.begin())];
         for answer in answers {
             match handshake.take(answer.as_bytes()) {
-                Next::Send(bytes) => sent.push(words(bytes)),
-                Next::Read => {}
-                Next::Invited(to) => sent.push(format!("{} for {}", to.connections, to.token)),
-                Next::Over(answer) => return (sent, Some(answer)),
+                HandshakeStep::Send(bytes) => sent.push(words(bytes)),
+                HandshakeStep::Read => {}
+                HandshakeStep::Invited(to) => {
+                    sent.push(format!("{} for {}", to.connections, to.token))
+                }
+                HandshakeStep::Over(answer) => return (sent, Some(answer)),
             }
         }
         (sent, None)
@@ -302,7 +315,7 @@ mod tests {
                 "PSYNC ? -1"
             ]
         );
-        assert_eq!(ended, Some(Answer::FullCopy(id(), 42)));
+        assert_eq!(ended, Some(HandshakeAnswer::FullCopy(id(), 42)));
     }
 
     #[test]
@@ -314,7 +327,7 @@ mod tests {
             connections: 1,
             forces: false,
         };
-        let wanted = Some(Wanted { id: id(), position: 99 });
+        let wanted = Some(ResumeRequest { id: id(), position: 99 });
         let forcing = Greeting { forces: true, ..Greeting::default() };
         let (sent, _) = speak(Handshake::new(forcing, wanted, true), &["+PONG", "", "", ""]);
         assert_eq!(sent[2], format!("PSYNC {ID} 100 FAILOVER FORCE"));
@@ -323,20 +336,20 @@ mod tests {
         let (sent, ended) = speak(handshake, &answers);
         assert!(sent[1].starts_with("AUTH anna secret REPLCONF listening-port 7000 REPLCONF ip-"));
         assert_eq!(sent[2], format!("PSYNC {ID} 100 FAILOVER"));
-        assert_eq!(ended, Some(Answer::Continue(None)));
+        assert_eq!(ended, Some(HandshakeAnswer::Continue(None)));
     }
 
     #[test]
     fn what_the_primary_answers_ends_it_in_its_way() {
         let answered = |line: &str| {
-            let wanted = Some(Wanted { id: id(), position: 1 });
+            let wanted = Some(ResumeRequest { id: id(), position: 1 });
             let handshake = Handshake::new(Greeting::default(), wanted, false);
             speak(handshake, &["+PONG", "+OK", "+OK", "+OK", line]).1.expect("an end")
         };
         let continued = answered(&format!("+CONTINUE {}", "a".repeat(40)));
-        assert!(matches!(continued, Answer::Continue(Some(_))));
-        assert!(matches!(answered("-NOMASTERLINK no"), Answer::Later(_)));
-        assert!(matches!(answered("-LOADING now"), Answer::Later(_)));
+        assert!(matches!(continued, HandshakeAnswer::Continue(Some(_))));
+        assert!(matches!(answered("-NOMASTERLINK no"), HandshakeAnswer::Later(_)));
+        assert!(matches!(answered("-LOADING now"), HandshakeAnswer::Later(_)));
         for line in [
             "+CONTINUE x",
             "+FULLRESYNC",
@@ -346,7 +359,7 @@ mod tests {
             "-ERR unknown command",
             "*3",
         ] {
-            assert!(matches!(answered(line), Answer::Refused(_)), "{line}");
+            assert!(matches!(answered(line), HandshakeAnswer::Refused(_)), "{line}");
         }
     }
 
@@ -362,8 +375,8 @@ mod tests {
             assert_eq!(handshake.asks_to_take_over(), is_failover);
             handshake.take(b"-ERR PSYNC FAILOVER can't be sent to a master.")
         };
-        assert_eq!(answered(true), Next::Over(Answer::IsPrimary));
-        assert!(matches!(answered(false), Next::Over(Answer::Refused(_))));
+        assert_eq!(answered(true), HandshakeStep::Over(HandshakeAnswer::IsPrimary));
+        assert!(matches!(answered(false), HandshakeStep::Over(HandshakeAnswer::Refused(_))));
     }
 
     #[test]
@@ -377,13 +390,13 @@ mod tests {
         let (sent, ended) = handshake(&["", "+PARTS 0a1b 3", "", &full]);
         assert!(sent[1].contains("capa pantala capa parts-4 REPLCONF"), "{sent:?}");
         assert_eq!(sent[3], "3 for 0a1b");
-        assert_eq!(ended, Some(Answer::FullCopy(id(), 42)));
+        assert_eq!(ended, Some(HandshakeAnswer::FullCopy(id(), 42)));
         for wrong in ["+PARTS 0a 5", "+PARTS 0a 0", "+PARTS 0a", "+PARTS  3", "+PARTS xyz 3"] {
-            assert!(matches!(handshake(&[wrong]).1, Some(Answer::Refused(_))), "{wrong}");
+            assert!(matches!(handshake(&[wrong]).1, Some(HandshakeAnswer::Refused(_))), "{wrong}");
         }
         let alone = Handshake::new(Greeting::default(), None, false);
         let (_, ended) = speak(alone, &["+PONG", "+OK", "+OK", "+OK", "+PARTS 0a1b 3"]);
-        assert!(matches!(ended, Some(Answer::Refused(_))), "nobody has asked for it");
+        assert!(matches!(ended, Some(HandshakeAnswer::Refused(_))), "nobody has asked for it");
     }
 
     #[test]
@@ -391,8 +404,8 @@ mod tests {
         let login = Some((String::new(), "wrong".into()));
         let handshake = Handshake::new(Greeting { login, ..Greeting::default() }, None, false);
         let (_, ended) = speak(handshake, &["-NOAUTH", "-WRONGPASS no"]);
-        assert_eq!(ended, Some(Answer::Refused("AUTH: -WRONGPASS no".into())));
+        assert_eq!(ended, Some(HandshakeAnswer::Refused("AUTH: -WRONGPASS no".into())));
         let handshake = Handshake::new(Greeting::default(), None, false);
-        assert!(matches!(speak(handshake, &["-ERR"]).1, Some(Answer::Later(_))));
+        assert!(matches!(speak(handshake, &["-ERR"]).1, Some(HandshakeAnswer::Later(_))));
     }
 }

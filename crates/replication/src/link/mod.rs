@@ -19,10 +19,12 @@ pub mod frames;
 pub mod handshake;
 pub mod transfer;
 
-pub use cutter::{Broken, Cutter, Step};
+pub use cutter::{CutStep, Cutter, MalformedStream};
 pub use frames::{FrameReader, FrameWriter};
-pub use handshake::{Answer, Greeting, Handshake, Invitation, Next, Wanted};
-pub use transfer::{Begun, Frame, Transfer};
+pub use handshake::{
+    Greeting, Handshake, HandshakeAnswer, HandshakeStep, Invitation, ResumeRequest,
+};
+pub use transfer::{Frame, Transfer, TransferStart};
 
 /// The longest line that a primary may send.
 pub const MOST_LINE_BYTES: usize = 16 << 10;
@@ -34,21 +36,21 @@ pub const MOST_CONNECTIONS: usize = 8;
 ///
 /// # Errors
 /// The line is longer than the limit.
-pub fn line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, TooLong> {
+pub fn line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, LineTooLong> {
     let looked = &bytes[..bytes.len().min(MOST_LINE_BYTES)];
     match looked.iter().position(|byte| *byte == b'\n') {
         Some(end) => {
             let line = &bytes[..end];
             Ok(Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1)))
         }
-        None if bytes.len() >= MOST_LINE_BYTES => Err(TooLong),
+        None if bytes.len() >= MOST_LINE_BYTES => Err(LineTooLong),
         None => Ok(None),
     }
 }
 
 /// A line above the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLong;
+pub struct LineTooLong;
 
 #[cfg(test)]
 mod tests {
@@ -59,6 +61,6 @@ mod tests {
         assert_eq!(line(b"+OK\r\nrest"), Ok(Some((&b"+OK"[..], 5))));
         assert_eq!(line(b"\n"), Ok(Some((&b""[..], 1))));
         assert_eq!(line(b"+half\r"), Ok(None));
-        assert_eq!(line(&[b'x'; MOST_LINE_BYTES]), Err(TooLong));
+        assert_eq!(line(&[b'x'; MOST_LINE_BYTES]), Err(LineTooLong));
     }
 }

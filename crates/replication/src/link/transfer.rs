@@ -9,7 +9,7 @@
 //!
 //! Tests: at the foot.
 
-use super::{MOST_CONNECTIONS, TooLong, line};
+use super::{LineTooLong, MOST_CONNECTIONS, line};
 
 /// The length of a mark.
 const MARK_BYTES: usize = 40;
@@ -25,7 +25,7 @@ pub enum Frame {
 
 /// The meaning of a line before the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Begun {
+pub enum TransferStart {
     /// The primary is not ready yet.
     Waits,
     /// Its keys come over this many other connections.
@@ -36,28 +36,28 @@ pub enum Begun {
     Refused(String),
 }
 
-impl Begun {
+impl TransferStart {
     /// Parses the line at the start of these bytes; also returns how many bytes were used. `None`:
     /// more are needed.
     ///
     /// # Errors
     /// The line is longer than the limit.
-    pub fn read(bytes: &[u8]) -> Result<Option<(Begun, usize)>, TooLong> {
+    pub fn read(bytes: &[u8]) -> Result<Option<(TransferStart, usize)>, LineTooLong> {
         let Some((line, used)) = line(bytes)? else { return Ok(None) };
         let begun = match line {
-            [] => Begun::Waits,
+            [] => TransferStart::Waits,
             [b'$', b'P', b'A', b'R', b'T', b'S', b':', count @ ..] => {
                 let count = std::str::from_utf8(count).ok().and_then(|text| text.parse().ok());
                 match count.filter(|count| (1..=MOST_CONNECTIONS).contains(count)) {
-                    Some(count) => Begun::Parts(count),
-                    None => Begun::Refused("no number of parts".into()),
+                    Some(count) => TransferStart::Parts(count),
+                    None => TransferStart::Refused("no number of parts".into()),
                 }
             }
             [b'$', rest @ ..] => match frame(rest) {
-                Some(frame) => Begun::Begins(frame),
-                None => Begun::Refused(format!("no length: ${}", rest.escape_ascii())),
+                Some(frame) => TransferStart::Begins(frame),
+                None => TransferStart::Refused(format!("no length: ${}", rest.escape_ascii())),
             },
-            _ => Begun::Refused(line.escape_ascii().to_string()),
+            _ => TransferStart::Refused(line.escape_ascii().to_string()),
         };
         Ok(Some((begun, used)))
     }
@@ -153,21 +153,21 @@ impl Transfer {
 mod tests {
     use super::*;
 
-    fn begun(bytes: &[u8]) -> Option<(Begun, usize)> {
-        Begun::read(bytes).expect("no long line")
+    fn begun(bytes: &[u8]) -> Option<(TransferStart, usize)> {
+        TransferStart::read(bytes).expect("no long line")
     }
 
     #[test]
     fn the_line_before_says_how_the_end_is_found() {
-        assert_eq!(begun(b"\n\n$1"), Some((Begun::Waits, 1)));
-        assert_eq!(begun(b"$12\r\nREDIS"), Some((Begun::Begins(Frame::Length(12)), 5)));
-        assert_eq!(begun(b"$PARTS:4\r\n$EOF"), Some((Begun::Parts(4), 10)));
+        assert_eq!(begun(b"\n\n$1"), Some((TransferStart::Waits, 1)));
+        assert_eq!(begun(b"$12\r\nREDIS"), Some((TransferStart::Begins(Frame::Length(12)), 5)));
+        assert_eq!(begun(b"$PARTS:4\r\n$EOF"), Some((TransferStart::Parts(4), 10)));
         assert_eq!(begun(b"$1"), None);
         let mut line = b"$EOF:".to_vec();
         line.extend_from_slice(&[b'm'; MARK_BYTES]);
         line.extend_from_slice(b"\r\n");
         let frame = Frame::Mark([b'm'; MARK_BYTES]);
-        assert_eq!(begun(&line), Some((Begun::Begins(frame), line.len())));
+        assert_eq!(begun(&line), Some((TransferStart::Begins(frame), line.len())));
         for refused in [
             "-ERR no",
             "$",
@@ -181,9 +181,12 @@ mod tests {
             "$PARTS:",
         ] {
             let line = format!("{refused}\r\n");
-            assert!(matches!(begun(line.as_bytes()), Some((Begun::Refused(_), _))), "{refused}");
+            assert!(
+                matches!(begun(line.as_bytes()), Some((TransferStart::Refused(_), _))),
+                "{refused}"
+            );
         }
-        assert_eq!(Begun::read(&[b'$'; 1 << 20]), Err(TooLong));
+        assert_eq!(TransferStart::read(&[b'$'; 1 << 20]), Err(LineTooLong));
     }
 
     #[track_caller]

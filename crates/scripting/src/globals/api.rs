@@ -17,7 +17,7 @@ use pantala_protocol::{Reply, Version};
 
 use crate::bridge::LuaBridge;
 use crate::libs::budget::Budget;
-use crate::{Level, from_lua, slot, to_lua};
+use crate::{LogLevel, from_lua, slot, to_lua};
 
 /// The state that these functions share with the VM.
 #[derive(Default)]
@@ -143,7 +143,7 @@ pub fn call<R>(args: &[&[u8]], done: impl FnOnce(&[u8]) -> R) -> Option<R> {
 }
 
 /// A value that a script returns, or the head of a list.
-pub enum Emitted<'a> {
+pub enum ReplyPart<'a> {
     Bulk(&'a [u8]),
     Number(f64),
     Truth(bool),
@@ -154,19 +154,19 @@ pub enum Emitted<'a> {
 }
 
 /// Appends a value to the run's reply; returns whether more may follow.
-pub fn emit(value: Emitted) -> bool {
+pub fn emit(value: ReplyPart) -> bool {
     let more = slot::run(|_, shared| {
         let mut out = shared.out.borrow_mut();
         let mut reply = Reply::new(&mut out, shared.wire.get());
         match value {
-            Emitted::Bulk(bytes) => reply.bulk(bytes),
-            Emitted::Number(number) => reply.int(from_lua::integer(number)),
-            Emitted::Truth(truth) if shared.version.get() == Version::Resp3 => reply.bool(truth),
-            Emitted::Truth(true) => reply.int(1),
-            Emitted::Truth(false) | Emitted::Nil => reply.null(),
-            Emitted::Array(count) => reply.array(count),
-            Emitted::Status(text) => from_lua::status(&mut reply, text),
-            Emitted::Error(text) => reply.error(text),
+            ReplyPart::Bulk(bytes) => reply.bulk(bytes),
+            ReplyPart::Number(number) => reply.int(from_lua::integer(number)),
+            ReplyPart::Truth(truth) if shared.version.get() == Version::Resp3 => reply.bool(truth),
+            ReplyPart::Truth(true) => reply.int(1),
+            ReplyPart::Truth(false) | ReplyPart::Nil => reply.null(),
+            ReplyPart::Array(count) => reply.array(count),
+            ReplyPart::Status(text) => from_lua::status(&mut reply, text),
+            ReplyPart::Error(text) => reply.error(text),
         }
         reply.len() <= shared.most_bytes.get()
     });
@@ -277,10 +277,10 @@ fn log(lua: &Lua, args: MultiValue) -> Result<Outcome> {
         return raise(lua, "ERR First argument must be a number (log level).");
     };
     let level = match level as i64 {
-        0 => Level::Debug,
-        1 => Level::Verbose,
-        2 => Level::Notice,
-        3 => Level::Warning,
+        0 => LogLevel::Debug,
+        1 => LogLevel::Verbose,
+        2 => LogLevel::Notice,
+        3 => LogLevel::Warning,
         _ => return raise(lua, "ERR Invalid log level."),
     };
     let mut message = Vec::new();

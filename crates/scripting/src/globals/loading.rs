@@ -12,10 +12,10 @@ use mlua::{Function, Lua, MultiValue, Table, Value};
 use crate::bridge::LuaBridge;
 use crate::globals::api;
 use crate::libs::budget::Budget;
-use crate::{ErrorText, Flags, Registered};
+use crate::{ErrorText, Flags, LibraryFunction};
 
 /// The functions registered so far by the library being loaded.
-pub type Gathered = Rc<RefCell<Vec<(Registered, Function)>>>;
+pub type RegisteredFunctions = Rc<RefCell<Vec<(LibraryFunction, Function)>>>;
 
 /// The most functions of one library.
 const FUNCTIONS_MAX: usize = 100_000;
@@ -23,7 +23,7 @@ const FUNCTIONS_MAX: usize = 100_000;
 const TEXTS_BYTES_MAX: usize = 64 << 20;
 
 /// The table `redis` while a library loads.
-pub fn table(lua: &Lua, bridge: &LuaBridge, gathered: &Gathered) -> mlua::Result<Table> {
+pub fn table(lua: &Lua, bridge: &LuaBridge, gathered: &RegisteredFunctions) -> mlua::Result<Table> {
     let redis = api::facts(lua, bridge)?;
     let gathered = Rc::clone(gathered);
     let text_bytes_left = Cell::new(TEXTS_BYTES_MAX);
@@ -59,7 +59,7 @@ fn failed(lua: &Lua, message: &str) -> mlua::Result<(Value, Value)> {
 
 type Refused = String;
 
-fn registered(lua: &Lua, args: &MultiValue) -> Result<(Registered, Function), Refused> {
+fn registered(lua: &Lua, args: &MultiValue) -> Result<(LibraryFunction, Function), Refused> {
     match (args.len(), args.iter().next()) {
         (1, Some(Value::Table(named))) => by_names(lua, named),
         (1, _) => Err("calling server.register_function with a single argument is only \
@@ -72,13 +72,13 @@ fn registered(lua: &Lua, args: &MultiValue) -> Result<(Registered, Function), Re
                 return Err("second argument to server.register_function must be a function".into());
             };
             let flags = Flags::empty();
-            Ok((Registered { name, description: None, flags }, callback.clone()))
+            Ok((LibraryFunction { name, description: None, flags }, callback.clone()))
         }
         _ => Err("wrong number of arguments to server.register_function".into()),
     }
 }
 
-fn by_names(lua: &Lua, named: &Table) -> Result<(Registered, Function), Refused> {
+fn by_names(lua: &Lua, named: &Table) -> Result<(LibraryFunction, Function), Refused> {
     let unknown = || Refused::from("unknown argument given to server.register_function");
     let must = |what: &str, be: &str| {
         Refused::from(format!("{what} argument given to server.register_function must be {be}"))
@@ -114,7 +114,7 @@ fn by_names(lua: &Lua, named: &Table) -> Result<(Registered, Function), Refused>
     let lacks = |what: &str| format!("server.register_function must get a {what} argument");
     let name = name.ok_or_else(|| lacks("function name"))?;
     let callback = callback.ok_or_else(|| lacks("callback"))?;
-    Ok((Registered { name, description, flags }, callback))
+    Ok((LibraryFunction { name, description, flags }, callback))
 }
 
 fn flags_of(lua: &Lua, value: &Value) -> Result<Flags, Refused> {
@@ -146,7 +146,7 @@ fn text(lua: &Lua, value: &Value) -> Option<Vec<u8>> {
 }
 
 /// Checks the functions that a library has registered. `Err`: the text of an error reply.
-pub fn judge(gathered: &[(Registered, Function)]) -> Result<(), ErrorText> {
+pub fn judge(gathered: &[(LibraryFunction, Function)]) -> Result<(), ErrorText> {
     let mut names = std::collections::HashSet::new();
     for (function, _) in gathered {
         if !is_name(&function.name) {

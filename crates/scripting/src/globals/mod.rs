@@ -6,7 +6,7 @@
 //! | `api` | `redis.*`, also `server.*` |
 //! | `loading` | `register_function`, for a library being loaded |
 //!
-//! Not here: the effect of `redis.call` (`Host`); libraries (`libs`).
+//! Not here: the effect of `redis.call` (`ScriptHost`); libraries (`libs`).
 
 pub(crate) mod api;
 pub(crate) mod loading;

@@ -37,12 +37,12 @@ pub struct Library {
     /// The whole text, shebang line included.
     pub code: Vec<u8>,
     /// The functions that it registered, in order.
-    pub functions: Vec<Registered>,
+    pub functions: Vec<LibraryFunction>,
 }
 
 /// A function that a library registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Registered {
+pub struct LibraryFunction {
     /// The name for FCALL.
     pub name: Vec<u8>,
     /// The description, if one was given.
@@ -51,7 +51,7 @@ pub struct Registered {
     pub flags: Flags,
 }
 
-impl Registered {
+impl LibraryFunction {
     /// Bytes of its texts.
     pub fn bytes(&self) -> usize {
         self.name.len() + self.description.as_ref().map_or(0, Vec::len)
@@ -66,7 +66,7 @@ impl Library {
     pub fn new(
         header: Header,
         code: &[u8],
-        functions: Vec<Registered>,
+        functions: Vec<LibraryFunction>,
     ) -> Result<Library, ErrorText> {
         let mut names = HashSet::new();
         for function in &functions {
@@ -87,10 +87,10 @@ impl Library {
 impl Library {
     /// Its bytes, without compiled code.
     pub fn bytes(&self) -> usize {
-        let texts = |function: &Registered| {
+        let texts = |function: &LibraryFunction| {
             function.name.len() + function.description.as_ref().map_or(0, Vec::len)
         };
-        let functions = self.functions.iter().map(|one| size_of::<Registered>() + texts(one));
+        let functions = self.functions.iter().map(|one| size_of::<LibraryFunction>() + texts(one));
         size_of::<Library>() + self.name.len() + self.code.len() + functions.sum::<usize>()
     }
 }

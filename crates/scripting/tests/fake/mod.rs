@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use pantala_protocol::{Reply, Version};
-use pantala_scripting::{Abort, Host, Level, Library, Script, Vm, VmLimits};
+use pantala_scripting::{Abort, Library, LogLevel, Script, ScriptHost, Vm, VmLimits};
 
 /// Ticks left after the command `ARM`.
 pub const ARMED_TICKS: u64 = 20;
@@ -15,7 +15,7 @@ pub const ARMED_TICKS: u64 = 20;
 #[derive(Default)]
 pub struct Fake {
     pub values: HashMap<Vec<u8>, Vec<u8>>,
-    pub logged: Vec<(Level, Vec<u8>)>,
+    pub logged: Vec<(LogLevel, Vec<u8>)>,
     /// The last choice by `set_repl`: files, replicas.
     pub told: (bool, bool),
     pub ticks: u64,
@@ -24,7 +24,7 @@ pub struct Fake {
     pub calls: u64,
 }
 
-impl Host for Fake {
+impl ScriptHost for Fake {
     fn call(&mut self, args: &[&[u8]], version: Version, out: &mut Vec<u8>) -> Result<(), Abort> {
         self.calls += 1;
         let mut reply = Reply::new(out, version);
@@ -86,7 +86,7 @@ impl Host for Fake {
         }
     }
 
-    fn log(&mut self, level: Level, message: &[u8]) {
+    fn log(&mut self, level: LogLevel, message: &[u8]) {
         self.logged.push((level, message.to_vec()));
     }
 

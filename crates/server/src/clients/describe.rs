@@ -3,7 +3,7 @@
 use pantala_commands::Command;
 use pantala_commands::client_line::{self, Meters};
 
-use crate::worker::connection::{Connection, Waiting};
+use crate::worker::connection::{Connection, ParkReason};
 
 /// The line, without its end.
 pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64) -> String {
@@ -35,5 +35,5 @@ pub fn meters(connection: &Connection) -> Meters {
 /// Whether the connection counts as blocked.
 pub fn waits(connection: &Connection) -> bool {
     let waiting = connection.waits.parked.map(|parked| parked.waiting);
-    matches!(waiting, Some(Waiting::Pause | Waiting::Keys))
+    matches!(waiting, Some(ParkReason::Pause | ParkReason::Keys))
 }

@@ -3,7 +3,7 @@
 //!
 //! Tests: compat/transcripts/server/absent.txt.
 
-use pantala_commands::{Call, Category, Command, Done, Flags, Group, help};
+use pantala_commands::{Call, Category, Command, CommandResult, Flags, Group, help};
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[
@@ -44,19 +44,19 @@ const MODULE: &[Command] = &[
         .summary("Tells what the subcommands do."),
 ];
 
-fn read_here(call: &mut Call<'_, '_>) -> Done {
+fn read_here(call: &mut Call<'_, '_>) -> CommandResult {
     call.session.reads_replicas = true;
     call.reply.ok();
     Ok(())
 }
 
-fn read_there(call: &mut Call<'_, '_>) -> Done {
+fn read_there(call: &mut Call<'_, '_>) -> CommandResult {
     call.session.reads_replicas = false;
     call.reply.ok();
     Ok(())
 }
 
-fn list(call: &mut Call<'_, '_>) -> Done {
+fn list(call: &mut Call<'_, '_>) -> CommandResult {
     call.reply.array(0);
     Ok(())
 }

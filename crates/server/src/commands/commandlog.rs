@@ -1,7 +1,9 @@
 //! COMMANDLOG and SLOWLOG, its older name for the log of slow commands.
 
 use pantala_base::number::parse_i64;
-use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, help, options::is_word};
+use pantala_commands::{
+    Call, ClientError, Command, CommandResult, Flags, Group, help, options::is_word,
+};
 
 use pantala_engine::Engine;
 use pantala_engine::stats::logs::{Entry, Kind, Log};
@@ -123,14 +125,14 @@ fn count(word: &[u8]) -> Result<usize, ClientError> {
     }
 }
 
-fn get(call: &mut Call<'_, '_>) -> Done {
+fn get(call: &mut Call<'_, '_>) -> CommandResult {
     let count = count(call.args[2])?;
     let entries = log(call, 3)?.newest(count);
     reply_entries(call, &entries);
     Ok(())
 }
 
-fn slow_get(call: &mut Call<'_, '_>) -> Done {
+fn slow_get(call: &mut Call<'_, '_>) -> CommandResult {
     let count = match call.args {
         [_, _] => USUAL_COUNT,
         [_, _, word] => count(word)?,
@@ -162,25 +164,25 @@ fn reply_entries(call: &mut Call<'_, '_>, entries: &[Entry]) {
     }
 }
 
-fn len(call: &mut Call<'_, '_>) -> Done {
+fn len(call: &mut Call<'_, '_>) -> CommandResult {
     let len = log(call, 2)?.count();
     call.reply.int(len.cast_signed() as i64);
     Ok(())
 }
 
-fn slow_len(call: &mut Call<'_, '_>) -> Done {
+fn slow_len(call: &mut Call<'_, '_>) -> CommandResult {
     let len = slow(call).count();
     call.reply.int(len.cast_signed() as i64);
     Ok(())
 }
 
-fn reset(call: &mut Call<'_, '_>) -> Done {
+fn reset(call: &mut Call<'_, '_>) -> CommandResult {
     log(call, 2)?.clear();
     call.reply.ok();
     Ok(())
 }
 
-fn slow_reset(call: &mut Call<'_, '_>) -> Done {
+fn slow_reset(call: &mut Call<'_, '_>) -> CommandResult {
     slow(call).clear();
     call.reply.ok();
     Ok(())

@@ -8,8 +8,10 @@ use std::io;
 use std::path::Path;
 use std::sync::PoisonError;
 
-use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, Lane, Stop, error, help};
-use pantala_settings::{Caller, KeptUser, OnChange, Row, Settings, find};
+use pantala_commands::{
+    Call, ClientError, Command, CommandResult, Flags, Group, Lane, Stop, error, help,
+};
+use pantala_settings::{Caller, OnChange, Row, SavedUser, Settings, find};
 
 use super::{acl, is_local};
 use crate::process::files::journaling;
@@ -85,7 +87,7 @@ fn is_secret(args: &[&[u8]], at: usize) -> bool {
     is_value && named(args[at - 1]).is_some_and(|row| row.secret)
 }
 
-fn get(call: &mut Call<'_, '_>) -> Done {
+fn get(call: &mut Call<'_, '_>) -> CommandResult {
     let patterns: Vec<_> = call.args[2..].iter().map(|arg| String::from_utf8_lossy(arg)).collect();
     let patterns: Vec<&str> = patterns.iter().map(|pattern| &**pattern).collect();
     let found = Engine::of(call).settings.current().get(&patterns);
@@ -97,7 +99,7 @@ fn get(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn set(call: &mut Call<'_, '_>) -> Done {
+fn set(call: &mut Call<'_, '_>) -> CommandResult {
     let words = &call.args[2..];
     if !words.len().is_multiple_of(2) {
         return Err(error::SYNTAX.into());
@@ -293,7 +295,7 @@ fn failed(name: &str, why: &str) -> ClientError {
     ClientError::new(text)
 }
 
-fn reset_statistics(call: &mut Call<'_, '_>) -> Done {
+fn reset_statistics(call: &mut Call<'_, '_>) -> CommandResult {
     let shared = Shared::of(call);
     shared.engine.stats.tallies.reset();
     shared.engine.stats.errors.reset();
@@ -303,12 +305,12 @@ fn reset_statistics(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn rewrite(call: &mut Call<'_, '_>) -> Done {
+fn rewrite(call: &mut Call<'_, '_>) -> CommandResult {
     rewrite_in(call, false)
 }
 
 /// Writes the file anew; with a line of every setting, if it is to say all.
-pub(super) fn rewrite_in(call: &mut Call<'_, '_>, says_all: bool) -> Done {
+pub(super) fn rewrite_in(call: &mut Call<'_, '_>, says_all: bool) -> CommandResult {
     let shared = Shared::of(call);
     let Some(file) = &shared.engine.settings.file else {
         let none = "ERR The server is running without a config file";
@@ -328,7 +330,7 @@ pub(super) fn rewrite_in(call: &mut Call<'_, '_>, says_all: bool) -> Done {
 fn rewrite_file(
     file: &Path,
     settings: &Settings,
-    (users, says_all): (&[KeptUser], bool),
+    (users, says_all): (&[SavedUser], bool),
 ) -> io::Result<()> {
     let old = match read_to_string(file) {
         Ok(text) => Some(text),

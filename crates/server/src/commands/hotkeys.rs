@@ -2,9 +2,11 @@
 
 use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
-use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, error, help};
+use pantala_commands::{Call, ClientError, Command, CommandResult, Flags, Group, error, help};
 use pantala_engine::Engine;
-use pantala_engine::stats::hot_keys::{Heaviest, MOST_RATIO, Metrics, Report, Wanted};
+use pantala_engine::stats::hot_keys::{
+    Heaviest, HotKeysReport, HotKeysRequest, MOST_RATIO, Metrics,
+};
 use pantala_protocol::Reply;
 
 use super::info::cpu_seconds;
@@ -80,7 +82,7 @@ const USUAL_COUNT: usize = 10;
 /// The last slot of a cluster.
 const LAST_SLOT: i64 = 16_383;
 
-fn start(call: &mut Call<'_, '_>) -> Done {
+fn start(call: &mut Call<'_, '_>) -> CommandResult {
     let hot_keys = &Engine::of(call).stats.hot_keys;
     if hot_keys.is_running(call.clock()) {
         return Err(IN_PROGRESS.into());
@@ -92,7 +94,7 @@ fn start(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// Parses the words after START.
-fn parse(words: &[&[u8]]) -> Result<Wanted, ClientError> {
+fn parse(words: &[&[u8]]) -> Result<HotKeysRequest, ClientError> {
     let [metrics, count, rest @ ..] = words else { return Err(NO_METRICS) };
     if !is_word(metrics, "METRICS") {
         return Err(NO_METRICS);
@@ -100,7 +102,7 @@ fn parse(words: &[&[u8]]) -> Result<Wanted, ClientError> {
     let count = number(count, 2, BAD_METRICS)? as usize;
     let metrics = parse_metrics(&rest[..count.min(rest.len())], count)?;
     let mut wanted =
-        Wanted { metrics, count: USUAL_COUNT, ratio: 1, lasts_ms: None, cpu_ms: cpu_ms() };
+        HotKeysRequest { metrics, count: USUAL_COUNT, ratio: 1, lasts_ms: None, cpu_ms: cpu_ms() };
     let mut options = &rest[count..];
     while let [word, value, after @ ..] = options {
         if is_word(word, "COUNT") {
@@ -145,7 +147,7 @@ fn cpu_ms() -> [u64; 2] {
     cpu_seconds().map(|seconds| (seconds * 1000.0) as u64)
 }
 
-fn stop(call: &mut Call<'_, '_>) -> Done {
+fn stop(call: &mut Call<'_, '_>) -> CommandResult {
     match Engine::of(call).stats.hot_keys.stop(call.clock()) {
         true => call.reply.ok(),
         false => call.reply.null(),
@@ -153,14 +155,14 @@ fn stop(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn reset(call: &mut Call<'_, '_>) -> Done {
+fn reset(call: &mut Call<'_, '_>) -> CommandResult {
     let stats = &Engine::of(call).stats;
     stats.hot_keys.reset(call.clock(), &stats.tallies).map_err(|_| STOP_FIRST)?;
     call.reply.ok();
     Ok(())
 }
 
-fn get(call: &mut Call<'_, '_>) -> Done {
+fn get(call: &mut Call<'_, '_>) -> CommandResult {
     let stats = &Engine::of(call).stats;
     match stats.hot_keys.report(call.clock(), &stats.tallies) {
         Some(report) => {
@@ -173,8 +175,8 @@ fn get(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn reply_report(reply: &mut Reply<'_>, report: &Report) {
-    let Report { cpu, net, .. } = report;
+fn reply_report(reply: &mut Reply<'_>, report: &HotKeysReport) {
+    let HotKeysReport { cpu, net, .. } = report;
     reply.map(7 + if cpu.is_some() { 3 } else { 0 } + if net.is_some() { 2 } else { 0 });
     reply_number(reply, "tracking-active", report.is_active.into());
     reply_number(reply, "sample-ratio", report.ratio.into());

@@ -2,13 +2,13 @@
 //! histograms of all commands.
 
 use pantala_base::clock::unix_us;
-use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, help};
+use pantala_commands::{Call, ClientError, Command, CommandResult, Flags, Group, help};
 
 use crate::process::system::host;
 use crate::shared::Shared;
 use pantala_engine::Engine;
 use pantala_engine::stats::Octaves;
-use pantala_engine::stats::latency_monitor::{Event, Spike};
+use pantala_engine::stats::latency_monitor::{Event, LatencySpike};
 use pantala_engine::stats::tallies::CommandTally;
 
 const ADMIN: Flags = Flags::ADMIN.and(Flags::LOADING).and(Flags::NOSCRIPT).and(Flags::STALE);
@@ -77,12 +77,12 @@ const SUBCOMMANDS: &[Command] = &[
         .summary("Tells what the subcommands do."),
 ];
 
-fn latest(call: &mut Call<'_, '_>) -> Done {
+fn latest(call: &mut Call<'_, '_>) -> CommandResult {
     let events = Engine::of(call).stats.latency_monitor.all();
     let reply = &mut call.reply;
     reply.array(events.len());
     for (name, event) in events {
-        let last = event.spikes.back().copied().unwrap_or(Spike { unix_s: 0, took_ms: 0 });
+        let last = event.spikes.back().copied().unwrap_or(LatencySpike { unix_s: 0, took_ms: 0 });
         reply.array(6);
         reply.bulk(name.as_bytes());
         reply.int(last.unix_s);
@@ -94,7 +94,7 @@ fn latest(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn history(call: &mut Call<'_, '_>) -> Done {
+fn history(call: &mut Call<'_, '_>) -> CommandResult {
     let event = Engine::of(call).stats.latency_monitor.event(call.args[2]).unwrap_or_default();
     call.reply.array(event.spikes.len());
     for spike in &event.spikes {
@@ -105,13 +105,13 @@ fn history(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn reset(call: &mut Call<'_, '_>) -> Done {
+fn reset(call: &mut Call<'_, '_>) -> CommandResult {
     let forgotten = Engine::of(call).stats.latency_monitor.forget(&call.args[2..]);
     call.reply.int(forgotten.cast_signed() as i64);
     Ok(())
 }
 
-fn graph(call: &mut Call<'_, '_>) -> Done {
+fn graph(call: &mut Call<'_, '_>) -> CommandResult {
     let name = String::from_utf8_lossy(call.args[2]);
     let Some(event) = Engine::of(call).stats.latency_monitor.event(call.args[2]) else {
         let text = format!("ERR No samples available for event '{name}'");
@@ -130,7 +130,7 @@ const WIDTH: usize = 80;
 /// Draws the newest spikes as columns of marks, with their age below, read downwards.
 fn draw(name: &str, event: &Event, now_s: i64) -> String {
     let skipped = event.spikes.len().saturating_sub(WIDTH);
-    let shown: Vec<Spike> = event.spikes.iter().skip(skipped).copied().collect();
+    let shown: Vec<LatencySpike> = event.spikes.iter().skip(skipped).copied().collect();
     let high = shown.iter().map(|spike| spike.took_ms).max().unwrap_or(0);
     let low = shown.iter().map(|spike| spike.took_ms).min().unwrap_or(0);
     let ever = event.highest_ms;
@@ -139,7 +139,8 @@ fn draw(name: &str, event: &Event, now_s: i64) -> String {
     text.push('\n');
     for row in (1..=HEIGHT).rev() {
         // A column's height is its share of the highest one, at least one row.
-        let reaches = |spike: &Spike| (spike.took_ms * HEIGHT).div_ceil(high.max(1)).max(1) >= row;
+        let reaches =
+            |spike: &LatencySpike| (spike.took_ms * HEIGHT).div_ceil(high.max(1)).max(1) >= row;
         let marks = shown.iter().map(|spike| if reaches(spike) { '#' } else { ' ' });
         text.push_str(marks.collect::<String>().trim_end());
         text.push('\n');
@@ -165,7 +166,7 @@ fn age(seconds: i64) -> String {
     }
 }
 
-fn doctor(call: &mut Call<'_, '_>) -> Done {
+fn doctor(call: &mut Call<'_, '_>) -> CommandResult {
     let shared = Shared::of(call);
     let settings = shared.engine.settings.current();
     let events = shared.engine.stats.latency_monitor.all();
@@ -225,7 +226,7 @@ fn diagnose(number: usize, name: &str, event: &Event) -> String {
     )
 }
 
-fn histogram(call: &mut Call<'_, '_>) -> Done {
+fn histogram(call: &mut Call<'_, '_>) -> CommandResult {
     let shared = Shared::of(call);
     let mut shown: Vec<(String, CommandTally)> = Vec::new();
     let is_asked = |name: &str| {
@@ -276,7 +277,7 @@ mod tests {
     #[test]
     fn an_event_is_diagnosed() {
         let spikes = [(10, 30), (20, 50), (40, 40)];
-        let spikes = spikes.map(|(unix_s, took_ms)| Spike { unix_s, took_ms });
+        let spikes = spikes.map(|(unix_s, took_ms)| LatencySpike { unix_s, took_ms });
         let event = Event { spikes: spikes.into(), highest_ms: 90, sum_ms: 210, count: 4 };
         let text = diagnose(2, "expire-cycle", &event);
         let expected = "2. expire-cycle: 4 latency spikes (average 40 ms, mean deviation 6 ms, \
@@ -286,7 +287,8 @@ mod tests {
 
     #[test]
     fn a_graph_has_a_column_for_each_spike() {
-        let spikes = [Spike { unix_s: 0, took_ms: 10 }, Spike { unix_s: 90, took_ms: 40 }];
+        let spikes =
+            [LatencySpike { unix_s: 0, took_ms: 10 }, LatencySpike { unix_s: 90, took_ms: 40 }];
         let event = Event { spikes: spikes.into(), highest_ms: 50, sum_ms: 50, count: 2 };
         let text = draw("command", &event, 100);
         let lines: Vec<&str> = text.lines().collect();

@@ -1,7 +1,7 @@
 //! LOLWUT: a small picture, another one each time.
 
 use pantala_base::rng::Rng;
-use pantala_commands::{Call, Command, Done, Flags, Group, options::is_word};
+use pantala_commands::{Call, Command, CommandResult, Flags, Group, options::is_word};
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[Command::read("LOLWUT", lolwut, Group::Server)
@@ -22,7 +22,7 @@ const DRAGONFLY: [&str; 5] = [
     r"        V       ",
 ];
 
-fn lolwut(call: &mut Call<'_, '_>) -> Done {
+fn lolwut(call: &mut Call<'_, '_>) -> CommandResult {
     let (mut columns, mut rows) = (64, 12);
     if call.args.len() >= 3 && is_word(call.args[1], "VERSION") {
         call.int(2)?;

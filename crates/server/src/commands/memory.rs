@@ -3,10 +3,10 @@
 use pantala_base::limits::rss_bytes;
 use pantala_base::size::human;
 use pantala_commands::{
-    Call, Command, Done, Flags, Group, KeyFlags, KeySpec, error, help, options::is_word,
+    Call, Command, CommandResult, Flags, Group, KeyFlags, KeySpec, error, help, options::is_word,
 };
 use pantala_keyspace::DbIndex;
-use pantala_memory::Report;
+use pantala_memory::MemoryReport;
 use pantala_protocol::Reply;
 
 use crate::shared::Shared;
@@ -85,7 +85,7 @@ pub(super) struct Account {
     /// Scripts and functions.
     pub scripts: ScriptBytes,
     /// The allocator's own figures.
-    pub allocator: Report,
+    pub allocator: MemoryReport,
 }
 
 /// The memory of scripts and functions, in bytes.
@@ -176,7 +176,7 @@ pub(super) fn ratio(part: u64, whole: u64) -> f64 {
 /// The bytes of a key in a full table: its word and its fingerprint, rounded up.
 const PLACE_BYTES: usize = 16;
 
-fn usage(call: &mut Call<'_, '_>) -> Done {
+fn usage(call: &mut Call<'_, '_>) -> CommandResult {
     match &call.args[3..] {
         [] => {}
         [word, _] if is_word(word, "SAMPLES") => {
@@ -205,7 +205,7 @@ enum Figure {
     Share(f64),
 }
 
-fn statistics(call: &mut Call<'_, '_>) -> Done {
+fn statistics(call: &mut Call<'_, '_>) -> CommandResult {
     use Figure::{Bytes, Share};
     let shared = Shared::of(call);
     let account = Account::take(shared);
@@ -282,7 +282,7 @@ fn reply_figures(reply: &mut Reply<'_>, figures: &[(&str, Figure)]) {
 /// Databases with keys: the number of keys, and the bytes of their tables.
 fn used_databases(shared: &Shared) -> Vec<(DbIndex, u64, u64)> {
     let space = &shared.engine.space;
-    let keys = |db| space.sizes(db).map_or(0, pantala_keyspace::Sizes::keys);
+    let keys = |db| space.sizes(db).map_or(0, pantala_keyspace::DatabaseSizes::keys);
     (0..space.database_count())
         .map(DbIndex)
         .filter(|&db| keys(db) > 0)
@@ -301,17 +301,17 @@ const SCRIPTS: usize = 1000;
 
 /// What the doctor looks at beside the account.
 #[derive(Clone, Copy, Debug)]
-struct Circumstances {
+struct DoctorInput {
     rss: u64,
     limit: u64,
     clients: u64,
     scripts: usize,
 }
 
-fn doctor(call: &mut Call<'_, '_>) -> Done {
+fn doctor(call: &mut Call<'_, '_>) -> CommandResult {
     let shared = Shared::of(call);
     let account = Account::take(shared);
-    let circumstances = Circumstances {
+    let circumstances = DoctorInput {
         rss: rss_bytes(),
         limit: shared.engine.settings.current().memory_limit(),
         clients: shared.workers.room.connection_count() as u64,
@@ -322,9 +322,9 @@ fn doctor(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn diagnose(account: &Account, circumstances: Circumstances) -> String {
+fn diagnose(account: &Account, circumstances: DoctorInput) -> String {
     let Account { used, peak, allocator, .. } = *account;
-    let Circumstances { rss, limit, clients, scripts } = circumstances;
+    let DoctorInput { rss, limit, clients, scripts } = circumstances;
     if used < WORTH_A_LOOK_BYTES {
         return "Next to nothing is stored: there is nothing to diagnose.".to_owned();
     }
@@ -373,7 +373,7 @@ fn diagnose(account: &Account, circumstances: Circumstances) -> String {
     }
 }
 
-fn allocator(call: &mut Call<'_, '_>) -> Done {
+fn allocator(call: &mut Call<'_, '_>) -> CommandResult {
     let report = pantala_memory::report().unwrap_or_default();
     let text = format!(
         "jemalloc, bytes\nallocated: {}\nactive: {}\nresident: {}\nretained: {}\nmetadata: {}\n",
@@ -383,7 +383,7 @@ fn allocator(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn purge(call: &mut Call<'_, '_>) -> Done {
+fn purge(call: &mut Call<'_, '_>) -> CommandResult {
     if !pantala_memory::purge() {
         tracing::warn!("the allocator did not purge");
     }
@@ -398,7 +398,7 @@ mod tests {
     const NO_SCRIPTS: ScriptBytes =
         ScriptBytes { vm_eval: 0, vm_functions: 0, texts: 0, libraries: 0 };
 
-    fn check(used: u64, change: impl Fn(&mut Account, &mut Circumstances), part: &str) {
+    fn check(used: u64, change: impl Fn(&mut Account, &mut DoctorInput), part: &str) {
         let mut account = Account {
             used,
             peak: used,
@@ -409,9 +409,9 @@ mod tests {
             replicas: 0,
             clients: 0,
             scripts: NO_SCRIPTS,
-            allocator: Report::default(),
+            allocator: MemoryReport::default(),
         };
-        let mut circumstances = Circumstances { rss: used, limit: 0, clients: 4, scripts: 9 };
+        let mut circumstances = DoctorInput { rss: used, limit: 0, clients: 4, scripts: 9 };
         change(&mut account, &mut circumstances);
         let text = diagnose(&account, circumstances);
         assert!(text.contains(part) && !text.contains('\n'), "{part}: {text}");

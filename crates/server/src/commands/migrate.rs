@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pantala_base::number::parse_i64;
-use pantala_commands::families::generic::transfer::{self, Parcel};
+use pantala_commands::families::generic::transfer::{self, KeyTransfer};
 use pantala_commands::options::is_word;
 use pantala_commands::{
-    Begin, Call, Category, ClientError, Command, Done, Errand, Find, Flags, Group, KeyFlags,
-    KeySpec, Lane, Park, Stop, error,
+    AsyncRequest, Call, Category, ClientError, Command, CommandResult, Find, Flags, Group,
+    KeyFlags, KeySpec, KeySpecStart, Lane, Park, Stop, error,
 };
 use pantala_keyspace::Key;
 use smallvec::SmallVec;
 
-use crate::migrate::{Answers, Failure, Fault, Migration, Order, Stage, ToPin, request};
+use crate::migrate::{Answers, Failure, LinkFault, Migration, Order, Stage, ToPin, request};
 use crate::shared::Shared;
 
 /// The rows of this family.
@@ -28,7 +28,7 @@ pub const ROWS: &[Command] = &[Command::write("MIGRATE", migrate, Group::Generic
     .keys(&[
         KeySpec::one(3, KeyFlags::TAKE),
         KeySpec {
-            begin: Begin::Keyword("KEYS", -2),
+            begin: KeySpecStart::Keyword("KEYS", -2),
             find: Find::Listed,
             flags: KeyFlags::TAKE.incomplete(),
         },
@@ -131,7 +131,7 @@ fn is_secret(args: &[&[u8]], position: usize) -> bool {
 
 type Keys<'c> = SmallVec<[Key<'c>; 4]>;
 
-fn migrate(call: &mut Call<'_, '_>) -> Done {
+fn migrate(call: &mut Call<'_, '_>) -> CommandResult {
     let request = Request::parse(call.args)?;
     if call.lane == Lane::Worker {
         return Err(Stop::Lane);
@@ -159,13 +159,13 @@ fn migrate(call: &mut Call<'_, '_>) -> Done {
             end(call, &request, &keys, &parcels, answers)
         }
         Stage::Connect(_) | Stage::Send(..) | Stage::Over => {
-            Err(io_error(Fault::Reading { may_retry: false }).into())
+            Err(io_error(LinkFault::Reading { may_retry: false }).into())
         }
     }
 }
 
 /// The first run: finds the keys.
-fn begin(call: &mut Call<'_, '_>, request: &Request, keys: &Keys<'_>) -> Done {
+fn begin(call: &mut Call<'_, '_>, request: &Request, keys: &Keys<'_>) -> CommandResult {
     let mut names = Vec::new();
     for key in keys {
         if call.keys.read(*key).exists() {
@@ -177,7 +177,7 @@ fn begin(call: &mut Call<'_, '_>, request: &Request, keys: &Keys<'_>) -> Done {
         return Ok(());
     }
     let Some(shared) = Shared::of(call).arc() else {
-        return Err(io_error(Fault::Connecting).into());
+        return Err(io_error(LinkFault::Connecting).into());
     };
     if !call.may_pause() {
         return at_once(call, request, keys, shared);
@@ -188,8 +188,8 @@ fn begin(call: &mut Call<'_, '_>, request: &Request, keys: &Keys<'_>) -> Done {
     send_out(call, Migration::new(shared, request.order.clone(), to_pin))
 }
 
-fn send_out(call: &mut Call<'_, '_>, migration: Arc<Migration>) -> Done {
-    let errand: Arc<dyn Errand> = migration;
+fn send_out(call: &mut Call<'_, '_>, migration: Arc<Migration>) -> CommandResult {
+    let errand: Arc<dyn AsyncRequest> = migration;
     call.session.errand = Some(errand);
     Err(Stop::Park(Park::Errand))
 }
@@ -200,14 +200,14 @@ fn at_once(
     request: &Request,
     keys: &Keys<'_>,
     shared: Arc<Shared>,
-) -> Done {
+) -> CommandResult {
     let _others_run = shared.engine.lane.compensate();
     let migration = Migration::new(Arc::clone(&shared), request.order.clone(), None);
     migration.wait();
     let link = match migration.take_stage() {
         Stage::Connected(Ok((link, _))) => link,
         Stage::Connected(Err(failure)) => return Err(stop_of(failure)),
-        _ => return Err(io_error(Fault::Connecting).into()),
+        _ => return Err(io_error(LinkFault::Connecting).into()),
     };
     let mut parcels = transfer::pack(call, keys)?;
     let bytes = requests(keys, &mut parcels, request.replaces);
@@ -216,11 +216,11 @@ fn at_once(
     let (parcels, _) = migration.take_parcels();
     match migration.take_stage() {
         Stage::Sent(answers) => end(call, request, keys, &parcels, answers),
-        _ => Err(io_error(Fault::Reading { may_retry: false }).into()),
+        _ => Err(io_error(LinkFault::Reading { may_retry: false }).into()),
     }
 }
 
-fn requests(keys: &Keys<'_>, parcels: &mut [Parcel], replaces: bool) -> Vec<Vec<u8>> {
+fn requests(keys: &Keys<'_>, parcels: &mut [KeyTransfer], replaces: bool) -> Vec<Vec<u8>> {
     let names: SmallVec<[&[u8]; 4]> = keys.iter().map(|key| key.bytes).collect();
     request(&names, parcels, replaces)
 }
@@ -230,9 +230,9 @@ fn end(
     call: &mut Call<'_, '_>,
     request: &Request,
     keys: &Keys<'_>,
-    parcels: &[Parcel],
+    parcels: &[KeyTransfer],
     answers: Answers,
-) -> Done {
+) -> CommandResult {
     let is_there = |at: usize| answers.has.get(at) == Some(&true);
     let removed = match request.copies {
         true => transfer::Removed::default(),
@@ -260,11 +260,11 @@ fn stop_of(failure: Failure) -> Stop {
     }
 }
 
-fn io_error(fault: Fault) -> ClientError {
+fn io_error(fault: LinkFault) -> ClientError {
     ClientError::text(match fault {
-        Fault::Connecting => "IOERR error or timeout connecting to the client",
-        Fault::Writing { .. } => "IOERR error or timeout writing to target instance",
-        Fault::Reading { .. } => "IOERR error or timeout reading to target instance",
+        LinkFault::Connecting => "IOERR error or timeout connecting to the client",
+        LinkFault::Writing { .. } => "IOERR error or timeout writing to target instance",
+        LinkFault::Reading { .. } => "IOERR error or timeout reading to target instance",
     })
 }
 

@@ -2,14 +2,15 @@
 
 use pantala_base::clock::unix_us;
 use pantala_commands::{
-    Call, Category, ClientError, Command, Done, Flags, Group, Lane, Stop, error, options::is_word,
+    Call, Category, ClientError, Command, CommandResult, Flags, Group, Lane, Stop, error,
+    options::is_word,
 };
 use pantala_engine::waiting::CountedAsBlocked;
 
 use crate::appending::NoRewrite;
 use crate::process::files::rewriting;
-use crate::process::files::saving::{self, Unsaved};
-use crate::process::stopping::{self, How};
+use crate::process::files::saving::{self, SaveFailure};
+use crate::process::stopping::{self, StopMode};
 use crate::shared::Shared;
 
 const FAST: Flags = Flags::FAST.and(Flags::LOADING).and(Flags::STALE);
@@ -62,7 +63,7 @@ pub const ROWS: &[Command] = &[
         .summary("Ends the server."),
 ];
 
-fn time(call: &mut Call<'_, '_>) -> Done {
+fn time(call: &mut Call<'_, '_>) -> CommandResult {
     // In a transaction or a script the time stands still, except in a script that may wait for it
     // to pass.
     let goes_on = call.may_wait || call.session.time_goes_on;
@@ -80,18 +81,18 @@ const NOT_SAVING: ClientError =
     ClientError::text("ERR Background saving is currently not in progress or scheduled");
 
 /// Waits on its thread of the lane, in whose place another one runs.
-fn save(call: &mut Call<'_, '_>) -> Done {
+fn save(call: &mut Call<'_, '_>) -> CommandResult {
     let shared = Shared::of(call);
     let _others_run = shared.engine.lane.compensate();
     match saving::save(shared) {
         Ok(()) => call.reply.ok(),
-        Err(Unsaved::Busy) => return Err(BUSY_SAVING.into()),
+        Err(SaveFailure::Busy) => return Err(BUSY_SAVING.into()),
         Err(unsaved) => return Err(ClientError::new(format!("ERR not saved: {unsaved}")).into()),
     }
     Ok(())
 }
 
-fn save_in_background(call: &mut Call<'_, '_>) -> Done {
+fn save_in_background(call: &mut Call<'_, '_>) -> CommandResult {
     let shared = Shared::of(call);
     match &call.args[1..] {
         [] => {}
@@ -107,13 +108,13 @@ fn save_in_background(call: &mut Call<'_, '_>) -> Done {
     let Some(shared) = shared.arc() else { return Err(BUSY_SAVING.into()) };
     match saving::save_in_background(&shared) {
         Ok(()) => call.reply.simple("Background saving started"),
-        Err(Unsaved::Busy) => return Err(BUSY_SAVING.into()),
+        Err(SaveFailure::Busy) => return Err(BUSY_SAVING.into()),
         Err(unsaved) => return Err(ClientError::new(format!("ERR not saved: {unsaved}")).into()),
     }
     Ok(())
 }
 
-fn rewrite_in_background(call: &mut Call<'_, '_>) -> Done {
+fn rewrite_in_background(call: &mut Call<'_, '_>) -> CommandResult {
     let shared = Shared::of(call);
     let is_saving = shared.saves.current().is_some();
     let begun =
@@ -134,7 +135,7 @@ fn rewrite_in_background(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// As in Redis, the start counts if nothing has been saved yet.
-fn last_save(call: &mut Call<'_, '_>) -> Done {
+fn last_save(call: &mut Call<'_, '_>) -> CommandResult {
     call.reply.int(Shared::of(call).saves.history().last_good_s);
     Ok(())
 }
@@ -174,7 +175,7 @@ impl Options {
 const UNSAVED: ClientError = ClientError::text("ERR Errors trying to SHUTDOWN. Check logs.");
 
 /// If something is to be saved it waits for that on a thread of the lane.
-fn shut_down(call: &mut Call<'_, '_>) -> Done {
+fn shut_down(call: &mut Call<'_, '_>) -> CommandResult {
     let options = Options::parse(&call.args[1..])?;
     let shared = Shared::of(call);
     let shutdown = &shared.engine.condition.shutdown;
@@ -187,7 +188,7 @@ fn shut_down(call: &mut Call<'_, '_>) -> Done {
         return Ok(());
     }
     let saves = if options.no_save { Some(false) } else { options.save.then_some(true) };
-    let how = How { saves, is_forced: options.force, is_now: options.now };
+    let how = StopMode { saves, is_forced: options.force, is_now: options.now };
     let tell = |call: &Call<'_, '_>| {
         let peer = &call.session.peer;
         tracing::info!("User requested shutdown... (user request from '{peer}')");

@@ -5,7 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use pantala_admin::{
-    Facts, Figures, Host, LaneFigures, MemoryFigures, NearEnd, NewClient, NotReady, WorkerFigures,
+    AdminFacts, AdminHost, Figures, LaneFigures, LocalEnd, MemoryFigures, NewClient, NotReady,
+    WorkerFigures,
 };
 use pantala_base::clock::monotonic_us;
 use pantala_base::limits::rss_bytes;
@@ -26,15 +27,15 @@ const LIB_NAME: &[u8] = b"console";
 /// States in which writes would not last.
 const UNKEPT: States = States::UNKEPT.and(States::UNSAVED).and(States::UNWRITTEN);
 
-/// The server behind the HTTP pages: implements [`Host`] on [`Shared`].
+/// The server behind the HTTP pages: implements [`AdminHost`] on [`Shared`].
 pub struct Server(pub Arc<Shared>);
 
-impl Host for Server {
+impl AdminHost for Server {
     fn engine(&self) -> &Engine {
         &self.0.engine
     }
 
-    fn connect(&self, client: NewClient) -> Result<NearEnd, String> {
+    fn connect(&self, client: NewClient) -> Result<LocalEnd, String> {
         let shared = &self.0;
         let maxclients = shared.engine.settings.current().maxclients;
         let link = shared.workers.room.take_link(maxclients);
@@ -55,12 +56,12 @@ impl Host for Server {
         session.lib_version = env!("CARGO_PKG_VERSION").as_bytes().into();
         let (session, kind) = (Box::new(session), ListenerKind::RespUnix);
         shared.workers.seat(Message::Accepted { socket: far.into(), session, kind });
-        Ok(NearEnd { stream: near, place: Box::new(link) })
+        Ok(LocalEnd { stream: near, place: Box::new(link) })
     }
 
-    fn facts(&self) -> Facts {
+    fn facts(&self) -> AdminFacts {
         let (run, settings) = (&self.0.run, self.0.engine.settings.current());
-        Facts {
+        AdminFacts {
             version: env!("CARGO_PKG_VERSION"),
             port: if settings.port == 0 { settings.tls_port } else { settings.port },
             event_loop: run.io_engine.get().cloned().unwrap_or_default(),

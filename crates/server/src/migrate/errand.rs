@@ -5,13 +5,13 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pantala_commands::families::generic::transfer::Parcel;
-use pantala_commands::{Errand, WayBack};
+use pantala_commands::families::generic::transfer::KeyTransfer;
+use pantala_commands::{AsyncRequest, ResumeGuard};
 use pantala_journal::resp::push_command;
 use pantala_keyspace::pins::{PinWait, Pins};
 use pantala_keyspace::{Aborted, DbIndex};
 
-use super::link::{Fault, Link};
+use super::link::{Link, LinkFault};
 use crate::process::control;
 use crate::shared::Shared;
 
@@ -48,7 +48,7 @@ pub struct ToPin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The target cannot be reached.
-    Fault(Fault),
+    Fault(LinkFault),
     /// Another MIGRATE is sending one of them.
     Pinned(PinWait),
     /// A thread inside the gate does not leave it.
@@ -63,7 +63,7 @@ pub struct Answers {
     /// The first error it has answered, without the leading sign.
     pub error: Option<String>,
     /// The failure of the connection, if any.
-    pub fault: Option<Fault>,
+    pub fault: Option<LinkFault>,
 }
 
 /// The stage of a migration.
@@ -102,7 +102,7 @@ impl std::fmt::Debug for Shr {
 struct State {
     stage: Stage,
     /// The parcels that are sent, and the pins of their keys.
-    parcels: Vec<Parcel>,
+    parcels: Vec<KeyTransfer>,
     pins: Option<Pins>,
 }
 
@@ -123,7 +123,7 @@ impl Migration {
     }
 
     /// Takes the parcels that were sent, and the pins.
-    pub fn take_parcels(&self) -> (Vec<Parcel>, Option<Pins>) {
+    pub fn take_parcels(&self) -> (Vec<KeyTransfer>, Option<Pins>) {
         let mut state = self.state();
         (std::mem::take(&mut state.parcels), state.pins.take())
     }
@@ -132,7 +132,7 @@ impl Migration {
     pub fn send_next(
         &self,
         link: Link,
-        (parcels, request): (Vec<Parcel>, Vec<Vec<u8>>),
+        (parcels, request): (Vec<KeyTransfer>, Vec<Vec<u8>>),
         pins: Option<Pins>,
     ) {
         let mut state = self.state();
@@ -146,11 +146,11 @@ impl Migration {
         let shared = Arc::clone(&self.shared.0);
         let is_unwanted = move || shared.engine.condition.shutdown.is_final();
         // The other end is dropped when it has ended, in whatever way.
-        Arc::clone(self).begin(WayBack::new(move || drop(sender), is_unwanted));
+        Arc::clone(self).begin(ResumeGuard::new(move || drop(sender), is_unwanted));
         let _ended = receiver.recv();
     }
 
-    async fn run(&self, way_back: &WayBack) {
+    async fn run(&self, way_back: &ResumeGuard) {
         let next = match self.take_stage() {
             Stage::Connect(to_pin) => Stage::Connected(self.connect(to_pin, way_back).await),
             Stage::Send(link, request, count) => {
@@ -161,16 +161,16 @@ impl Migration {
         self.state().stage = next;
     }
 
-    async fn open(&self, way_back: &WayBack) -> Result<Link, Fault> {
+    async fn open(&self, way_back: &ResumeGuard) -> Result<Link, LinkFault> {
         let Order { host, port, limit, .. } = &self.order;
-        let host = std::str::from_utf8(host).map_err(|_| Fault::Connecting)?;
+        let host = std::str::from_utf8(host).map_err(|_| LinkFault::Connecting)?;
         Link::open(host, *port, *limit, way_back).await
     }
 
     async fn connect(
         &self,
         to_pin: Option<ToPin>,
-        way_back: &WayBack,
+        way_back: &ResumeGuard,
     ) -> Result<(Link, Option<Pins>), Failure> {
         let link = match self.shared.0.links.take(&self.target()) {
             Some(link) => link,
@@ -180,7 +180,7 @@ impl Migration {
         let shared = Arc::clone(&self.shared.0);
         // It may have to wait for the gate.
         let pins = tokio::task::spawn_blocking(move || shared.engine.space.pins()).await;
-        let pins = pins.map_err(|_| Failure::Fault(Fault::Connecting))?;
+        let pins = pins.map_err(|_| Failure::Fault(LinkFault::Connecting))?;
         let mut pins = pins.map_err(Failure::Aborted)?;
         let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
         match pins.pin(db, &keys, owner) {
@@ -198,7 +198,7 @@ impl Migration {
         link: Link,
         request: &[Vec<u8>],
         count: usize,
-        way_back: &WayBack,
+        way_back: &ResumeGuard,
     ) -> Answers {
         let (mut link, mut may_retry) = (link, true);
         loop {
@@ -226,7 +226,7 @@ impl Migration {
         link: &mut Link,
         request: &[Vec<u8>],
         count: usize,
-        way_back: &WayBack,
+        way_back: &ResumeGuard,
     ) -> Answers {
         let Order { auth, db, limit, .. } = &self.order;
         let mut head = Vec::new();
@@ -276,13 +276,13 @@ impl Migration {
     }
 }
 
-impl Errand for Migration {
-    fn begin(self: Arc<Self>, way_back: WayBack) {
+impl AsyncRequest for Migration {
+    fn begin(self: Arc<Self>, way_back: ResumeGuard) {
         match control::runtime() {
             Ok(runtime) => drop(runtime.spawn(async move { self.run(&way_back).await })),
             Err(error) => {
                 tracing::warn!("MIGRATE: {error}");
-                let failed = Stage::Connected(Err(Failure::Fault(Fault::Connecting)));
+                let failed = Stage::Connected(Err(Failure::Fault(LinkFault::Connecting)));
                 self.state().stage = failed;
             }
         }
@@ -294,7 +294,7 @@ impl Errand for Migration {
 }
 
 /// The commands that restore these parcels, in pieces; the payloads are moved into them.
-pub fn request(keys: &[&[u8]], parcels: &mut [Parcel], replaces: bool) -> Vec<Vec<u8>> {
+pub fn request(keys: &[&[u8]], parcels: &mut [KeyTransfer], replaces: bool) -> Vec<Vec<u8>> {
     let (mut pieces, mut piece) = (Vec::new(), Vec::new());
     for parcel in parcels {
         let (key, ttl) = (keys[parcel.nth], parcel.ttl_ms.to_string());

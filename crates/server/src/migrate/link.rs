@@ -5,7 +5,7 @@ use std::io::{Error, ErrorKind};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use pantala_commands::WayBack;
+use pantala_commands::ResumeGuard;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
@@ -17,7 +17,7 @@ const READ_BYTES: usize = 16 << 10;
 
 /// Why a connection has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum LinkFault {
     /// There is no connection.
     Connecting,
     /// Not everything was sent.
@@ -32,10 +32,13 @@ pub enum Fault {
     },
 }
 
-impl Fault {
+impl LinkFault {
     /// Whether another connection may be tried.
     pub fn may_retry(self) -> bool {
-        matches!(self, Fault::Writing { may_retry: true } | Fault::Reading { may_retry: true })
+        matches!(
+            self,
+            LinkFault::Writing { may_retry: true } | LinkFault::Reading { may_retry: true }
+        )
     }
 }
 
@@ -50,7 +53,7 @@ pub struct Link {
 /// Waits for a future for at most this long, and only while the client still waits.
 async fn within<T>(
     limit: Duration,
-    way_back: &WayBack,
+    way_back: &ResumeGuard,
     future: impl Future<Output = T>,
 ) -> Option<T> {
     let begun = Instant::now();
@@ -75,15 +78,15 @@ impl Link {
         host: &str,
         port: u16,
         limit: Duration,
-        way_back: &WayBack,
-    ) -> Result<Link, Fault> {
+        way_back: &ResumeGuard,
+    ) -> Result<Link, LinkFault> {
         let connected = within(limit, way_back, TcpStream::connect((host, port))).await;
-        let stream = match connected.ok_or(Fault::Connecting)? {
+        let stream = match connected.ok_or(LinkFault::Connecting)? {
             Ok(stream) => stream,
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                return Err(Fault::Writing { may_retry: false });
+                return Err(LinkFault::Writing { may_retry: false });
             }
-            Err(_) => return Err(Fault::Connecting),
+            Err(_) => return Err(LinkFault::Connecting),
         };
         // Without it the connection is only slower.
         let _ = stream.set_nodelay(true);
@@ -97,16 +100,16 @@ impl Link {
         pieces: &[&[u8]],
         lines: usize,
         limit: Duration,
-        way_back: &WayBack,
-    ) -> (Vec<String>, Option<Fault>) {
+        way_back: &ResumeGuard,
+    ) -> (Vec<String>, Option<LinkFault>) {
         let mut input = Lines::default();
         let mut pieces = pieces.iter().copied().filter(|piece| !piece.is_empty());
         let mut output = pieces.next().unwrap_or_default();
         while !output.is_empty() || input.lines.len() < lines {
             let is_writing = !output.is_empty();
             let fault = |may_retry| match is_writing {
-                true => Some(Fault::Writing { may_retry }),
-                false => Some(Fault::Reading { may_retry }),
+                true => Some(LinkFault::Writing { may_retry }),
+                false => Some(LinkFault::Reading { may_retry }),
             };
             let interest = match is_writing {
                 true => Interest::READABLE | Interest::WRITABLE,

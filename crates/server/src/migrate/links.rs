@@ -22,12 +22,12 @@ pub struct Links {
 
 #[derive(Debug, Default)]
 struct State {
-    kept: Vec<Kept>,
+    kept: Vec<CachedLink>,
     is_looked_after: bool,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedLink {
     target: Vec<u8>,
     link: Link,
     since: Instant,
@@ -71,7 +71,7 @@ impl Shared {
         let mut state = self.links.state();
         if state.kept.len() < MOST_LINKS {
             let target = target.to_vec();
-            state.kept.push(Kept { target, link, since: Instant::now() });
+            state.kept.push(CachedLink { target, link, since: Instant::now() });
         }
         if !state.is_looked_after {
             state.is_looked_after = true;

@@ -33,5 +33,5 @@ mod link;
 mod links;
 
 pub use errand::{Answers, Failure, Migration, Order, Stage, ToPin, request};
-pub use link::Fault;
+pub use link::LinkFault;
 pub use links::Links;

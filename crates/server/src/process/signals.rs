@@ -19,7 +19,7 @@ use signal_hook::iterator::Signals;
 
 use super::files::saving;
 use super::listening;
-use super::stopping::{self, How, RunsOn};
+use super::stopping::{self, RunsOn, StopMode};
 use crate::shared::Shared;
 
 /// If the threads have not ended after this time, the process ends without them. Less than the ten
@@ -64,8 +64,11 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
                 SIGINT => settings.shutdown_on_sigint,
                 _ => settings.shutdown_on_sigterm,
             };
-            let how =
-                How { saves: words.saves(), is_forced: words.is_forced(), is_now: words.is_now() };
+            let how = StopMode {
+                saves: words.saves(),
+                is_forced: words.is_forced(),
+                is_now: words.is_now(),
+            };
             // First, because the log line may have to wait for the reader of the log.
             match how.prepares(&shared) {
                 true => stop(&shared, how),
@@ -110,14 +113,14 @@ fn reload(shared: &Shared) {
 }
 
 /// Stops on a thread of its own: another signal may come.
-fn stop(shared: &Arc<Shared>, how: How) {
+fn stop(shared: &Arc<Shared>, how: StopMode) {
     let of_thread = Arc::clone(shared);
     let life = move || match stopping::stop(&of_thread, how) {
         Ok(()) => {}
         Err(RunsOn::Held) => {
             tracing::error!("a script does not end: the server stops, what is not saved is lost");
             // The append-only file is to get everything all the same.
-            let unsaved = How { saves: Some(false), is_now: true, ..how };
+            let unsaved = StopMode { saves: Some(false), is_now: true, ..how };
             if stopping::stop(&of_thread, unsaved) != Err(RunsOn::Aborted) {
                 of_thread.engine.condition.shutdown.begin();
             }

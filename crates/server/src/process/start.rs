@@ -12,7 +12,7 @@ use pantala_commands::Registry;
 use pantala_keyspace::HideReason;
 use pantala_persistence::aof::Manifest;
 use pantala_persistence::disk::RealDisk;
-use pantala_reactor::{Config, EngineChoice, Reactor};
+use pantala_reactor::{EngineChoice, Reactor, ReactorConfig};
 use pantala_settings::Settings;
 use pantala_settings::field::IoEngine;
 
@@ -30,7 +30,7 @@ use super::files::loading::{self, AnswersLoading};
 use super::files::{journaling, place, saving};
 use super::listening::Listening;
 use super::system::oom_score::OomScore;
-use super::system::supervision::{News, Supervisor};
+use super::system::supervision::{Supervisor, SupervisorNotice};
 use super::system::{confinement, host, limits, oom_score, pidfile, supervision};
 use super::{listening, signals};
 
@@ -43,7 +43,7 @@ const RECEIVE_BUFFER_BYTES: usize = 8 << 10;
 pub struct Running {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    sweeper_waker: Arc<pantala_keyspace::Waker>,
+    sweeper_waker: Arc<pantala_keyspace::ThreadWaker>,
     /// The data it starts with, until that is loaded.
     to_load: Option<ToLoad>,
 }
@@ -226,7 +226,7 @@ impl Running {
     }
 
     fn load_first(&self, to_load: ToLoad) -> Result<(), String> {
-        self.shared.supervisor.tell(News::Loading);
+        self.shared.supervisor.tell(SupervisorNotice::Loading);
         let loading = AnswersLoading::begin(&self.shared);
         let loaded = self.load_from(to_load);
         if loaded.is_err() {
@@ -316,7 +316,7 @@ impl Running {
     /// Waits until the server is told to stop, and stops it.
     pub fn wait(self) {
         self.shared.engine.condition.shutdown.wait();
-        self.shared.supervisor.tell(News::Stopping);
+        self.shared.supervisor.tell(SupervisorNotice::Stopping);
         self.shared.workers.post_all(|| Message::LookUp);
         self.shared.http.end();
         self.shared.engine.lane.wake_all();
@@ -381,11 +381,11 @@ fn reactor(settings: &Settings) -> Result<Reactor, String> {
         IoEngine::Uring => EngineChoice::Uring,
         IoEngine::Epoll => EngineChoice::Epoll,
     };
-    let config = Config {
+    let config = ReactorConfig {
         choice,
         buffer_count: RECEIVE_BUFFERS,
         buffer_bytes: RECEIVE_BUFFER_BYTES,
-        ..Config::default()
+        ..ReactorConfig::default()
     };
     Reactor::new(config).map_err(|error| format!("cannot start the event loop: {error}"))
 }

@@ -9,7 +9,7 @@
 //! 1. A save that makes progress is waited for, however long it takes; its cut for at most
 //!    `CUT_MOST`.
 //! 2. While the server is being stopped no other snapshot or rewrite begins. If it runs on, both
-//!    may begin again and writes go on: see [`Taken`].
+//!    may begin again and writes go on: see [`StopReservations`].
 //! 3. The reason for running on is in the log. The log tells of a stop in the words of Redis and
 //!    Valkey, which operators and tools search for.
 //!
@@ -22,13 +22,13 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
-use pantala_engine::condition::shutdown::Preparing;
+use pantala_engine::condition::shutdown::ShutdownPermit;
 use pantala_engine::condition::states::States;
 use pantala_replication::Replica;
 
 use super::files::journaling;
-use super::files::saving::{self, Unsaved};
-use super::system::supervision::News;
+use super::files::saving::{self, SaveFailure};
+use super::system::supervision::SupervisorNotice;
 use crate::replication::primary::name;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
@@ -43,7 +43,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// How to stop.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct How {
+pub struct StopMode {
     /// Whether to save a snapshot; `None`: if there are save points.
     pub saves: Option<bool>,
     /// Whether to end even if saving fails.
@@ -73,7 +73,7 @@ impl fmt::Display for RunsOn {
     }
 }
 
-impl How {
+impl StopMode {
     /// Whether a snapshot is to be saved first.
     pub fn saves(self, shared: &Shared) -> bool {
         let is_loading = shared.engine.condition.lasting.now().has(States::LOADING);
@@ -106,17 +106,17 @@ impl How {
 }
 
 /// What was taken for the preparations. Dropping it gives everything back, unless the server stops.
-struct Taken<'s> {
+struct StopReservations<'s> {
     shared: &'s Shared,
     holds_writes: bool,
 }
 
-impl<'s> Taken<'s> {
+impl<'s> StopReservations<'s> {
     /// Takes the right to begin a snapshot or a rewrite away from all others.
     fn begin(shared: &'s Shared) -> Self {
         shared.saves.keep_for_stop(true);
         shared.appending.begin_no_more(true);
-        Taken { shared, holds_writes: false }
+        StopReservations { shared, holds_writes: false }
     }
 
     /// Holds writes back from now on.
@@ -127,7 +127,7 @@ impl<'s> Taken<'s> {
 
     /// Waits for the end of a rewrite of the append-only file: only one snapshot is written at a
     /// time.
-    fn wait_for_rewrite(&self, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
+    fn wait_for_rewrite(&self, preparing: &ShutdownPermit<'_>) -> Result<(), RunsOn> {
         if self.shared.appending.is_rewriting() {
             tracing::info!("waiting for a rewrite of the append-only file to end");
         }
@@ -141,9 +141,9 @@ impl<'s> Taken<'s> {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for StopReservations<'_> {
     fn drop(&mut self) {
-        let Taken { shared, holds_writes } = *self;
+        let StopReservations { shared, holds_writes } = *self;
         if shared.engine.condition.shutdown.is_final() {
             return;
         }
@@ -162,7 +162,7 @@ impl Drop for Taken<'_> {
 ///
 /// # Errors
 /// The server runs on.
-pub fn stop(shared: &Shared, how: How) -> Result<(), RunsOn> {
+pub fn stop(shared: &Shared, how: StopMode) -> Result<(), RunsOn> {
     let shutdown = &shared.engine.condition.shutdown;
     if how.is_forced && shared.appending.begins_file() {
         tracing::warn!("Writing initial AOF. Exit anyway.");
@@ -191,13 +191,17 @@ fn tell_runs_on(why: RunsOn) {
     );
 }
 
-fn stop_prepared(shared: &Shared, how: How, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
+fn stop_prepared(
+    shared: &Shared,
+    how: StopMode,
+    preparing: &ShutdownPermit<'_>,
+) -> Result<(), RunsOn> {
     let needs_right =
         how.awaits_replicas(shared) || how.saves(shared) || how.awaits_journal(shared);
     let _right = needs_right.then(|| right_to_hold_writes(shared, preparing)).transpose()?;
     // Taken after the right to prepare, so it is given back before that. Another thread may be
     // about to begin a rewrite.
-    let mut taken = Taken::begin(shared);
+    let mut taken = StopReservations::begin(shared);
     if how.awaits_replicas(shared) {
         wait_for_replicas(shared, preparing, &mut taken);
     }
@@ -209,7 +213,11 @@ fn stop_prepared(shared: &Shared, how: How, preparing: &Preparing<'_>) -> Result
 }
 
 /// Makes sure that nothing is lost that is to be kept.
-fn prepare(how: How, preparing: &Preparing<'_>, taken: &mut Taken<'_>) -> Result<(), RunsOn> {
+fn prepare(
+    how: StopMode,
+    preparing: &ShutdownPermit<'_>,
+    taken: &mut StopReservations<'_>,
+) -> Result<(), RunsOn> {
     let shared = taken.shared;
     if preparing.is_aborted() {
         return Err(RunsOn::Aborted);
@@ -238,7 +246,7 @@ fn prepare(how: How, preparing: &Preparing<'_>, taken: &mut Taken<'_>) -> Result
 /// a FAILOVER, which may wait for ever and is aborted.
 fn right_to_hold_writes<'s>(
     shared: &'s Shared,
-    preparing: &Preparing<'_>,
+    preparing: &ShutdownPermit<'_>,
 ) -> Result<MutexGuard<'s, ()>, RunsOn> {
     loop {
         match shared.writes_wait.try_lock() {
@@ -256,7 +264,11 @@ fn right_to_hold_writes<'s>(
 
 /// Holds writes back from now on, and waits until replicas have the earlier ones, or for
 /// `shutdown-timeout`.
-fn wait_for_replicas(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Taken<'_>) {
+fn wait_for_replicas(
+    shared: &Shared,
+    preparing: &ShutdownPermit<'_>,
+    taken: &mut StopReservations<'_>,
+) {
     let timeout_s = shared.engine.settings.current().shutdown_timeout_s;
     let until_us = monotonic_us() + u64::from(timeout_s) * 1_000_000;
     preparing.wait_for_replicas(until_us);
@@ -307,9 +319,13 @@ fn tell_in_sync(in_sync: usize, all: usize) {
 }
 
 /// Saves with all writes held back.
-fn save(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Taken<'_>) -> Result<(), RunsOn> {
+fn save(
+    shared: &Shared,
+    preparing: &ShutdownPermit<'_>,
+    taken: &mut StopReservations<'_>,
+) -> Result<(), RunsOn> {
     tracing::info!("Saving the final RDB snapshot before exiting.");
-    shared.supervisor.tell(News::Saving);
+    shared.supervisor.tell(SupervisorNotice::Saving);
     taken.hold_writes();
     if shared.saves.cancel_and_wait() {
         tracing::info!("Background saving cancelled: the snapshot is written anew");
@@ -320,7 +336,7 @@ fn save(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Taken<'_>) -> Re
 }
 
 /// Saves, and checks meanwhile whether to give up.
-fn save_watched(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
+fn save_watched(shared: &Shared, preparing: &ShutdownPermit<'_>) -> Result<(), RunsOn> {
     let Some(of_thread) = shared.arc() else { return Err(RunsOn::Unsaved) };
     let (ended, until_ended) = channel();
     let life = move || {
@@ -336,7 +352,7 @@ fn save_watched(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn
     loop {
         match until_ended.recv_timeout(LOOK) {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(Unsaved::Held)) => return Err(RunsOn::Held),
+            Ok(Err(SaveFailure::Held)) => return Err(RunsOn::Held),
             Ok(Err(_)) if preparing.is_aborted() => return Err(RunsOn::Aborted),
             Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => return Err(RunsOn::Unsaved),
             Err(RecvTimeoutError::Timeout) => {}
@@ -357,11 +373,11 @@ fn save_watched(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn
 /// once the server stops only `STOPPING_MOST` is left for that.
 fn keep_journal(
     shared: &Shared,
-    preparing: &Preparing<'_>,
-    taken: &mut Taken<'_>,
+    preparing: &ShutdownPermit<'_>,
+    taken: &mut StopReservations<'_>,
 ) -> Result<(), RunsOn> {
     tracing::info!("Calling fsync() on the AOF file.");
-    shared.supervisor.tell(News::Saving);
+    shared.supervisor.tell(SupervisorNotice::Saving);
     taken.hold_writes();
     // Turns that began before end first.
     let turns = |shared: &Shared| _ = shared.engine.space.at_one_moment(|_| ());
@@ -378,7 +394,7 @@ fn keep_journal(
 /// ABORT, or there is no thread.
 fn wait_while(
     shared: &Shared,
-    preparing: &Preparing<'_>,
+    preparing: &ShutdownPermit<'_>,
     at_most: Duration,
     act: impl FnOnce(&Shared) + Send + 'static,
 ) -> Result<(), RunsOn> {
@@ -416,20 +432,20 @@ fn wait_while(
 mod tests {
     use std::time::Instant;
 
-    use pantala_persistence::aof::Writer;
+    use pantala_persistence::aof::AofWriter;
     use pantala_persistence::disk::RealDisk;
     use pantala_settings::Settings;
 
     use super::*;
     use crate::appending::NoRewrite;
-    use crate::in_process::InProcess;
+    use crate::in_process::LocalServer;
     use crate::process::files::journaling::Keeper;
     use crate::process::files::rewriting;
-    use crate::saves::Ended;
+    use crate::saves::SaveEnd;
 
     /// A server, and the directory of its files.
     struct Node {
-        server: InProcess,
+        server: LocalServer,
         directory: std::path::PathBuf,
     }
 
@@ -440,7 +456,7 @@ mod tests {
             std::fs::create_dir_all(&directory).unwrap();
             let mut settings = Settings::defaults();
             settings.dir = directory.display().to_string();
-            Node { server: InProcess::new(settings).unwrap(), directory }
+            Node { server: LocalServer::new(settings).unwrap(), directory }
         }
 
         fn shared(&self) -> &Arc<Shared> {
@@ -452,7 +468,7 @@ mod tests {
             let shared = self.shared();
             let keeper = journaling::by_hand(shared).unwrap();
             let layout = journaling::layout(&shared.engine.settings.current());
-            let mut writer = Writer::new(Arc::new(RealDisk), layout, None, 0);
+            let mut writer = AofWriter::new(Arc::new(RealDisk), layout, None, 0);
             writer.resume().unwrap();
             shared.appending.open(&shared.engine.journal, writer);
             keeper
@@ -467,7 +483,7 @@ mod tests {
             shared.appending.begin_rewrite(0).expect("a rewrite may begin");
             shared.appending.forgo_rewrite();
             let save = shared.saves.begin(0, true).expect("a snapshot may begin");
-            shared.saves.end(&save, Ended::CalledOff, 0, 0);
+            shared.saves.end(&save, SaveEnd::CalledOff, 0, 0);
         }
     }
 
@@ -478,10 +494,11 @@ mod tests {
         }
     }
 
-    const WITHOUT_SAVING: How = How { saves: Some(false), is_forced: false, is_now: false };
-    const SAVING: How = How { saves: Some(true), ..WITHOUT_SAVING };
+    const WITHOUT_SAVING: StopMode =
+        StopMode { saves: Some(false), is_forced: false, is_now: false };
+    const SAVING: StopMode = StopMode { saves: Some(true), ..WITHOUT_SAVING };
 
-    fn stop_aside(node: &Node, how: How) -> std::thread::JoinHandle<Result<(), RunsOn>> {
+    fn stop_aside(node: &Node, how: StopMode) -> std::thread::JoinHandle<Result<(), RunsOn>> {
         let shared = Arc::clone(node.shared());
         std::thread::spawn(move || stop(&shared, how))
     }
@@ -492,7 +509,7 @@ mod tests {
         let shutdown = &node.shared().engine.condition.shutdown;
         let preparing = shutdown.prepare().unwrap();
         assert!(shutdown.abort());
-        let mut taken = Taken::begin(node.shared());
+        let mut taken = StopReservations::begin(node.shared());
         // So short a save most often ends before anybody looks whether it is still wanted.
         let _either = save(node.shared(), &preparing, &mut taken);
         drop(taken);
@@ -531,9 +548,9 @@ mod tests {
         let stopping = stop_aside(&node, SAVING);
         // Somebody saves again and again, and is called off, until there is no more of it.
         while let Ok(save) = shared.saves.begin(0, true) {
-            shared.saves.end(&save, Ended::CalledOff, 0, 0);
+            shared.saves.end(&save, SaveEnd::CalledOff, 0, 0);
         }
-        assert!(matches!(saving::save_in_background(shared), Err(Unsaved::Stopping)));
+        assert!(matches!(saving::save_in_background(shared), Err(SaveFailure::Stopping)));
         assert_eq!(rewriting::begin(shared), Err(NoRewrite::Stopping));
         shared.appending.forgo_rewrite();
         assert_eq!(rewriting::begin(shared), Err(NoRewrite::Stopping));
@@ -545,7 +562,7 @@ mod tests {
     fn with_force_the_append_only_file_is_not_waited_for() {
         let node = Node::new("force");
         let _keeper_has_no_turn = node.append_by_hand();
-        let forced = How { is_forced: true, ..WITHOUT_SAVING };
+        let forced = StopMode { is_forced: true, ..WITHOUT_SAVING };
         let stopping = stop_aside(&node, WITHOUT_SAVING);
         assert_eq!(stop(node.shared(), forced), Ok(()));
         assert!(node.shared().engine.condition.shutdown.is_final());
@@ -554,10 +571,10 @@ mod tests {
 
     #[test]
     fn abort_is_heard_while_somebody_else_holds_writes_back() {
-        let server = InProcess::new(Settings::defaults()).expect("descriptors");
+        let server = LocalServer::new(Settings::defaults()).expect("descriptors");
         let shared = Arc::clone(server.shared_arc());
         let held = server.shared().writes_wait.lock().expect("nobody has panicked");
-        let how = How { saves: Some(true), ..How::default() };
+        let how = StopMode { saves: Some(true), ..StopMode::default() };
         let stopping = std::thread::spawn(move || stop(&shared, how));
         let (shutdown, began) = (&server.shared().engine.condition.shutdown, Instant::now());
         while !shutdown.is_preparing() {

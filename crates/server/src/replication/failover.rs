@@ -36,7 +36,7 @@ const MOST_LAST: Duration = Duration::from_secs(3);
 
 /// The stage of a FAILOVER.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Step {
+pub enum FailoverStep {
     /// None is under way.
     #[default]
     Nothing,
@@ -46,20 +46,20 @@ pub enum Step {
     InProgress,
 }
 
-impl Step {
+impl FailoverStep {
     /// The word in INFO.
     pub fn word(self) -> &'static str {
         match self {
-            Step::Nothing => "no-failover",
-            Step::WaitingForSync => "waiting-for-sync",
-            Step::InProgress => "failover-in-progress",
+            FailoverStep::Nothing => "no-failover",
+            FailoverStep::WaitingForSync => "waiting-for-sync",
+            FailoverStep::InProgress => "failover-in-progress",
         }
     }
 }
 
 /// The options of a FAILOVER.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct FailoverRequest {
     /// The replica to take over; `None`: the first that has caught up.
     pub target: Option<Primary>,
     /// How long to wait for it; `None`: for ever.
@@ -77,7 +77,7 @@ pub struct Failover {
 
 #[derive(Default)]
 struct State {
-    step: Step,
+    step: FailoverStep,
     is_aborted: bool,
     is_forced: bool,
     /// A link has asked the replica to take over, and may have ended before the answer.
@@ -94,16 +94,18 @@ impl Failover {
     }
 
     /// The stage. `Nothing` also once it was aborted before the roles changed.
-    pub fn step(&self) -> Step {
+    pub fn step(&self) -> FailoverStep {
         match &*self.state() {
-            State { step: Step::WaitingForSync, is_aborted: true, .. } => Step::Nothing,
+            State { step: FailoverStep::WaitingForSync, is_aborted: true, .. } => {
+                FailoverStep::Nothing
+            }
             state => state.step,
         }
     }
 
     /// Whether one is under way, for which all writes wait.
     pub fn is_under_way(&self) -> bool {
-        self.state().step != Step::Nothing
+        self.state().step != FailoverStep::Nothing
     }
 
     /// Aborts it; false if there is none.
@@ -111,7 +113,7 @@ impl Failover {
         let mut state = self.state();
         state.is_aborted = true;
         self.changed.notify_all();
-        state.step != Step::Nothing
+        state.step != FailoverStep::Nothing
     }
 
     /// Whether it was aborted.
@@ -138,7 +140,7 @@ impl Failover {
     /// Notes the answer of the replica that was asked to take over.
     pub fn answered(&self, takes_over: bool) {
         let mut state = self.state();
-        if state.step == Step::InProgress {
+        if state.step == FailoverStep::InProgress {
             state.answer = Some(takes_over);
             self.changed.notify_all();
         }
@@ -152,7 +154,7 @@ impl Failover {
     /// Whether the replica is to be asked to take over.
     pub fn is_asking(&self) -> bool {
         let state = self.state();
-        state.step == Step::InProgress && state.answer.is_none() && !state.is_aborted
+        state.step == FailoverStep::InProgress && state.answer.is_none() && !state.is_aborted
     }
 
     /// Notes that the replica is asked now.
@@ -163,7 +165,7 @@ impl Failover {
     /// Whether it was asked before and has not answered: it may have taken over.
     pub fn has_asked(&self) -> bool {
         let state = self.state();
-        state.step == Step::InProgress && state.has_asked && state.answer.is_none()
+        state.step == FailoverStep::InProgress && state.has_asked && state.answer.is_none()
     }
 }
 
@@ -171,14 +173,14 @@ impl Failover {
 ///
 /// # Errors
 /// The system has no thread.
-pub fn begin(shared: &Arc<Shared>, wanted: Wanted) -> Result<bool, String> {
+pub fn begin(shared: &Arc<Shared>, wanted: FailoverRequest) -> Result<bool, String> {
     let failover = &shared.replication.failover;
     {
         let mut state = failover.state();
-        if state.step != Step::Nothing {
+        if state.step != FailoverStep::Nothing {
             return Ok(false);
         }
-        let (step, is_forced) = (Step::WaitingForSync, wanted.is_forced);
+        let (step, is_forced) = (FailoverStep::WaitingForSync, wanted.is_forced);
         *state = State { step, is_forced, ..State::default() };
     }
     let of_thread = Arc::clone(shared);
@@ -193,7 +195,7 @@ pub fn begin(shared: &Arc<Shared>, wanted: Wanted) -> Result<bool, String> {
     })
 }
 
-fn run(shared: &Arc<Shared>, wanted: &Wanted) {
+fn run(shared: &Arc<Shared>, wanted: &FailoverRequest) {
     // Another holder of `writes_wait` ends first.
     let _held = shared.writes_wait.lock().unwrap_or_else(PoisonError::into_inner);
     shared.engine.condition.lasting.begin(States::PAUSED_WRITES);
@@ -227,7 +229,7 @@ fn take_back(shared: &Shared) {
     }
 }
 
-fn hand_over(shared: &Arc<Shared>, wanted: &Wanted) -> Result<String, String> {
+fn hand_over(shared: &Arc<Shared>, wanted: &FailoverRequest) -> Result<String, String> {
     let end = journaling::begin_to_feed(shared)?;
     let target = wait_for_replica(shared, wanted, end)?;
     let failover = &shared.replication.failover;
@@ -241,7 +243,7 @@ fn hand_over(shared: &Arc<Shared>, wanted: &Wanted) -> Result<String, String> {
         let is_late = || following.now().duration_since(since) >= MOST_LAST;
         while had_all && !has_all(&target, end) && !is_late() && !failover.pause() {}
         // Only now, when no client takes this server for a primary any more.
-        failover.state().step = Step::InProgress;
+        failover.state().step = FailoverStep::InProgress;
     })?;
     let waits = |state: &mut State| state.answer.is_none() && !state.is_aborted;
     let waited = failover.changed.wait_while(failover.state(), waits);
@@ -263,7 +265,11 @@ pub fn is_meant(replica: &Replica, target: &Primary) -> bool {
 }
 
 /// Waits for the replica that has everything before `end`, or that takes over by force.
-fn wait_for_replica(shared: &Shared, wanted: &Wanted, end: u64) -> Result<Arc<Replica>, String> {
+fn wait_for_replica(
+    shared: &Shared,
+    wanted: &FailoverRequest,
+    end: u64,
+) -> Result<Arc<Replica>, String> {
     let replication = &shared.replication;
     let following = &replication.following;
     let began = following.now();

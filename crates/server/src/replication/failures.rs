@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pantala_base::clock::monotonic_us;
-use pantala_persistence::aof::replay::Outcome;
+use pantala_persistence::aof::replay::ReplayOutcome;
 
 /// How many failures are logged one by one,
 const TOLD: u64 = 10;
@@ -58,7 +58,7 @@ impl Failures {
     }
 
     /// Notes the failed commands of an append-only file that was loaded.
-    pub fn note_file(&self, outcome: &Outcome) {
+    pub fn note_file(&self, outcome: &ReplayOutcome) {
         let (Some(first), Some(last)) = (&outcome.first_error, &outcome.last_error) else { return };
         self.count.fetch_add(outcome.errors, Ordering::Relaxed);
         self.set_last(shown(last.as_bytes()));

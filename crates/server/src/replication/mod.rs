@@ -24,7 +24,7 @@ mod simulator;
 use std::time::Duration;
 
 use pantala_commands::{Call, Lane, Stop};
-use pantala_replication::{Checkpoints, Phase, Replicas, Stream, Waiters};
+use pantala_replication::{ChangeStream, Checkpoints, Phase, Replicas, Waiters};
 
 use self::primary::Primary;
 use crate::shared::Shared;
@@ -37,7 +37,7 @@ const CATCH_UP_MOST: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub struct Replication {
     /// The stream with its backlog.
-    pub stream: Stream,
+    pub stream: ChangeStream,
     /// The replicas of this server.
     pub replicas: Replicas,
     /// The stream positions of the journal's steps.
@@ -45,7 +45,7 @@ pub struct Replication {
     /// This server as a primary.
     pub primary: Primary,
     /// This server as a replica.
-    pub following: replica::Following,
+    pub following: replica::FollowState,
     /// Commands of other servers that have failed here.
     pub failures: failures::Failures,
     /// The FAILOVER under way, if any.

@@ -14,7 +14,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{MutexGuard, PoisonError};
 
 use pantala_journal::Stamp;
-use pantala_persistence::snapshot::Facts;
+use pantala_persistence::snapshot::SnapshotFacts;
 use pantala_replication::ReplicationId;
 
 use crate::process::files::journaling;
@@ -22,7 +22,7 @@ use crate::shared::Shared;
 
 /// A position in a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SnapshotPlace {
     /// The id of the history.
     pub id: ReplicationId,
     /// Everything before this position is included.
@@ -34,33 +34,33 @@ pub struct Place {
 /// The prefix of an append-only file's annotation with its place.
 const ANNOTATION: &str = "REPL:";
 
-impl Place {
+impl SnapshotPlace {
     /// The final place of the data, if they have a history: the server stops, and the stream does
     /// not grow any more.
-    pub fn at_the_end(shared: &Shared) -> Option<Place> {
+    pub fn at_the_end(shared: &Shared) -> Option<SnapshotPlace> {
         let replication = &shared.replication;
         let history = replication.stream.history();
         let db = match replication.is_replica() {
             true => replication.following.stream_db(),
             false => 0,
         };
-        history.is_kept.then_some(Place { id: history.id, position: history.end, db })
+        history.is_kept.then_some(SnapshotPlace { id: history.id, position: history.end, db })
     }
 
     /// The annotation of an append-only file.
     pub fn annotation(self) -> String {
-        let Place { id, position, db } = self;
+        let SnapshotPlace { id, position, db } = self;
         format!("{ANNOTATION}{id}:{position}:{db}")
     }
 
     /// The place in such an annotation.
-    pub fn of_annotation(annotation: &[u8]) -> Option<Place> {
+    pub fn of_annotation(annotation: &[u8]) -> Option<SnapshotPlace> {
         let text = std::str::from_utf8(annotation).ok()?.strip_prefix(ANNOTATION)?;
         let mut words = text.split(':');
         let id = ReplicationId::parse(words.next()?.as_bytes())?;
         let position = words.next()?.parse().ok()?;
         let db = words.next()?.parse().ok()?;
-        words.next().is_none().then_some(Place { id, position, db })
+        words.next().is_none().then_some(SnapshotPlace { id, position, db })
     }
 }
 
@@ -78,7 +78,7 @@ enum Found {
     /// There is no history.
     Nothing,
     Told(Receiver<u64>),
-    Known(Place),
+    Known(SnapshotPlace),
 }
 
 impl<'m> Moment<'m> {
@@ -102,7 +102,7 @@ impl<'m> Moment<'m> {
         let history = replication.stream.history();
         if replication.is_replica() {
             let db = replication.following.stream_db();
-            let place = Place { id: history.id, position: history.end, db };
+            let place = SnapshotPlace { id: history.id, position: history.end, db };
             if history.is_kept {
                 self.found = Found::Known(place);
             }
@@ -116,7 +116,7 @@ impl<'m> Moment<'m> {
     ///
     /// # Errors
     /// A text for the log.
-    pub fn place(&self) -> Result<Option<Place>, String> {
+    pub fn place(&self) -> Result<Option<SnapshotPlace>, String> {
         let position = match &self.found {
             Found::Nothing => return Ok(None),
             Found::Known(place) => return Ok(Some(*place)),
@@ -124,12 +124,12 @@ impl<'m> Moment<'m> {
         };
         let id = self.shared.replication.stream.history().id;
         // After a cut the stream selects its database anew.
-        Ok(Some(Place { id, position, db: 0 }))
+        Ok(Some(SnapshotPlace { id, position, db: 0 }))
     }
 }
 
 /// Adds the place to the facts that a snapshot states of itself.
-pub fn note(facts: &mut Facts, place: Place) {
+pub fn note(facts: &mut SnapshotFacts, place: SnapshotPlace) {
     facts.aux.push(("repl-stream-db", place.db.to_string()));
     facts.aux.push(("repl-id", place.id.to_string()));
     facts.aux.push(("repl-offset", place.position.to_string()));
@@ -141,14 +141,14 @@ mod tests {
 
     #[test]
     fn a_place_comes_back_from_its_annotation() {
-        let place = Place { id: ReplicationId::random(), position: u64::MAX, db: 7 };
+        let place = SnapshotPlace { id: ReplicationId::random(), position: u64::MAX, db: 7 };
         let text = place.annotation();
         assert!(text.len() < 120, "Redis reads such lines into a buffer of 128 bytes");
-        assert_eq!(Place::of_annotation(text.as_bytes()), Some(place));
+        assert_eq!(SnapshotPlace::of_annotation(text.as_bytes()), Some(place));
         for wrong in
             [&text[1..], &text[..text.len() - 1], &format!("{text}:1"), "TS:1700000000", ""]
         {
-            assert_eq!(Place::of_annotation(wrong.as_bytes()), None, "{wrong}");
+            assert_eq!(SnapshotPlace::of_annotation(wrong.as_bytes()), None, "{wrong}");
         }
     }
 }

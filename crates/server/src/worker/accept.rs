@@ -14,7 +14,7 @@ use pantala_settings::field::PortSharing;
 use crate::process::listening::ListenerKind;
 use crate::replication::primary;
 use crate::worker::Worker;
-use crate::worker::connection::{Connection, Life, Next};
+use crate::worker::connection::{Connection, Life, NextServer};
 use crate::workers::inbox::Message;
 
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
@@ -222,14 +222,14 @@ impl Worker {
         let shared = Arc::clone(&self.shared);
         shared.workers.left(self.index);
         let next = std::mem::take(&mut connection.next);
-        if next == Next::Http {
+        if next == NextServer::Http {
             self.end_session(&connection.session);
             return shared.http.take(socket, *connection);
         }
         shared.workers.departs();
         shared.engine.notices.directory.depart(connection.session.id);
         match next {
-            Next::Worker(next) => {
+            NextServer::Worker(next) => {
                 self.tally.moved.add(1);
                 shared.workers.seat_at(usize::from(next), Message::Moved { socket, connection });
             }
@@ -243,7 +243,7 @@ impl Worker {
             let Some(connection) = self.at(index).filter(|one| one.life == Life::Open) else {
                 continue;
             };
-            (connection.life, connection.next) = (Life::Leaving, Next::Http);
+            (connection.life, connection.next) = (Life::Leaving, NextServer::Http);
             ops.detach(connection.token);
         }
     }

@@ -31,7 +31,7 @@ use pantala_reactor::{Ops, Token};
 
 use crate::shared::Shared;
 use crate::worker::Worker;
-use crate::worker::connection::{Connection, Next};
+use crate::worker::connection::{Connection, NextServer};
 
 /// The shortest time between two looks, in microseconds.
 const LOOK_US: u64 = 100_000;
@@ -167,7 +167,7 @@ impl Worker {
                 self.balance.leaving.push((token, worker));
                 continue;
             }
-            connection.next = Next::Worker(worker);
+            connection.next = NextServer::Worker(worker);
             self.let_go(token.index, ops);
         }
     }

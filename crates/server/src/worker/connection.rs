@@ -5,14 +5,14 @@ use std::sync::Arc;
 use pantala_base::clock::monotonic_us;
 use pantala_commands::Session;
 use pantala_engine::clients::mailbox::Mailbox;
-use pantala_engine::clients::presence::{Applicant, Presence};
-use pantala_engine::waiting::{Blocked, CountedAsBlocked, ReplyTarget, Waited};
+use pantala_engine::clients::presence::{ClientPresence, WaitingCommand};
+use pantala_engine::waiting::{BlockedCommand, CountedAsBlocked, ReplyTarget, WaitedState};
 use pantala_protocol::{RequestParser, Version};
 use pantala_reactor::Token;
 
 use crate::clients::describe::meters;
 use crate::process::listening::ListenerKind;
-use crate::worker::secured::Secured;
+use crate::worker::secured::TlsState;
 use crate::worker::sending::THROTTLE_BYTES;
 use crate::worker::serving::Reader;
 
@@ -21,7 +21,7 @@ const MOVED_REPLY_BYTES: usize = 16 << 10;
 
 /// Why a connection is parked: its pipeline stands still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
+pub enum ParkReason {
     /// A partition is busy.
     Partition,
     /// The slow lane runs its command.
@@ -43,9 +43,9 @@ pub enum Waiting {
 
 /// One parking. Its number tells late wake-ups from current ones.
 #[derive(Clone, Copy, Debug)]
-pub struct Parked {
+pub struct ParkState {
     /// Why.
-    pub waiting: Waiting,
+    pub waiting: ParkReason,
     /// The number of this parking, counted per connection.
     pub number: u32,
 }
@@ -65,7 +65,7 @@ pub enum Life {
 
 /// Who serves a connection next, once its worker has given it up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Next {
+pub enum NextServer {
     /// The worker with the fewest connections.
     #[default]
     Any,
@@ -113,12 +113,12 @@ pub struct Output {
 #[derive(Default)]
 pub struct Waits {
     /// Whether and why the pipeline stands still.
-    pub parked: Option<Parked>,
+    pub parked: Option<ParkState>,
     /// The command that is blocked on keys, or that was and runs again on the lane.
-    pub blocked: Option<Box<Blocked>>,
+    pub blocked: Option<Box<BlockedCommand>>,
     /// The timeout and place in the queue of the first command in its input, if that was blocked on
     /// keys before.
-    pub waited: Option<Waited>,
+    pub waited: Option<WaitedState>,
     /// Held while CLIENT PAUSE parks it: INFO counts it among the blocked clients.
     pub paused: Option<CountedAsBlocked>,
     /// The number of its last parking.
@@ -136,7 +136,7 @@ pub struct Peer {
     /// It has hung up, or sent a FIN, while reading was paused: earlier bytes may still be unread.
     pub has_hung_up: bool,
     /// The same, shared with the lane once that has run a command of this connection.
-    pub presence: Option<Arc<Presence>>,
+    pub presence: Option<Arc<ClientPresence>>,
 }
 
 /// Whether it is in its worker's lists.
@@ -184,13 +184,13 @@ pub struct Connection {
     /// The kind of listener that accepted it.
     pub kind: ListenerKind,
     /// Who serves it next, should it leave.
-    pub next: Next,
+    pub next: NextServer,
     /// What it has sent.
     pub input: Input,
     /// What it is to be sent.
     pub output: Output,
     /// The TLS session, if it is encrypted. `input` and `output` hold plain bytes in either case.
-    pub tls: Option<Box<Secured>>,
+    pub tls: Option<Box<TlsState>>,
     /// What it waits for.
     pub waits: Waits,
     /// The other end.
@@ -209,10 +209,10 @@ impl Connection {
             session,
             life: Life::Open,
             kind,
-            next: Next::Any,
+            next: NextServer::Any,
             input: Input::default(),
             output: Output::default(),
-            tls: kind.is_tls().then(|| Box::new(Secured::new(now_us))),
+            tls: kind.is_tls().then(|| Box::new(TlsState::new(now_us))),
             waits: Waits::default(),
             peer: Peer::default(),
             marks: Marks::default(),
@@ -236,10 +236,13 @@ impl Connection {
     pub fn can_leave(&self) -> bool {
         let is_still = match self.waits.parked.map(|parked| parked.waiting) {
             // The next worker tries again.
-            None | Some(Waiting::Partition | Waiting::Pause | Waiting::Room | Waiting::Replica) => {
-                true
-            }
-            Some(Waiting::Lane | Waiting::Keys | Waiting::Called | Waiting::Penalty) => false,
+            None
+            | Some(
+                ParkReason::Partition | ParkReason::Pause | ParkReason::Room | ParkReason::Replica,
+            ) => true,
+            Some(
+                ParkReason::Lane | ParkReason::Keys | ParkReason::Called | ParkReason::Penalty,
+            ) => false,
         };
         is_still && self.is_between()
     }
@@ -247,13 +250,13 @@ impl Connection {
     /// Whether its command is blocked on keys and does not run again on the lane.
     pub fn waits_for_keys(&self) -> bool {
         let waiting = self.waits.parked.map(|parked| parked.waiting);
-        waiting == Some(Waiting::Keys) && self.waits.blocked.is_some()
+        waiting == Some(ParkReason::Keys) && self.waits.blocked.is_some()
     }
 
     /// Whether its reply to a wrong password is held back.
     #[inline]
     pub fn is_held_back(&self) -> bool {
-        self.waits.parked.is_some_and(|parked| parked.waiting == Waiting::Penalty)
+        self.waits.parked.is_some_and(|parked| parked.waiting == ParkReason::Penalty)
     }
 
     /// Whether it is held back for a wrong password that was not its first, or has sent more
@@ -385,8 +388,8 @@ impl Connection {
         let waiting = self.waits.parked.map(|parked| parked.waiting);
         let out = match waiting {
             // A replica's stream is not to be interrupted.
-            Some(Waiting::Replica) => return,
-            Some(Waiting::Lane | Waiting::Called) => &mut self.output.kept,
+            Some(ParkReason::Replica) => return,
+            Some(ParkReason::Lane | ParkReason::Called) => &mut self.output.kept,
             _ => &mut self.output.bytes,
         };
         write(out, self.session.version);
@@ -406,12 +409,12 @@ impl Connection {
     }
 
     /// The applicant for the command that is given to the lane now.
-    pub fn applicant(&mut self) -> Applicant {
+    pub fn applicant(&mut self) -> WaitingCommand {
         let presence = Arc::clone(self.peer.presence.get_or_insert_default());
         if self.peer.is_done {
             presence.sends_no_more();
         }
-        Applicant { presence, since_us: monotonic_us() }
+        WaitingCommand { presence, since_us: monotonic_us() }
     }
 
     /// The peer has sent a FIN; it may still read replies.
@@ -437,9 +440,9 @@ impl Connection {
     }
 
     /// Parks the connection; returns the number of this parking.
-    pub fn park(&mut self, waiting: Waiting) -> u32 {
+    pub fn park(&mut self, waiting: ParkReason) -> u32 {
         self.waits.parkings = self.waits.parkings.wrapping_add(1);
-        self.waits.parked = Some(Parked { waiting, number: self.waits.parkings });
+        self.waits.parked = Some(ParkState { waiting, number: self.waits.parkings });
         self.waits.parkings
     }
 

@@ -1,15 +1,15 @@
 //! Telling clients that keys are stale (CLIENT TRACKING): a push in RESP3, a channel message in
 //! RESP2.
 
-use pantala_commands::Place;
+use pantala_commands::ServicePlace;
 use pantala_keyspace::ClientId;
 use pantala_protocol::{Reply, Version};
 use pantala_sync::gate::Role;
 
 use super::Worker;
 use pantala_engine::Message;
-use pantala_engine::clients::directory::{Transit, Way};
-use pantala_engine::clients::mailbox::Word;
+use pantala_engine::clients::directory::{DeliveryOutcome, Transit};
+use pantala_engine::clients::mailbox::Invalidation;
 
 /// The channel on which RESP2 clients get invalidations.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
@@ -32,13 +32,14 @@ impl Worker {
 
     /// Delivers a message to a client of this worker, or forwards it if the client has moved to
     /// another one.
-    pub(crate) fn told(&mut self, handle: u64, client: ClientId, word: Word) {
+    pub(crate) fn told(&mut self, handle: u64, client: ClientId, word: Invalidation) {
         let is_here = self.find_handle(handle).is_some_and(|one| one.session.id == client);
         if is_here {
             return self.tell_word(handle, &word);
         }
-        let here = Place { worker: self.index as u16, connection: handle };
-        if let Way::To(place, word) = self.shared.engine.notices.directory.send(client, word)
+        let here = ServicePlace { worker: self.index as u16, connection: handle };
+        if let DeliveryOutcome::To(place, word) =
+            self.shared.engine.notices.directory.send(client, word)
             && place != here
         {
             let message = Message::Tell { connection: place.connection, client, word };
@@ -47,7 +48,7 @@ impl Worker {
         }
     }
 
-    fn tell_word(&mut self, handle: u64, word: &Word) {
+    fn tell_word(&mut self, handle: u64, word: &Invalidation) {
         let Some(connection) = self.find_handle(handle) else { return };
         let listens = connection.session.is_subscribed();
         self.tell(handle, |out, version| write(out, version, word, listens));
@@ -62,16 +63,16 @@ impl Worker {
             self.tell_word(handle, word);
         }
         if transit.is_torn {
-            self.tell_word(handle, &Word::Stale { keys: None, is_redirected });
+            self.tell_word(handle, &Invalidation::Stale { keys: None, is_redirected });
         }
     }
 }
 
 /// Writes an invalidation, or the notice that the client it was redirected to is gone.
-fn write(out: &mut Vec<u8>, version: Version, word: &Word, listens: bool) {
+fn write(out: &mut Vec<u8>, version: Version, word: &Invalidation, listens: bool) {
     let mut push = Reply::new(out, version);
     match word {
-        Word::Stale { keys, is_redirected } => {
+        Invalidation::Stale { keys, is_redirected } => {
             if version == Version::Resp3 {
                 push.push(2);
                 push.bulk(b"invalidate");
@@ -90,11 +91,11 @@ fn write(out: &mut Vec<u8>, version: Version, word: &Word, listens: bool) {
                 None => push.null(),
             }
         }
-        Word::Broken(redirect) if version == Version::Resp3 => {
+        Invalidation::Broken(redirect) if version == Version::Resp3 => {
             push.push(2);
             push.bulk(b"tracking-redir-broken");
             push.int(redirect.cast_signed());
         }
-        Word::Broken(_) => {}
+        Invalidation::Broken(_) => {}
     }
 }

@@ -23,7 +23,7 @@ use pantala_commands::Session;
 use pantala_reactor::Ops;
 
 use super::Worker;
-use super::connection::Waiting;
+use super::connection::ParkReason;
 
 /// A client that gives many wrong passwords at once waits for all of them, but no longer than this.
 const LONGEST_PENALTY_US: u64 = 10_000_000;
@@ -58,7 +58,7 @@ impl Worker {
         if delay_us == 0 {
             return;
         }
-        let (handle, number) = (connection.handle(), connection.park(Waiting::Penalty));
+        let (handle, number) = (connection.handle(), connection.park(ParkReason::Penalty));
         self.timeouts.due.insert((now_us + delay_us, handle), number);
     }
 

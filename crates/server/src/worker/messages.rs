@@ -6,7 +6,7 @@ use pantala_reactor::Ops;
 use crate::clients::describe::describe;
 use crate::clients::filter::ClientFilter;
 use crate::worker::Worker;
-use crate::worker::connection::{Connection, Life, Waiting};
+use crate::worker::connection::{Connection, Life, ParkReason};
 use crate::workers::inbox::Message;
 
 /// The most messages a worker takes at a time, so that a flood of them does not keep it from its
@@ -36,7 +36,7 @@ impl Worker {
     /// Handles a message that only says what to look at; false if it is another kind.
     fn take_word(&mut self, message: &Message) -> bool {
         match message {
-            Message::PauseChanged => self.try_again(Waiting::Pause),
+            Message::PauseChanged => self.try_again(ParkReason::Pause),
             Message::JournalKept => {
                 self.send_kept();
                 self.wake_for_journal();
@@ -98,7 +98,7 @@ impl Worker {
                 self.lane_blocked(connection, parking, blocked);
             }
             Message::Tell { connection, client, word } => self.told(connection, client, word),
-            Message::ScriptIsBusy => self.try_again(Waiting::Partition),
+            Message::ScriptIsBusy => self.try_again(ParkReason::Partition),
             // Every turn checks for that; the message only wakes the worker.
             Message::UsersChanged => {}
         }
@@ -113,11 +113,11 @@ impl Worker {
             return;
         };
         match parked.waiting {
-            Waiting::Keys => self.run_again(index),
-            Waiting::Lane => parked.waiting = Waiting::Called,
+            ParkReason::Keys => self.run_again(index),
+            ParkReason::Lane => parked.waiting = ParkReason::Called,
             // Only time ends these, or nothing.
-            Waiting::Penalty | Waiting::Replica => {}
-            Waiting::Partition | Waiting::Pause | Waiting::Room | Waiting::Called => {
+            ParkReason::Penalty | ParkReason::Replica => {}
+            ParkReason::Partition | ParkReason::Pause | ParkReason::Room | ParkReason::Called => {
                 connection.waits.parked = None;
                 if connection.peer.is_done {
                     self.end_if_held_up(index);
@@ -217,7 +217,7 @@ impl Worker {
     }
 
     /// Unparks all connections that are parked for this reason.
-    pub(crate) fn try_again(&mut self, waiting: Waiting) {
+    pub(crate) fn try_again(&mut self, waiting: ParkReason) {
         for index in 0..self.connections.len() as u32 {
             let Some(connection) = self.at(index) else { continue };
             if connection.waits.parked.is_some_and(|parked| parked.waiting == waiting) {

@@ -10,7 +10,7 @@
 //! Invariants
 //! 1. A command is run by the worker that received it, or by the slow lane on its behalf.
 //! 2. Nothing here blocks except the reactor's `wait` and, for microseconds, the gate. Code that
-//!    may wait for partitions asserts that it does not run on a worker (`NeverWaits`).
+//!    may wait for partitions asserts that it does not run on a worker (`WorkerMark`).
 //! 3. A connection has at most one chunk a turn, and is at most once in `touched`.
 //! 4. A connection that can go on without anything new arriving is in `resumed`.
 //! 5. A worker that retires runs nothing more of what its connections send, however busy they are:
@@ -39,12 +39,12 @@ mod waiting;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pantala_acl::InForce;
+use pantala_acl::VersionedUsers;
 use pantala_base::clock::monotonic_us;
-use pantala_commands::{Place, Protocol};
+use pantala_commands::{Protocol, ServicePlace};
 use pantala_engine::Mailbox;
 use pantala_journal::Recorder;
-use pantala_keyspace::NeverWaits;
+use pantala_keyspace::WorkerMark;
 use pantala_reactor::{Event, Events, Ops, Reactor, Token};
 use pantala_settings::Settings;
 
@@ -74,7 +74,7 @@ pub struct WorkerThread {
 
 /// Connections that need attention, by index.
 #[derive(Default)]
-pub struct Lists {
+pub struct ConnectionLists {
     /// To be looked at when the turn ends.
     pub touched: Vec<u32>,
     /// To go on in the next turn, without anything new arriving.
@@ -90,7 +90,7 @@ pub struct Lists {
     /// Those that speak HTTP and are to be given up.
     pub to_http: Vec<u32>,
     /// The places of lost connections whose subscriptions are still being removed.
-    pub unsubscribing: Vec<Place>,
+    pub unsubscribing: Vec<ServicePlace>,
     /// Spare buffers.
     pub spare: SpareBuffers,
 }
@@ -137,11 +137,11 @@ pub struct Worker {
     pub(crate) settings: Arc<Settings>,
     settings_version: u64,
     /// The users in force, as its connections know them.
-    pub(crate) users: InForce,
+    pub(crate) users: VersionedUsers,
     pub(crate) limited: Arc<Limited>,
     pub(crate) connections: Vec<Option<Box<Connection>>>,
     pub(crate) open_count: usize,
-    pub(crate) lists: Lists,
+    pub(crate) lists: ConnectionLists,
     pub(crate) chores: Chores,
     pub(crate) delivery: Delivery,
     pub(crate) scratch: Scratch,
@@ -164,7 +164,7 @@ impl WorkerThread {
 
     /// Serves until the server stops or this worker is retired and empty.
     pub fn serve(mut self) {
-        let _guard = NeverWaits::new();
+        let _guard = WorkerMark::new();
         let tally = Arc::clone(&self.worker.tally);
         self.worker.shared.workers.began(self.worker.index, tally);
         while !self.worker.is_finished() {
@@ -205,7 +205,7 @@ impl Worker {
             limited,
             connections: Vec::new(),
             open_count: 0,
-            lists: Lists::default(),
+            lists: ConnectionLists::default(),
             chores: Chores::default(),
             delivery: Delivery::default(),
             scratch: Scratch::default(),

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use pantala_commands::Place;
+use pantala_commands::ServicePlace;
 use pantala_keyspace::Ticket;
 use pantala_protocol::Version;
 
 use super::limits::Judge;
 use super::users::renew;
 use crate::worker::Worker;
-use crate::worker::connection::{Connection, Waiting};
+use crate::worker::connection::{Connection, ParkReason};
 use crate::workers::inbox;
 use pantala_engine::pubsub::IN_TRANSIT;
 use pantala_engine::pubsub::message::Message;
@@ -164,7 +164,7 @@ impl Worker {
         let Some(connection) = self.at(index).filter(|one| one.waits.parked.is_none()) else {
             return;
         };
-        let parking = connection.park(Waiting::Room);
+        let parking = connection.park(ParkReason::Room);
         let connection = connection.handle();
         self.inbox.leave(inbox::Message::Unpark { connection, parking });
     }
@@ -175,7 +175,7 @@ impl Worker {
         let Some(connection) = self.at(index).filter(|one| one.waits.parked.is_none()) else {
             return;
         };
-        let parking = connection.park(Waiting::Room);
+        let parking = connection.park(ParkReason::Room);
         let ticket = Ticket::Connection { inbox, connection: connection.handle(), parking };
         if let Err(ticket) = self.shared.engine.notices.pubsub.wait(ticket) {
             pantala_sync::lock::Ticket::wake(ticket);
@@ -203,7 +203,7 @@ impl Worker {
     }
 
     /// Ends the subscriptions of a lost connection. Many of them are removed over several turns.
-    pub(crate) fn end_subscriptions(&mut self, is_subscribed: bool, place: Place) {
+    pub(crate) fn end_subscriptions(&mut self, is_subscribed: bool, place: ServicePlace) {
         if is_subscribed {
             self.lists.unsubscribing.push(place);
             self.forget_listeners();
@@ -240,7 +240,7 @@ impl Worker {
         }
         let session = &connection.session;
         let (from, version) = (session.place, session.version);
-        let in_transit = Place { worker: IN_TRANSIT, connection: session.id };
+        let in_transit = ServicePlace { worker: IN_TRANSIT, connection: session.id };
         let shared = Arc::clone(&self.shared);
         shared.engine.notices.pubsub.travel(from, in_transit, version, || {
             self.deliver_messages(self.published_count(), usize::MAX)
@@ -254,7 +254,7 @@ impl Worker {
     /// kept for it.
     pub(crate) fn land(&self, connection: &mut Connection) {
         let worker = self.index as u16;
-        let here = Place { worker, connection: connection.handle() };
+        let here = ServicePlace { worker, connection: connection.handle() };
         let session = &mut connection.session;
         let from = std::mem::replace(&mut session.place, here);
         if !session.is_subscribed() {

@@ -18,11 +18,11 @@ use std::sync::Arc;
 
 use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
-use pantala_protocol::{Arena, Step};
-use pantala_replication::{Phase, Replica, Taken};
+use pantala_protocol::{Arena, ParseStep};
+use pantala_replication::{CopyRead, Phase, Replica};
 
 use super::Worker;
-use super::connection::{Connection, Life, Waiting};
+use super::connection::{Connection, Life, ParkReason};
 use crate::replication::primary;
 
 /// The most bytes in a replica's output, but for one piece more.
@@ -32,7 +32,7 @@ const PIECE_BYTES: usize = 256 << 10;
 
 /// The result of serving a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Served {
+pub(crate) enum ServeOutcome {
     /// It has been given all there is.
     All,
     /// There is more for it, once some of its output was sent.
@@ -57,7 +57,7 @@ impl Worker {
         let worker = self.index;
         let Some(connection) = self.at(index) else { return };
         let Some(replica) = connection.session.replica.clone() else { return };
-        connection.park(Waiting::Replica);
+        connection.park(ParkReason::Replica);
         replica.set_worker(worker);
         self.lists.replicas.push(index);
         // Earlier messages about it went to its previous worker.
@@ -101,25 +101,25 @@ impl Worker {
     }
 
     /// Reads what a replica has sent, and writes what it is to be sent, as far as there is room.
-    pub(crate) fn serve_replica(&mut self, index: u32) -> Served {
+    pub(crate) fn serve_replica(&mut self, index: u32) -> ServeOutcome {
         let Some(replica) = self.at(index).and_then(|one| one.session.replica.clone()) else {
-            return Served::Lost;
+            return ServeOutcome::Lost;
         };
         replica.hear();
         let is_heard = self.hear_replica(index, &replica);
-        let Some(connection) = self.at(index) else { return Served::Lost };
+        let Some(connection) = self.at(index) else { return ServeOutcome::Lost };
         if !is_heard || connection.peer.is_done || connection.peer.has_hung_up {
-            return Served::Lost;
+            return ServeOutcome::Lost;
         }
         let served = self.feed_replica(index, &replica);
-        if served != Served::Lost && self.is_too_far(index, &replica) {
+        if served != ServeOutcome::Lost && self.is_too_far(index, &replica) {
             let name = primary::name(&replica);
             tracing::warn!(
                 replica = name,
                 "disconnecting a replica that is behind further than its output buffer limit"
             );
             self.tally.output_limit.add(1);
-            return Served::Lost;
+            return ServeOutcome::Lost;
         }
         served
     }
@@ -140,7 +140,7 @@ impl Worker {
         while is_known && at < bytes.len() {
             let mut args = Vec::new();
             match input.parser.parse(&bytes[at..], &limits, &arena, &mut args) {
-                Step::Command { consumed } => {
+                ParseStep::Command { consumed } => {
                     at += consumed;
                     let word = word(&args, replica, now_us);
                     has_acked |= word == Some(true);
@@ -152,13 +152,13 @@ impl Worker {
                     }
                 }
                 // A newline: the replica is busy with its copy.
-                Step::Empty { consumed } => {
+                ParseStep::Empty { consumed } => {
                     at += consumed;
                     replica.is_heard(now_us);
                 }
-                Step::Busy => {}
-                Step::Incomplete { .. } => break,
-                Step::Long { .. } | Step::Error(_) => is_known = false,
+                ParseStep::Busy => {}
+                ParseStep::Incomplete { .. } => break,
+                ParseStep::Long { .. } | ParseStep::Error(_) => is_known = false,
             }
         }
         input.bytes = bytes[at..].to_vec();
@@ -181,18 +181,18 @@ impl Worker {
     }
 
     /// Writes the copy and the stream to a replica, as far as there is room.
-    fn feed_replica(&mut self, index: u32, replica: &Arc<Replica>) -> Served {
+    fn feed_replica(&mut self, index: u32, replica: &Arc<Replica>) -> ServeOutcome {
         let (shared, now_us) = (Arc::clone(&self.shared), self.now_us);
         let counts = &shared.replication.primary.counts;
-        let Some(connection) = self.at(index) else { return Served::Lost };
+        let Some(connection) = self.at(index) else { return ServeOutcome::Lost };
         while connection.unsent_bytes() < UNSENT_BYTES {
             let out = &mut connection.output.bytes;
             let bytes = match (replica.phase(), replica.copy()) {
-                (Phase::Gone | Phase::Greeting, _) => return Served::Lost,
+                (Phase::Gone | Phase::Greeting, _) => return ServeOutcome::Lost,
                 (Phase::Copying, Some(copy)) => match copy.take(PIECE_BYTES, out) {
-                    Taken::Broken => return Served::Lost,
-                    Taken::Bytes(bytes) => bytes,
-                    Taken::End(bytes) => {
+                    CopyRead::Broken => return ServeOutcome::Lost,
+                    CopyRead::Bytes(bytes) => bytes,
+                    CopyRead::End(bytes) => {
                         end_copy(replica, now_us);
                         counts.sent_bytes.add(bytes as u64);
                         continue;
@@ -201,18 +201,18 @@ impl Worker {
                 (Phase::Online, _) => {
                     let position = replica.position();
                     let read = shared.replication.stream.read(position, PIECE_BYTES, out);
-                    let Ok(bytes) = read else { return Served::Lost };
+                    let Ok(bytes) = read else { return ServeOutcome::Lost };
                     replica.set_position(position + bytes as u64);
                     bytes
                 }
-                (Phase::Waiting | Phase::Copying, _) => return Served::All,
+                (Phase::Waiting | Phase::Copying, _) => return ServeOutcome::All,
             };
             counts.sent_bytes.add(bytes as u64);
             if bytes == 0 {
-                return Served::All;
+                return ServeOutcome::All;
             }
         }
-        Served::Some
+        ServeOutcome::Some
     }
 
     /// Whether a replica lags behind by more than `client-output-buffer-limit replica`. As in Redis
@@ -290,5 +290,5 @@ fn name_of(args: &[&[u8]]) -> String {
 /// Whether a connection is a replica's.
 pub(super) fn is_replica(connection: &Connection) -> bool {
     let waiting = connection.waits.parked.map(|parked| parked.waiting);
-    waiting == Some(Waiting::Replica) && connection.life != Life::Closing
+    waiting == Some(ParkReason::Replica) && connection.life != Life::Closing
 }

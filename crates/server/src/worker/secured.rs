@@ -25,11 +25,11 @@ use std::mem::{swap, take};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pantala_acl::{Context, Reason, Refusal};
+use pantala_acl::{AclRefusal, Context, Reason};
 use pantala_commands::{Login, Protocol};
 use pantala_reactor::{Ops, Token};
 use pantala_settings::field::TlsUserField;
-use pantala_tls::{Fault, HANDSHAKE_BYTE, NameField, Opened, TlsSession};
+use pantala_tls::{HANDSHAKE_BYTE, NameField, OpenedBytes, TlsFault, TlsSession};
 
 use super::Worker;
 use super::connection::{Connection, Life};
@@ -48,7 +48,7 @@ const NOT_TLS: &[u8] = b"-ERR This port speaks TLS, and what was sent is not TLS
 const NOT_TLS_ITEMS: &[u8] = b"SERVER_ERROR This port speaks TLS, and what was sent is not TLS\r\n";
 
 /// The TLS side of a connection.
-pub struct Secured {
+pub struct TlsState {
     /// `None` until the first byte has come.
     session: Option<TlsSession>,
     /// When it began (monotonic, microseconds).
@@ -63,10 +63,10 @@ pub struct Secured {
     has_said_goodbye: bool,
 }
 
-impl Secured {
+impl TlsState {
     /// The state before anything has come.
     pub fn new(now_us: u64) -> Self {
-        Secured {
+        TlsState {
             session: None,
             since_us: now_us,
             waiting: Vec::new(),
@@ -100,7 +100,7 @@ impl Secured {
     /// The memory it takes in bytes.
     pub fn memory_bytes(&self) -> usize {
         let session = if self.session.is_some() { SESSION_BYTES } else { 0 };
-        size_of::<Secured>() + session + self.waiting.capacity() + self.plain.capacity()
+        size_of::<TlsState>() + session + self.waiting.capacity() + self.plain.capacity()
     }
 
     /// Whether there is something to send; `is_waiting` says that the connection's output is not
@@ -322,7 +322,7 @@ impl Worker {
         }
     }
 
-    fn opened(&mut self, conn: Token, opened: Opened, chunks: &mut Chunks<'_>) {
+    fn opened(&mut self, conn: Token, opened: OpenedBytes, chunks: &mut Chunks<'_>) {
         if opened.is_costly {
             self.handshakes.left = self.handshakes.left.saturating_sub(1);
         }
@@ -348,7 +348,7 @@ impl Worker {
     /// Ends a connection whose peer has sent no TLS, or a certificate that is not trusted; a TLS
     /// alert says why.
     #[cold]
-    fn failed(&mut self, conn: Token, fault: &Fault) {
+    fn failed(&mut self, conn: Token, fault: &TlsFault) {
         self.shared.tls.counts.failed.add(1);
         let Some(connection) = self.find(conn) else { return };
         tracing::debug!(client = %connection.session.peer, %fault, "a TLS connection failed");
@@ -392,7 +392,7 @@ impl Worker {
         let rows = shared.engine.registry.rows();
         let line = describe(connection, rows, now_us);
         let concerned = (&b""[..], names[0].as_bytes());
-        let refusal = Refusal::new(Reason::TlsCert, Context::TopLevel, concerned, line);
+        let refusal = AclRefusal::new(Reason::TlsCert, Context::TopLevel, concerned, line);
         shared.engine.log_refusal(refusal);
     }
 

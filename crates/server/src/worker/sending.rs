@@ -29,9 +29,9 @@ use pantala_keyspace::Garbage;
 use pantala_reactor::{Ops, Receipt, Token};
 
 use super::limits::{Judge, UNAUTHENTICATED_INPUT_BYTES};
-use super::replicas::{Served, is_replica};
+use super::replicas::{ServeOutcome, is_replica};
 use crate::worker::Worker;
-use crate::worker::connection::{Connection, Life, Waiting};
+use crate::worker::connection::{Connection, Life, ParkReason};
 use crate::worker::limits::Judgement;
 
 /// Above this much unsent output a connection's commands wait.
@@ -111,8 +111,8 @@ impl Worker {
         }
         let token = connection.token;
         let follows = is_replica(connection) && connection.life == Life::Open;
-        let served = if follows { self.serve_replica(index) } else { Served::All };
-        if served == Served::Lost {
+        let served = if follows { self.serve_replica(index) } else { ServeOutcome::All };
+        if served == ServeOutcome::Lost {
             return self.drop_connection(token, ops);
         }
         self.recount(index);
@@ -159,7 +159,7 @@ impl Worker {
             let spent = connection.tls.as_mut().map(|tls| tls.take_spent()).unwrap_or_default();
             connection.output.in_flight = output.len();
             connection.output.in_flight_room = output.capacity();
-            let is_awaited = is_last || self.is_retiring || served == Served::Some;
+            let is_awaited = is_last || self.is_retiring || served == ServeOutcome::Some;
             let receipt = receipt_of(connection, is_awaited);
             ops.send(token, output, receipt);
             self.keep_buffer(spent);
@@ -212,7 +212,7 @@ impl Worker {
         // A FIN arrives after all that was sent, so the input of a client that is blocked on keys
         // is read to its end.
         let ends_by_itself =
-            connection.waits.parked.is_some_and(|parked| parked.waiting != Waiting::Keys);
+            connection.waits.parked.is_some_and(|parked| parked.waiting != ParkReason::Keys);
         if is_unanswered || connection.waits_for_keys() {
             ops.watch_peer(connection.token);
         }

@@ -13,7 +13,7 @@
 
 use std::mem::take;
 
-use pantala_acl::{ChannelKind, InForce};
+use pantala_acl::{ChannelKind, VersionedUsers};
 use pantala_commands::Session;
 use pantala_engine::pubsub::{Kind, PubSub};
 
@@ -59,7 +59,7 @@ impl Worker {
 
 /// Updates a session. The session is closing if its user was removed or has lost one of its
 /// channels.
-pub(super) fn renew(session: &mut Session, users: &InForce, pubsub: &PubSub) {
+pub(super) fn renew(session: &mut Session, users: &VersionedUsers, pubsub: &PubSub) {
     if session.login().version() != users.version {
         session.closing |= !session.renew_login(users);
     }

@@ -7,25 +7,25 @@ use std::mem::take;
 use std::sync::Arc;
 
 use pantala_base::clock::monotonic_us;
-use pantala_commands::{Acknowledged, AtTimeout, ClientError, Locking, ReplyMode, error};
+use pantala_commands::{Acknowledgements, ClientError, Locking, ReplyMode, TimeoutReply, error};
 use pantala_engine::execute::suppress_reply;
 use pantala_engine::lane::Job;
-use pantala_engine::waiting::{Blocked, Pending};
+use pantala_engine::waiting::{BlockedCommand, PendingServe};
 use pantala_journal::Stamp;
 use pantala_protocol::Reply;
 
 use super::Worker;
-use super::connection::{Connection, Life, Waiting};
+use super::connection::{Connection, Life, ParkReason};
 use crate::replication::primary;
 
 /// How soon a timed-out command that the lane is running is checked again.
 const LOOK_AGAIN_US: u64 = 10_000;
 
 /// The acknowledgements that a connection's command waits for, if it is WAIT or WAITAOF.
-fn awaits(connection: Option<&mut Connection>) -> Option<Acknowledged> {
+fn awaits(connection: Option<&mut Connection>) -> Option<Acknowledgements> {
     match connection?.waits.blocked.as_ref()?.at_timeout {
-        AtTimeout::Acknowledged(asked) => Some(asked),
-        AtTimeout::Null | AtTimeout::NullArray => None,
+        TimeoutReply::Acknowledged(asked) => Some(asked),
+        TimeoutReply::Null | TimeoutReply::NullArray => None,
     }
 }
 
@@ -44,7 +44,7 @@ impl Timeouts {
 
 impl Worker {
     /// Begins to block a connection's command; the connection is already parked.
-    pub(crate) fn block(&mut self, index: u32, blocked: Blocked) {
+    pub(crate) fn block(&mut self, index: u32, blocked: BlockedCommand) {
         let Some(connection) = self.at(index) else { return };
         let (handle, number) = (connection.handle(), connection.waits.parkings);
         let until_us = blocked.until_us;
@@ -88,25 +88,25 @@ impl Worker {
     }
 
     /// Counts the servers that have acknowledged, and stores the count in the connection.
-    fn count_acknowledged(&mut self, index: u32) -> Option<Acknowledged> {
+    fn count_acknowledged(&mut self, index: u32) -> Option<Acknowledgements> {
         let shared = Arc::clone(&self.shared);
         let asked = awaits(self.at(index))?;
         let connection = self.at(index)?;
         let told = primary::acknowledged(&shared, connection.session.last_step, asked);
         let blocked = connection.waits.blocked.as_mut()?;
-        blocked.at_timeout = AtTimeout::Acknowledged(told);
+        blocked.at_timeout = TimeoutReply::Acknowledged(told);
         Some(told)
     }
 
     /// Removes and returns the blocked command of a connection.
-    pub(super) fn take_blocked(&mut self, index: u32) -> Option<Box<Blocked>> {
+    pub(super) fn take_blocked(&mut self, index: u32) -> Option<Box<BlockedCommand>> {
         let connection = self.at(index)?;
         let (handle, blocked) = (connection.handle(), connection.waits.blocked.take()?);
         self.shared.engine.blocked.leave();
         if let Some(until_us) = blocked.until_us {
             self.timeouts.due.remove(&(until_us, handle));
         }
-        if matches!(blocked.at_timeout, AtTimeout::Acknowledged(asked) if asked.wanted > 0) {
+        if matches!(blocked.at_timeout, TimeoutReply::Acknowledged(asked) if asked.wanted > 0) {
             self.inbox.for_replicas.leave();
             self.shared.replication.waiters.leave();
         }
@@ -115,7 +115,7 @@ impl Worker {
 
     /// Takes the connection's command out of the queues, or off the lane. `None` if it is not
     /// blocked, or was served or called at this moment, or runs: then that message will arrive.
-    fn give_up(&mut self, index: u32) -> Option<Box<Blocked>> {
+    fn give_up(&mut self, index: u32) -> Option<Box<BlockedCommand>> {
         let connection = self.at(index)?;
         let is_in_queues = connection.waits_for_keys();
         let (handle, parkings) = (connection.handle(), connection.waits.parkings);
@@ -253,13 +253,13 @@ impl Worker {
         let inbox = Arc::clone(&self.mailbox);
         let Some(connection) = self.at(index) else { return };
         let Some(blocked) = connection.waits.blocked.take() else { return };
-        let parking = connection.park(Waiting::Lane);
+        let parking = connection.park(ParkReason::Lane);
         let (applicant, handle) = (connection.applicant(), connection.handle());
         if let Some(until_us) = blocked.until_us {
             self.timeouts.due.insert((until_us, handle), parking);
         }
         blocked.forget(&self.shared.engine, 2);
-        if let Some(pending) = blocked.waiter.request.downcast_ref::<Pending>() {
+        if let Some(pending) = blocked.waiter.request.downcast_ref::<PendingServe>() {
             self.lane_jobs += 1;
             self.shared.engine.lane.submit(Job {
                 args: pending.args.clone(),
@@ -282,7 +282,7 @@ impl Worker {
     }
 
     /// A command on the lane has found nothing and blocks.
-    pub(crate) fn lane_blocked(&mut self, handle: u64, parking: u32, blocked: Blocked) {
+    pub(crate) fn lane_blocked(&mut self, handle: u64, parking: u32, blocked: BlockedCommand) {
         let found = self.find_handle(handle).filter(|connection| connection.life == Life::Open);
         let parked = found.and_then(|connection| {
             let index = connection.token.index;
@@ -295,8 +295,8 @@ impl Worker {
             }
             return;
         };
-        let is_called = parked.waiting == Waiting::Called;
-        parked.waiting = Waiting::Keys;
+        let is_called = parked.waiting == ParkReason::Called;
+        parked.waiting = ParkReason::Keys;
         if let Some(connection) = self.at(index) {
             connection.tell_kept();
         }
@@ -313,7 +313,7 @@ impl Worker {
     /// with the rest of its timeout and its place in the queues.
     pub(crate) fn take_back(&mut self, index: u32) {
         let Some(blocked) = self.give_up(index) else { return };
-        let Some(pending) = blocked.waiter.request.downcast_ref::<Pending>() else { return };
+        let Some(pending) = blocked.waiter.request.downcast_ref::<PendingServe>() else { return };
         let Some(connection) = self.at(index) else { return };
         let mut input = pending.args.to_request();
         input.extend_from_slice(&connection.input.bytes[connection.input.done..]);

@@ -322,13 +322,13 @@ impl WorkerSet for Workers {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use pantala_commands::Session;
-    use pantala_reactor::{Config, EngineChoice, Reactor};
+    use pantala_reactor::{EngineChoice, Reactor, ReactorConfig};
 
     use super::*;
     use crate::process::listening::ListenerKind;
 
     fn inbox() -> Arc<Inbox> {
-        let config = Config { choice: EngineChoice::Epoll, ..Config::default() };
+        let config = ReactorConfig { choice: EngineChoice::Epoll, ..ReactorConfig::default() };
         Arc::new(Inbox::new(Reactor::new(config).unwrap().waker()))
     }
 

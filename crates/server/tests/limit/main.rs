@@ -13,8 +13,8 @@ mod writer;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pantala_base::clock::unix_ms;
-use pantala_keyspace::{Choice, DbIndex, First, Pending, Reclaimer, Scope, Tally};
-use pantala_server::in_process::InProcess;
+use pantala_keyspace::{Choice, DbIndex, First, GarbageInTransit, Reclaimer, Scope, Tally};
+use pantala_server::in_process::LocalServer;
 use pantala_settings::Settings;
 
 use writer::{Writer, request};
@@ -56,7 +56,7 @@ const POLICIES: [&str; 9] = [
 
 /// A server with this policy and so much room above the use of an empty one.
 struct Limited {
-    server: InProcess,
+    server: LocalServer,
     policy: &'static str,
     limit: u64,
 }
@@ -70,7 +70,7 @@ impl Limited {
         // However slow the machine is, eviction makes all the room it can before a command.
         let settings = settings.and_then(|all| all.with("maxmemory-eviction-tenacity", "100"));
         let settings = settings.expect("good words");
-        let server = InProcess::new(settings).expect("descriptors");
+        let server = LocalServer::new(settings).expect("descriptors");
         let mut limited = Limited { server, policy, limit: u64::MAX };
         for line in ["SET s 1", "EVAL return 1 0", "DEL s", "FLUSHALL"] {
             limited.ask(&line.split(' ').collect::<Vec<_>>());
@@ -246,7 +246,7 @@ fn what_is_refused_without_room_is_what_valkey_refuses() {
         words.resize(words.len().max(arity.unsigned_abs() as usize), "1");
         let settings = Settings::defaults().with("maxmemory", "1").expect("a limit");
         let mut reply = Vec::new();
-        let mut server = InProcess::new(settings).expect("descriptors");
+        let mut server = LocalServer::new(settings).expect("descriptors");
         server.exchange(&request(&words), &mut reply);
         let reply = String::from_utf8_lossy(&reply);
         assert!(!reply.contains("wrong number of arguments for '"), "{words:?}: {reply}");
@@ -328,10 +328,10 @@ fn a_database_that_is_empty_again_takes_nothing() {
 
 /// Frees only when told to.
 #[derive(Clone, Default)]
-struct Slow(Arc<Mutex<Vec<Pending>>>);
+struct Slow(Arc<Mutex<Vec<GarbageInTransit>>>);
 
 impl Reclaimer for Slow {
-    fn reclaim(&self, garbage: Pending) {
+    fn reclaim(&self, garbage: GarbageInTransit) {
         self.0.lock().expect("no panic under it").push(garbage);
     }
 }

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::{FLAG_FILE, OTHER_FLAGS, TOOLS, Takes, acting};
+use super::{FLAG_FILE, OTHER_FLAGS, TOOLS, ValueCompletion, acting};
 use crate::row::{Row, SWITCHES};
 
 const NOTE: &str = "# Written by `cargo xtask docs` from the rows in crates/settings.\n";
@@ -53,11 +53,11 @@ pub(super) fn bash() -> String {
     text.push_str("\"\n");
     text.push_str(BASH_BEGIN);
     for row in acting() {
-        let generates = match Takes::of(row) {
-            Takes::Words(words) => format!("-W \"{}\"", words.join(" ")),
-            Takes::File => "-f".into(),
-            Takes::Directory => "-d".into(),
-            Takes::Anything => continue,
+        let generates = match ValueCompletion::of(row) {
+            ValueCompletion::Words(words) => format!("-W \"{}\"", words.join(" ")),
+            ValueCompletion::File => "-f".into(),
+            ValueCompletion::Directory => "-d".into(),
+            ValueCompletion::Anything => continue,
         };
         bash_case(&mut text, row.name, &generates);
     }
@@ -79,11 +79,11 @@ pub(super) fn zsh() -> String {
     let mut text = format!("#compdef pantala\n# Completion of pantala for zsh.\n{NOTE}\n");
     text.push_str("_arguments -S \\\n");
     for row in acting() {
-        let value = match Takes::of(row) {
-            Takes::Words(words) => format!("({})", words.join(" ")),
-            Takes::File => "_files".into(),
-            Takes::Directory => "_files -/".into(),
-            Takes::Anything => String::new(),
+        let value = match ValueCompletion::of(row) {
+            ValueCompletion::Words(words) => format!("({})", words.join(" ")),
+            ValueCompletion::File => "_files".into(),
+            ValueCompletion::Directory => "_files -/".into(),
+            ValueCompletion::Anything => String::new(),
         };
         let doc = in_brackets(row.doc);
         let _ = writeln!(text, "    '--{}=[{doc}]:value:{value}' \\", row.name);
@@ -142,11 +142,11 @@ pub(super) fn fish() -> String {
 }
 
 fn fish_setting(text: &mut String, row: &Row) {
-    let value = match Takes::of(row) {
-        Takes::Words(words) => format!("-x -a {}", quoted(&words.join(" "))),
-        Takes::File => "-r -F".into(),
-        Takes::Directory => "-x -a '(__fish_complete_directories)'".into(),
-        Takes::Anything => "-x".into(),
+    let value = match ValueCompletion::of(row) {
+        ValueCompletion::Words(words) => format!("-x -a {}", quoted(&words.join(" "))),
+        ValueCompletion::File => "-r -F".into(),
+        ValueCompletion::Directory => "-x -a '(__fish_complete_directories)'".into(),
+        ValueCompletion::Anything => "-x".into(),
     };
     let _ = writeln!(text, "complete -c pantala -l {} {value} -d {}", row.name, quoted(row.doc));
 }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use super::acting;
 use crate::kind::Kind;
-use crate::row::{Change, Group};
+use crate::row::{ChangeTime, SettingGroup};
 use crate::sources::conf::quote;
 
 const BEGIN: &str = "\
@@ -31,14 +31,14 @@ const COLUMNS: usize = 100;
 /// The file.
 pub(super) fn file() -> String {
     let mut text = String::from(BEGIN);
-    for group in Group::ALL {
+    for group in SettingGroup::ALL {
         let mut rows = acting().filter(|row| row.group == group).peekable();
         if rows.peek().is_none() {
             continue;
         }
         let _ = write!(text, "\n# ---- {} ----\n", group.title());
         for row in rows {
-            let live = if row.change == Change::Live { " (live)" } else { "" };
+            let live = if row.change == ChangeTime::Live { " (live)" } else { "" };
             text.push('\n');
             wrapped(&mut text, &format!("{}{live}", row.doc));
             if !matches!(row.kind, Kind::Text) {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use super::{FLAG_FILE, OTHER_FLAGS, TOOLS, acting};
 use crate::kind::Kind;
-use crate::row::{Change, Group, Row, SWITCHES};
+use crate::row::{ChangeTime, Row, SWITCHES, SettingGroup};
 
 const BEGIN: &str = r#".SH NAME
 pantala \- in-memory data store
@@ -94,7 +94,7 @@ pub(super) fn page() -> String {
         entry(&mut text, &format!("\\fB\\-\\-{}\\fR", name(switch.name)), &prose(&doc));
     }
     text.push_str(".SH SETTINGS\nThose marked\n.I live\nCONFIG SET changes, too.\n");
-    for group in Group::ALL {
+    for group in SettingGroup::ALL {
         let mut rows = acting().filter(|row| row.group == group).peekable();
         if rows.peek().is_some() {
             let _ = writeln!(text, ".SS {}", group.title());
@@ -110,7 +110,7 @@ fn setting(text: &mut String, row: &Row) {
         "" => String::new(),
         default => format!(" (default \\fB{}\\fR)", escaped(default)),
     };
-    let live = if row.change == Change::Live { ", live" } else { "" };
+    let live = if row.change == ChangeTime::Live { ", live" } else { "" };
     let tag = format!("\\fB{}\\fR{default}{live}", name(row.name));
     let mut about = prose(row.doc);
     if !matches!(row.kind, Kind::Text) {

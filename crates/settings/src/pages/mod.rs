@@ -10,7 +10,7 @@ mod manual;
 
 use crate::help;
 use crate::kind::Kind;
-use crate::row::{self, Effect, Row};
+use crate::row::{self, Row, SettingEffect};
 
 /// A file's path from the root of the repository, and its text.
 pub type Page = (&'static str, String);
@@ -50,11 +50,11 @@ const FLAG_FILE: (&str, &str) = ("flagfile", "File of flags, one a line.");
 
 /// The settings that act, by name.
 fn acting() -> impl Iterator<Item = &'static Row> {
-    row::rows().iter().filter(|row| row.effect == Effect::Active && !row.hidden)
+    row::rows().iter().filter(|row| row.effect == SettingEffect::Active && !row.hidden)
 }
 
 /// What a shell can complete of a setting's value.
-enum Takes {
+enum ValueCompletion {
     /// One of these words.
     Words(Vec<&'static str>),
     /// A path of a file.
@@ -65,16 +65,18 @@ enum Takes {
     Anything,
 }
 
-impl Takes {
-    fn of(row: &Row) -> Takes {
+impl ValueCompletion {
+    fn of(row: &Row) -> ValueCompletion {
         match row.kind {
-            Kind::Bool => Takes::Words(vec!["yes", "no"]),
-            Kind::Word(words) => Takes::Words(words.to_vec()),
-            Kind::IntOr(_, _, word) => Takes::Words(vec![word]),
+            Kind::Bool => ValueCompletion::Words(vec!["yes", "no"]),
+            Kind::Word(words) => ValueCompletion::Words(words.to_vec()),
+            Kind::IntOr(_, _, word) => ValueCompletion::Words(vec![word]),
             // What a setting is called says what its text is.
-            Kind::Text if row.name.ends_with("dir") => Takes::Directory,
-            Kind::Text if row.name.ends_with("file") || row.name == "unixsocket" => Takes::File,
-            _ => Takes::Anything,
+            Kind::Text if row.name.ends_with("dir") => ValueCompletion::Directory,
+            Kind::Text if row.name.ends_with("file") || row.name == "unixsocket" => {
+                ValueCompletion::File
+            }
+            _ => ValueCompletion::Anything,
         }
     }
 }

@@ -9,29 +9,30 @@
 
 pub(crate) mod title;
 
-use crate::kind::{self, Refusal, one_of};
+use crate::kind::{self, ValueRefusal, one_of};
 use pantala_base::size::parse_bytes;
 
-type Canonical = Result<String, Refusal>;
+type Canonical = Result<String, ValueRefusal>;
 
 /// The classes of client-output-buffer-limit in the order of CONFIG GET.
 pub(crate) const OUTPUT_CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 
 /// `class hard soft seconds`, once or more; classes not named keep their present limits.
 pub(crate) fn output_limits(text: &str, present: &str) -> Canonical {
-    const WRONG: Refusal =
-        Refusal::of("Error in hard, soft or soft_seconds setting in buffer limit configuration.");
+    const WRONG: ValueRefusal = ValueRefusal::of(
+        "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
+    );
     let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
     if !words.len().is_multiple_of(4) {
-        return Err(Refusal::of("Wrong number of arguments in buffer limit configuration."));
+        return Err(ValueRefusal::of("Wrong number of arguments in buffer limit configuration."));
     }
     let mut limits: Vec<String> = present.split(' ').map(String::from).collect();
     for group in words.chunks_exact(4) {
         let name = if group[0].eq_ignore_ascii_case("replica") { "slave" } else { group[0] };
-        let class = OUTPUT_CLASSES
-            .iter()
-            .position(|class| class.eq_ignore_ascii_case(name))
-            .ok_or(Refusal::of("Invalid client class specified in buffer limit configuration."))?;
+        let class =
+            OUTPUT_CLASSES.iter().position(|class| class.eq_ignore_ascii_case(name)).ok_or(
+                ValueRefusal::of("Invalid client class specified in buffer limit configuration."),
+            )?;
         let hard = parse_bytes(group[1].as_bytes()).ok_or(WRONG)?;
         let soft = parse_bytes(group[2].as_bytes()).ok_or(WRONG)?;
         let seconds: u32 = group[3].parse().map_err(|_| WRONG)?;
@@ -45,7 +46,7 @@ pub(crate) fn output_limits(text: &str, present: &str) -> Canonical {
 
 /// Pairs of seconds (1 or more) and changes (0 or more); the empty text means never.
 pub(crate) fn save_points(text: &str, _: &str) -> Canonical {
-    const WRONG: Refusal = Refusal::of("Invalid save parameters");
+    const WRONG: ValueRefusal = ValueRefusal::of("Invalid save parameters");
     if text.is_empty() {
         return Ok(String::new());
     }
@@ -68,7 +69,7 @@ pub(crate) fn times_of_day(text: &str, _: &str) -> Canonical {
     match parts[..] {
         [""] => Ok(String::new()),
         [hours, minutes] if is_time(hours) && is_time(minutes) => Ok(text.into()),
-        _ => Err(Refusal::of("argument must be a time of day, HH:MM")),
+        _ => Err(ValueRefusal::of("argument must be a time of day, HH:MM")),
     }
 }
 
@@ -77,14 +78,16 @@ pub(crate) fn cron_line(text: &str, _: &str) -> Canonical {
     if text.is_empty() || text.parse::<croner::Cron>().is_ok() {
         return Ok(text.into());
     }
-    Err(Refusal::of("argument must be a cron line: minute hour day month weekday"))
+    Err(ValueRefusal::of("argument must be a cron line: minute hour day month weekday"))
 }
 
 /// A file's name, without a path.
 pub(crate) fn file_name(text: &str, _: &str) -> Canonical {
     match text {
-        "" | "." | ".." => Err(Refusal::of("dbfilename can't be empty, . or ..")),
-        _ if text.contains('/') => Err(Refusal::of("dbfilename can't be a path, just a filename")),
+        "" | "." | ".." => Err(ValueRefusal::of("dbfilename can't be empty, . or ..")),
+        _ if text.contains('/') => {
+            Err(ValueRefusal::of("dbfilename can't be a path, just a filename"))
+        }
         _ => Ok(text.into()),
     }
 }
@@ -92,8 +95,10 @@ pub(crate) fn file_name(text: &str, _: &str) -> Canonical {
 /// The same, or nothing.
 pub(crate) fn file_to_load(text: &str, _: &str) -> Canonical {
     match text {
-        "." | ".." => Err(Refusal::of("argument must be a file's name, or latest")),
-        _ if text.contains('/') => Err(Refusal::of("argument can't be a path, just a filename")),
+        "." | ".." => Err(ValueRefusal::of("argument must be a file's name, or latest")),
+        _ if text.contains('/') => {
+            Err(ValueRefusal::of("argument can't be a path, just a filename"))
+        }
         _ => Ok(text.into()),
     }
 }
@@ -103,18 +108,18 @@ pub(crate) fn percentiles(text: &str, _: &str) -> Canonical {
     const MOST: usize = 16;
     let mut shown = Vec::new();
     for word in text.split(' ').filter(|_| !text.is_empty()) {
-        let percentile: f64 = word
-            .parse()
-            .map_err(|_| Refusal::of("Invalid latency-tracking-info-percentiles parameters"))?;
+        let percentile: f64 = word.parse().map_err(|_| {
+            ValueRefusal::of("Invalid latency-tracking-info-percentiles parameters")
+        })?;
         if !(0.0..=100.0).contains(&percentile) {
-            return Err(Refusal::of(
+            return Err(ValueRefusal::of(
                 "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]",
             ));
         }
         shown.push(percentile_text(percentile));
     }
     if shown.len() > MOST {
-        return Err(Refusal::of("Invalid latency-tracking-info-percentiles parameters"));
+        return Err(ValueRefusal::of("Invalid latency-tracking-info-percentiles parameters"));
     }
     Ok(shown.join(" "))
 }
@@ -134,7 +139,7 @@ const OTHER_CLASSES: &str = "KEm";
 pub(crate) fn event_classes(text: &str, _: &str) -> Canonical {
     let known = |c: char| c == 'A' || c == 'n' || ALL_CLASSES.contains(c) || "KEm".contains(c);
     if !text.chars().all(known) {
-        return Err(Refusal::of("Invalid event class character. Use 'Ag$lshzxeKEtmdn'."));
+        return Err(ValueRefusal::of("Invalid event class character. Use 'Ag$lshzxeKEtmdn'."));
     }
     let has = |c: char| text.contains(c);
     let mut shown = String::new();
@@ -163,7 +168,9 @@ pub(crate) fn shutdown_words(text: &str, _: &str) -> Canonical {
         chosen[index] = true;
     }
     if chosen[1] && chosen[2] {
-        return Err(Refusal::of("shutdown options SAVE and NOSAVE can't be used simultaneously"));
+        return Err(ValueRefusal::of(
+            "shutdown options SAVE and NOSAVE can't be used simultaneously",
+        ));
     }
     let words: Vec<&str> =
         (1..chosen.len()).filter(|&i| chosen[i]).map(|i| SHUTDOWN_WORDS[i]).collect();
@@ -184,12 +191,12 @@ pub(crate) fn oom_score_adj(text: &str, _: &str) -> Canonical {
 pub(crate) fn oom_scores(text: &str, _: &str) -> Canonical {
     let words: Vec<&str> = text.split(' ').collect();
     if words.len() != 3 {
-        return Err(Refusal::of("wrong number of arguments"));
+        return Err(ValueRefusal::of("wrong number of arguments"));
     }
     let score = |word: &&str| word.parse::<i32>().ok().filter(|n| (-2000..=2000).contains(n));
     let scores: Option<Vec<String>> =
         words.iter().map(|word| score(word).map(|score| score.to_string())).collect();
-    let scores = scores.ok_or(Refusal::of(
+    let scores = scores.ok_or(ValueRefusal::of(
         "Invalid oom-score-adj-values, elements must be between -2000 and 2000.",
     ))?;
     Ok(scores.join(" "))
@@ -203,10 +210,10 @@ pub(crate) fn addresses(text: &str, _: &str) -> Canonical {
     sorted.sort_unstable();
     sorted.dedup();
     if words.len() > MOST {
-        return Err(Refusal::of("Too many bind addresses specified."));
+        return Err(ValueRefusal::of("Too many bind addresses specified."));
     }
     if sorted.len() < words.len() {
-        return Err(Refusal::of("Failed to bind to specified addresses."));
+        return Err(ValueRefusal::of("Failed to bind to specified addresses."));
     }
     Ok(words.join(" "))
 }
@@ -216,7 +223,7 @@ pub(crate) fn metrics_names(text: &str, _: &str) -> Canonical {
     const KINDS: [&str; 3] = ["pantala", "dragonfly", "redis_exporter"];
     let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
     if words.is_empty() || words.iter().any(|word| !KINDS.contains(word)) {
-        return Err(Refusal::of(
+        return Err(ValueRefusal::of(
             "names are pantala, dragonfly, redis_exporter, with spaces between",
         ));
     }
@@ -233,7 +240,7 @@ pub(crate) fn http_address(text: &str, _: &str) -> Canonical {
     });
     match text.is_empty() || is_address {
         true => Ok(text.into()),
-        false => Err(Refusal::of("an address is http://host:port or https://host")),
+        false => Err(ValueRefusal::of("an address is http://host:port or https://host")),
     }
 }
 
@@ -259,7 +266,7 @@ fn named_values(text: &str, is_good: impl Fn(&str, &str) -> bool) -> Canonical {
     };
     match text.is_empty() || text.split(',').all(is_pair) {
         true => Ok(text.into()),
-        false => Err(Refusal::of("a list is name=value, with commas between")),
+        false => Err(ValueRefusal::of("a list is name=value, with commas between")),
     }
 }
 
@@ -272,20 +279,20 @@ pub(crate) fn primary(text: &str, _: &str) -> Canonical {
     let (host, port) = text
         .split_once(' ')
         .or_else(|| text.rsplit_once(':'))
-        .ok_or(Refusal::of("wrong number of arguments"))?;
+        .ok_or(ValueRefusal::of("wrong number of arguments"))?;
     match port.parse::<u16>() {
         Ok(port) => Ok(format!("{host} {port}")),
-        Err(_) => Err(Refusal::of("Invalid primary port")),
+        Err(_) => Err(ValueRefusal::of("Invalid primary port")),
     }
 }
 
 /// Letters, digits, hyphens and dots, at most 255.
 pub(crate) fn host_name(text: &str, _: &str) -> Canonical {
     if text.len() > 255 {
-        return Err(Refusal::of("Hostnames must be less than 256 characters"));
+        return Err(ValueRefusal::of("Hostnames must be less than 256 characters"));
     }
     if !text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.') {
-        return Err(Refusal::of(
+        return Err(ValueRefusal::of(
             "Hostnames may only contain alphanumeric characters, hyphens or dots",
         ));
     }
@@ -301,7 +308,7 @@ fn is_node_text(text: &str) -> bool {
 pub(crate) fn node_name(text: &str, _: &str) -> Canonical {
     match is_node_text(text) {
         true => Ok(text.into()),
-        false => Err(Refusal::of("Announced human node name contained invalid character")),
+        false => Err(ValueRefusal::of("Announced human node name contained invalid character")),
     }
 }
 
@@ -309,7 +316,7 @@ pub(crate) fn node_name(text: &str, _: &str) -> Canonical {
 pub(crate) fn node_address(text: &str, _: &str) -> Canonical {
     match is_node_text(text) {
         true => Ok(text.into()),
-        false => Err(Refusal::of("cluster-announce-ip contains invalid character")),
+        false => Err(ValueRefusal::of("cluster-announce-ip contains invalid character")),
     }
 }
 
@@ -317,7 +324,8 @@ pub(crate) fn node_address(text: &str, _: &str) -> Canonical {
 pub(crate) fn backlog_bytes(text: &str, present: &str) -> Canonical {
     const LEAST: u64 = 16 << 10;
     let kind = kind::Kind::Memory(1, i64::MAX as u64);
-    let bytes: u64 = kind.canonical(text, present, kind::Reading::Strict)?.parse().unwrap_or(LEAST);
+    let bytes: u64 =
+        kind.canonical(text, present, kind::BoolStyle::Strict)?.parse().unwrap_or(LEAST);
     Ok(bytes.max(LEAST).to_string())
 }
 
@@ -325,7 +333,7 @@ pub(crate) fn backlog_bytes(text: &str, present: &str) -> Canonical {
 pub(crate) fn ipv4(text: &str, _: &str) -> Canonical {
     match text.is_empty() || text.parse::<std::net::Ipv4Addr>().is_ok() {
         true => Ok(text.into()),
-        false => Err(Refusal::of("Invalid IPv4 address")),
+        false => Err(ValueRefusal::of("Invalid IPv4 address")),
     }
 }
 
@@ -333,13 +341,13 @@ pub(crate) fn ipv4(text: &str, _: &str) -> Canonical {
 pub(crate) fn ipv6(text: &str, _: &str) -> Canonical {
     match text.is_empty() || text.parse::<std::net::Ipv6Addr>().is_ok() {
         true => Ok(text.into()),
-        false => Err(Refusal::of("Invalid IPv6 address")),
+        false => Err(ValueRefusal::of("Invalid IPv6 address")),
     }
 }
 
 /// Runs of the main timer in a second: any count is taken and bent into 1 to 500.
 pub(crate) fn timer_hz(text: &str, present: &str) -> Canonical {
-    let hz = kind::COUNT.canonical(text, present, kind::Reading::Strict)?;
+    let hz = kind::COUNT.canonical(text, present, kind::BoolStyle::Strict)?;
     let hz: u32 = hz.parse().unwrap_or(500);
     Ok(hz.clamp(1, 500).to_string())
 }

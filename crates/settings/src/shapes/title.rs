@@ -4,7 +4,7 @@
 //! Not here: what the variables stand for. Tests: at the foot.
 
 use crate::field::{Field, TitleVariable};
-use crate::kind::Refusal;
+use crate::kind::ValueRefusal;
 
 /// A template that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,13 +47,13 @@ fn expand(template: &str, value: impl Fn(TitleVariable) -> String) -> Option<Str
 
 /// Whether a template can be used: it says something, also where there is neither the name of a
 /// program nor a mode.
-pub(crate) fn check(text: &str, _: &str) -> Result<String, Refusal> {
+pub(crate) fn check(text: &str, _: &str) -> Result<String, ValueRefusal> {
     let sample = |variable| match variable {
         TitleVariable::Title | TitleVariable::ServerMode => String::new(),
         _ => "-".into(),
     };
     let usable = expand(text, sample).filter(|title| !title.is_empty() && !text.contains('\0'));
-    let refusal = Refusal::of("template format is invalid or contains unknown variables");
+    let refusal = ValueRefusal::of("template format is invalid or contains unknown variables");
     usable.map(|_| text.into()).ok_or(refusal)
 }
 

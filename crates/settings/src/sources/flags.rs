@@ -8,7 +8,7 @@
 //! Not here: validating values, precedence (`start`). Tests: in `start`.
 
 use crate::help;
-use crate::kind::{Kind, Reading, yes_or_no};
+use crate::kind::{BoolStyle, Kind, yes_or_no};
 use crate::row::{self, Row, SWITCHES};
 use crate::sources::conf;
 use crate::sources::start::{RENAME, Rename, Sources, UsageError};
@@ -140,7 +140,9 @@ fn one_flag<'a>(
         ([value], words) => (vec![translated(&origin, row, words, value)?], rest),
         ([_, _, ..], _) => (given, rest),
         ([], Some(words)) => match rest {
-            [value, after @ ..] if !words.fixed && yes_or_no(value, Reading::Lenient).is_some() => {
+            [value, after @ ..]
+                if !words.fixed && yes_or_no(value, BoolStyle::Lenient).is_some() =>
+            {
                 (vec![translated(&origin, row, Some(words), value)?], after)
             }
             _ => (vec![words.on.into()], rest),
@@ -166,7 +168,7 @@ fn cut(origin: &str, arg: &str) -> Result<(String, Vec<String>), UsageError> {
 
 /// What a flag without value means, for settings that can have one.
 #[derive(Clone, Copy)]
-struct Words {
+struct FlagValues {
     on: &'static str,
     off: &'static str,
     /// The flag says all (`--noname`): no value follows.
@@ -175,7 +177,7 @@ struct Words {
 
 struct Named {
     row: &'static Row,
-    words: Option<Words>,
+    words: Option<FlagValues>,
 }
 
 /// The setting a flag names: itself, a switch for it, or `no` before either.
@@ -186,18 +188,18 @@ fn named(name: &str) -> Option<Named> {
     }
     let negated = plain.strip_prefix("no")?;
     let Named { row, words } = switch_or_row(negated.strip_prefix('-').unwrap_or(negated))?;
-    let Words { on, off, .. } = words?;
-    Some(Named { row, words: Some(Words { on: off, off: on, fixed: true }) })
+    let FlagValues { on, off, .. } = words?;
+    Some(Named { row, words: Some(FlagValues { on: off, off: on, fixed: true }) })
 }
 
 fn switch_or_row(plain: &str) -> Option<Named> {
     if let Some(switch) = SWITCHES.iter().find(|switch| row::plain(switch.name) == plain) {
-        let words = Words { on: switch.on, off: switch.off, fixed: false };
+        let words = FlagValues { on: switch.on, off: switch.off, fixed: false };
         return Some(Named { row: row::find(switch.target)?, words: Some(words) });
     }
     let row = row::find(plain)?;
     let words =
-        matches!(row.kind, Kind::Bool).then_some(Words { on: "yes", off: "no", fixed: false });
+        matches!(row.kind, Kind::Bool).then_some(FlagValues { on: "yes", off: "no", fixed: false });
     Some(Named { row, words })
 }
 
@@ -205,11 +207,11 @@ fn switch_or_row(plain: &str) -> Option<Named> {
 fn translated(
     origin: &str,
     row: &Row,
-    words: Option<Words>,
+    words: Option<FlagValues>,
     value: &str,
 ) -> Result<String, UsageError> {
     let Some(words) = words else { return Ok(value.into()) };
-    match yes_or_no(value, Reading::Lenient) {
+    match yes_or_no(value, BoolStyle::Lenient) {
         Some(true) => Ok(words.on.into()),
         Some(false) => Ok(words.off.into()),
         None if words.fixed || !matches!(row.kind, Kind::Bool) => {

@@ -13,9 +13,9 @@
 
 use crate::Settings;
 use crate::help;
-use crate::kind::Reading;
+use crate::kind::BoolStyle;
 use crate::pages;
-use crate::row::{self, Effect, Row};
+use crate::row::{self, Row, SettingEffect};
 use crate::snapshot::UNKEPT;
 use crate::sources::conf;
 use crate::sources::flags::{self, Action, Assignment};
@@ -162,7 +162,7 @@ fn unread(path: &str, why: &str) -> UsageError {
 
 fn without_effect(settings: &Settings) -> Vec<String> {
     let mut warnings = Vec::new();
-    for row in row::rows().iter().filter(|row| row.effect == Effect::Inert) {
+    for row in row::rows().iter().filter(|row| row.effect == SettingEffect::Inert) {
         let value = settings.value(row);
         if value != row.default {
             let name = row.name;
@@ -297,7 +297,7 @@ impl<'a> Draft<'a> {
             many => many.join(" "),
         };
         let present = self.settings.value(row);
-        let canonical = row.kind.canonical(&text, &present, Reading::Lenient).map_err(|why| {
+        let canonical = row.kind.canonical(&text, &present, BoolStyle::Lenient).map_err(|why| {
             UsageError::new(
                 origin,
                 format!(

@@ -41,7 +41,7 @@ impl UserLine {
 
 /// A user to be written into a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptUser {
+pub struct SavedUser {
     /// Its name.
     pub name: Vec<u8>,
     /// Its rules.
@@ -51,10 +51,10 @@ pub struct KeptUser {
 }
 
 /// Users while a file is written anew.
-pub(crate) struct UsersToWrite<'u>(Vec<&'u KeptUser>);
+pub(crate) struct UsersToWrite<'u>(Vec<&'u SavedUser>);
 
 impl<'u> UsersToWrite<'u> {
-    pub fn new(users: &'u [KeptUser]) -> Self {
+    pub fn new(users: &'u [SavedUser]) -> Self {
         Self(users.iter().collect())
     }
 
@@ -70,7 +70,7 @@ impl<'u> UsersToWrite<'u> {
     }
 }
 
-fn line(user: &KeptUser) -> String {
+fn line(user: &SavedUser) -> String {
     let words = std::iter::once(&user.name).chain(&user.rules);
     let quoted: Vec<String> = words.map(|word| quote(word)).collect();
     format!("user {}\n", quoted.join(" "))
@@ -90,10 +90,10 @@ mod tests {
     use super::*;
     use crate::Settings;
 
-    fn kept(line: &str, is_implied: bool) -> KeptUser {
+    fn kept(line: &str, is_implied: bool) -> SavedUser {
         let mut words = line.split(' ').map(|word| word.as_bytes().to_vec());
         let name = words.next().unwrap_or_default();
-        KeptUser { name, rules: words.collect(), is_implied }
+        SavedUser { name, rules: words.collect(), is_implied }
     }
 
     #[test]

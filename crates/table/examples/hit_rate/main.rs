@@ -14,7 +14,7 @@ mod traces;
 
 use std::ops::ControlFlow;
 
-use pantala_table::{Among, Choice, First, Lately, Object, Table};
+use pantala_table::{Choice, EvictionClock, First, Object, Table, TableTurn};
 use traces::{Random, Trace, mixed};
 
 const PARTITIONS: usize = 1024;
@@ -35,7 +35,7 @@ impl Object for Nothing {
 /// The server's eviction: the tables take turns.
 fn ours(trace: &Trace, capacity: usize, first: First) -> f64 {
     let mut tables: Vec<Table<Nothing>> = (0..PARTITIONS).map(|_| Table::new()).collect();
-    let (lately, mut random) = (Lately::default(), Random(11));
+    let (lately, mut random) = (EvictionClock::default(), Random(11));
     let choice = Choice { first, only_deadlines: false, in_need: false };
     let mut rehash = |key: &[u8]| hash_of(key);
     let (mut held, mut hits, mut turn) = (0, 0, 0);
@@ -53,7 +53,7 @@ fn ours(trace: &Trace, capacity: usize, first: First) -> f64 {
             let table = &mut tables[turn];
             let mut last = None;
             let mut below = |bound| random.below(bound);
-            let among = Among { lately: &lately, number: turn };
+            let among = TableTurn { lately: &lately, number: turn };
             let evicted = table.evict(choice, among, &mut below, &mut |record| {
                 last = Some(hash_of(record.key()));
                 ControlFlow::Continue(())

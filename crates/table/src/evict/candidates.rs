@@ -3,12 +3,12 @@
 use pantala_base::UnixMs;
 use smallvec::SmallVec;
 
-use super::duel::Way;
-use super::{Among, Choice, First, MOST_VICTIMS};
+use super::duel::Sampling;
+use super::{Choice, First, MOST_VICTIMS, TableTurn};
 use crate::group::prefetch;
 use crate::records::record::Record;
 use crate::segment::{MOST_SLOTS, Segment};
-use crate::word::{HOTTEST, Word};
+use crate::word::{BucketWord, HOTTEST};
 
 /// With fewer candidates than this in its segment, the share of cold records is taken from recent
 /// turns of all segments.
@@ -20,7 +20,7 @@ const SMALL_PART: u64 = 8;
 
 /// Slots of the records to evict, those of the stash first: a removal from a bucket may move an
 /// item of the stash.
-pub(super) type Victims = SmallVec<[*mut Word; MOST_VICTIMS]>;
+pub(super) type Victims = SmallVec<[*mut BucketWord; MOST_VICTIMS]>;
 
 /// The number of records at each hotness, 16 bits a count: while counting, the sums stay in one
 /// register.
@@ -30,7 +30,7 @@ struct Levels(u64);
 const _: () = assert!(MOST_SLOTS < 1 << 16 && HOTTEST < 4, "counts have room");
 
 impl Levels {
-    fn add(&mut self, word: Word) {
+    fn add(&mut self, word: BucketWord) {
         self.0 += 1 << (16 * u32::from(word.hotness()));
     }
 
@@ -45,18 +45,18 @@ impl Levels {
     }
 }
 
-impl Way {
+impl Sampling {
     /// Of the candidates of a segment, one in this many should be at hotness 0.
     fn reserve(self) -> usize {
         match self {
-            Way::Recency => 20,
-            Way::Between => 40,
-            Way::Frequency => 10,
+            Sampling::Recency => 20,
+            Sampling::Between => 40,
+            Sampling::Frequency => 10,
         }
     }
 }
 
-pub(super) fn is_candidate(word: Word, only_deadlines: bool) -> bool {
+pub(super) fn is_candidate(word: BucketWord, only_deadlines: bool) -> bool {
     !word.is_sticky() && (word.has_deadline() || !only_deadlines)
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    fn each(self, mut each: impl FnMut(*mut Word)) {
+    fn each(self, mut each: impl FnMut(*mut BucketWord)) {
         self.segment.for_each(|slot| {
             // SAFETY: S2.
             if is_candidate(unsafe { *slot }, self.only_deadlines) {
@@ -81,8 +81,8 @@ impl Candidates {
     pub(super) fn choose(
         self,
         choice: Choice,
-        way: Option<Way>,
-        among: Among<'_>,
+        way: Option<Sampling>,
+        among: TableTurn<'_>,
         random: &mut dyn FnMut(u64) -> u64,
     ) -> (Victims, usize) {
         let mut levels = Levels::default();
@@ -116,7 +116,7 @@ impl Candidates {
         self,
         wanted: usize,
         levels: Levels,
-        (way, first, among): (Way, First, Among<'_>),
+        (way, first, among): (Sampling, First, TableTurn<'_>),
         random: &mut dyn FnMut(u64) -> u64,
     ) -> Victims {
         let (count, lately) = (levels.sum(), among.lately);
@@ -149,7 +149,7 @@ impl Candidates {
         self,
         wanted: usize,
         count: usize,
-        may_go: impl Fn(Word) -> bool,
+        may_go: impl Fn(BucketWord) -> bool,
         random: &mut dyn FnMut(u64) -> u64,
     ) -> Victims {
         let (mut victims, mut left) = (Victims::new(), count);
@@ -170,7 +170,7 @@ impl Candidates {
     fn nearest(self, wanted: usize) -> Victims {
         // SAFETY: S2.
         self.each(|slot| prefetch(unsafe { *slot }.pointer()));
-        let mut all: Vec<(UnixMs, *mut Word)> = Vec::with_capacity(self.segment.count());
+        let mut all: Vec<(UnixMs, *mut BucketWord)> = Vec::with_capacity(self.segment.count());
         self.each(|slot| {
             // SAFETY: S2: a taken slot owns a live record.
             if let Some(deadline) = unsafe { Record::of(*slot) }.deadline() {

@@ -32,7 +32,7 @@ const MOST: i32 = 4 * CLEAR_LEAD;
 
 /// An eviction policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Sampling {
     /// Evicts the records that were unused for longest.
     Recency,
     /// Evicts records that were unused for long, and new ones that are not used soon.
@@ -60,21 +60,21 @@ pub(crate) struct Duel {
 }
 
 /// The policy of a table that always uses the same one; `None`: it follows the winner.
-fn fixed_way(number: usize) -> Option<Way> {
+fn fixed_way(number: usize) -> Option<Sampling> {
     match number % EVERY {
-        BY_RECENCY => Some(Way::Recency),
-        BY_FREQUENCY => Some(Way::Frequency),
+        BY_RECENCY => Some(Sampling::Recency),
+        BY_FREQUENCY => Some(Sampling::Frequency),
         _ => None,
     }
 }
 
 impl Duel {
     /// The policy that the table with this number uses now.
-    pub(crate) fn way(&self, number: usize) -> Way {
+    pub(crate) fn way(&self, number: usize) -> Sampling {
         fixed_way(number).unwrap_or_else(|| match self.score.load(Ordering::Relaxed) {
-            CLEAR_LEAD.. => Way::Frequency,
-            score if score <= -CLEAR_LEAD => Way::Recency,
-            _ => Way::Between,
+            CLEAR_LEAD.. => Sampling::Frequency,
+            score if score <= -CLEAR_LEAD => Sampling::Recency,
+            _ => Sampling::Between,
         })
     }
 
@@ -83,7 +83,7 @@ impl Duel {
     pub(crate) fn note(&self, number: usize, held: usize, added: usize) {
         let Some(way) = fixed_way(number) else { return };
         let added = i32::try_from(added).unwrap_or(MOST).min(MOST);
-        let change = if way == Way::Recency { added } else { -added };
+        let change = if way == Sampling::Recency { added } else { -added };
         let score = self.score.load(Ordering::Relaxed) + change;
         self.score.store(score.clamp(-MOST, MOST), Ordering::Relaxed);
         let mean = self.held[way as usize].load(Ordering::Relaxed);
@@ -94,11 +94,11 @@ impl Duel {
     /// Whether the table with this number always uses one policy, and the tables of that side hold
     /// more records than those of the other side.
     pub(crate) fn is_fuller(&self, number: usize) -> bool {
-        let held = |way: Way| self.held[way as usize].load(Ordering::Relaxed);
+        let held = |way: Sampling| self.held[way as usize].load(Ordering::Relaxed);
         match fixed_way(number) {
-            Some(Way::Recency) => held(Way::Recency) > held(Way::Frequency),
-            Some(Way::Frequency) => held(Way::Frequency) > held(Way::Recency),
-            Some(Way::Between) | None => false,
+            Some(Sampling::Recency) => held(Sampling::Recency) > held(Sampling::Frequency),
+            Some(Sampling::Frequency) => held(Sampling::Frequency) > held(Sampling::Recency),
+            Some(Sampling::Between) | None => false,
         }
     }
 }
@@ -109,7 +109,7 @@ mod tests {
 
     fn ways(duel: &Duel) -> [usize; WAYS] {
         let count = |wanted| (0..1024).filter(|&number| duel.way(number) == wanted).count();
-        [Way::Recency, Way::Between, Way::Frequency].map(count)
+        [Sampling::Recency, Sampling::Between, Sampling::Frequency].map(count)
     }
 
     const CLEAR: usize = CLEAR_LEAD as usize;
@@ -134,9 +134,9 @@ mod tests {
         let duel = Duel::default();
         (0..100).for_each(|_| duel.note(BY_FREQUENCY, 0, usize::MAX));
         duel.note(BY_RECENCY, 0, MOST as usize);
-        assert_eq!(duel.way(0), Way::Between);
+        assert_eq!(duel.way(0), Sampling::Between);
         duel.note(BY_RECENCY, 0, CLEAR);
-        assert_eq!(duel.way(0), Way::Frequency);
+        assert_eq!(duel.way(0), Sampling::Frequency);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::duel::{Duel, WAYS, Way};
+use super::duel::{Duel, Sampling, WAYS};
 
 /// An exponentially weighted share, in 2^32ths. Concurrent updates may be lost.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ const NEWCOMERS: u32 = 8_192;
 
 /// Statistics shared by the tables that are evicted from in turn.
 #[derive(Debug, Default)]
-pub struct Lately {
+pub struct EvictionClock {
     /// The share of records at hotness 0, by policy; for segments that are too small to have a
     /// share of their own.
     zeroes: [Share; WAYS],
@@ -46,12 +46,12 @@ pub struct Lately {
     aged: AtomicU64,
 }
 
-impl Lately {
-    pub(super) fn has_fewer_zeroes_than_one_in(&self, part: usize, way: Way) -> bool {
+impl EvictionClock {
+    pub(super) fn has_fewer_zeroes_than_one_in(&self, part: usize, way: Sampling) -> bool {
         self.zeroes[way as usize].is_below_one_in(part)
     }
 
-    pub(super) fn note_zeroes(&self, zeroes: usize, records: usize, way: Way) {
+    pub(super) fn note_zeroes(&self, zeroes: usize, records: usize, way: Sampling) {
         self.zeroes[way as usize].note(zeroes, records, RECORDS);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A record's hotness is two bits of its word. It goes up when the record is used, and a step down
 //! when its segment ages; victims are taken at random among those at 0. A segment ages when too few
-//! of its records are at 0. Three policies (`Way`) differ in these numbers:
+//! of its records are at 0. Three policies (`Sampling`) differ in these numbers:
 //!
 //! | policy | a new record | a returning one | a use | at 0 should be |
 //! |---|---|---|---|---|
@@ -25,14 +25,14 @@
 //! SIEVE and the optimum.
 //!
 //! In a segment of few records a tenth is not meaningful. There the share of zeroes is that of all
-//! recent segments ([`Lately`]), and a table of few records uses frequency.
+//! recent segments ([`EvictionClock`]), and a table of few records uses frequency.
 //!
 //! Invariants
 //! - E1. Nothing sticky is handed out, and with `only_deadlines` nothing without a deadline.
 //! - E2. One call looks at the words of one segment that has candidates, and reads the records of
 //!   those only whose deadlines it compares.
-//! - E3. What a policy needs for inserting and using a record (its [`Habit`]) is in the table, so
-//!   neither reads anything shared.
+//! - E3. What a policy needs for inserting and using a record (its [`PolicyNeeds`]) is in the
+//!   table, so neither reads anything shared.
 //!
 //! Not here: when to evict, locks, notifications (the keyspace). Tests: `tests/eviction.rs`, and
 //! what cannot be seen from there at the foot of these files.
@@ -43,17 +43,17 @@ mod lately;
 
 use std::ops::ControlFlow;
 
-pub use lately::Lately;
+pub use lately::EvictionClock;
 
 use crate::directory::Entry;
 use crate::group::prefetch;
 use crate::hash::{PREFIX_BITS, position};
 use crate::records::owned::OwnedRecord;
 use crate::segment::{Ghost, Segment, home_of};
-use crate::word::{HOTTEST, Word};
+use crate::word::{BucketWord, HOTTEST};
 use crate::{Object, Table};
 use candidates::{Candidates, Victims, is_candidate};
-use duel::Way;
+use duel::Sampling;
 
 /// The most records that one call hands out.
 pub const MOST_VICTIMS: usize = 32;
@@ -86,18 +86,18 @@ pub struct Choice {
 
 /// The group of tables that are evicted from in turn, and this table's place in it.
 #[derive(Clone, Copy, Debug)]
-pub struct Among<'l> {
+pub struct TableTurn<'l> {
     /// The statistics that the group shares.
-    pub lately: &'l Lately,
+    pub lately: &'l EvictionClock,
     /// This table's number in the group.
     pub number: usize,
 }
 
-impl Among<'_> {
-    fn way(&self, first: First) -> Option<Way> {
+impl TableTurn<'_> {
+    fn way(&self, first: First) -> Option<Sampling> {
         match first {
-            First::LeastRecent => Some(Way::Recency),
-            First::LeastFrequent => Some(Way::Frequency),
+            First::LeastRecent => Some(Sampling::Recency),
+            First::LeastFrequent => Some(Sampling::Frequency),
             First::Coldest => Some(self.lately.duel.way(self.number)),
             First::Any | First::Nearest => None,
         }
@@ -106,7 +106,7 @@ impl Among<'_> {
 
 /// The result of one call.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Evicted {
+pub struct EvictionCount {
     /// Evictable records that were looked at.
     pub candidates: usize,
     /// Records that were handed out.
@@ -115,7 +115,7 @@ pub struct Evicted {
 
 /// What a policy asks of a table between two turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Habit {
+struct PolicyNeeds {
     /// Hotness of a new record.
     fresh: u8,
     /// Hotness of a new record that was evicted not long ago.
@@ -124,27 +124,27 @@ struct Habit {
     step: u8,
 }
 
-impl Habit {
+impl PolicyNeeds {
     /// The habit of a table from which nothing was evicted by hotness.
-    const NONE: Habit = Habit { fresh: 0, returned: 0, step: 1 };
+    const NONE: PolicyNeeds = PolicyNeeds { fresh: 0, returned: 0, step: 1 };
 
-    fn of(way: Option<Way>, lately: &Lately) -> Habit {
+    fn of(way: Option<Sampling>, lately: &EvictionClock) -> PolicyNeeds {
         match way {
-            Some(Way::Recency) => {
-                Habit { fresh: HOTTEST - 1, returned: HOTTEST - 1, step: HOTTEST }
+            Some(Sampling::Recency) => {
+                PolicyNeeds { fresh: HOTTEST - 1, returned: HOTTEST - 1, step: HOTTEST }
             }
-            Some(Way::Between) => Habit { fresh: 1, returned: 2, step: HOTTEST },
-            Some(Way::Frequency) => {
-                Habit { returned: u8::from(lately.is_return_rare()), ..Habit::NONE }
+            Some(Sampling::Between) => PolicyNeeds { fresh: 1, returned: 2, step: HOTTEST },
+            Some(Sampling::Frequency) => {
+                PolicyNeeds { returned: u8::from(lately.is_return_rare()), ..PolicyNeeds::NONE }
             }
-            None => Habit::NONE,
+            None => PolicyNeeds::NONE,
         }
     }
 }
 
 /// The eviction state of a table between two turns.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct EvictionState {
     /// Prefix of the segment that is next; any value is safe.
     hand: u32,
     /// Records added since the last turn.
@@ -153,12 +153,17 @@ pub(crate) struct Standing {
     came_back: u16,
     /// Whether records have been evicted by hotness.
     has_begun: bool,
-    habit: Habit,
+    habit: PolicyNeeds,
 }
 
-impl Standing {
-    pub(crate) const START: Standing =
-        Standing { hand: 0, added: 0, came_back: 0, has_begun: false, habit: Habit::NONE };
+impl EvictionState {
+    pub(crate) const START: EvictionState = EvictionState {
+        hand: 0,
+        added: 0,
+        came_back: 0,
+        has_begun: false,
+        habit: PolicyNeeds::NONE,
+    };
 
     /// Whether inserting must call [`Table::welcome`].
     #[inline]
@@ -184,12 +189,14 @@ impl<O: Object> Table<O> {
     pub fn evict(
         &mut self,
         choice: Choice,
-        among: Among<'_>,
+        among: TableTurn<'_>,
         random: &mut dyn FnMut(u64) -> u64,
         out: &mut dyn FnMut(OwnedRecord<O>) -> ControlFlow<()>,
-    ) -> Evicted {
+    ) -> EvictionCount {
         let way = match among.way(choice.first) {
-            Some(Way::Recency | Way::Between) if !self.ages_evenly() => Some(Way::Frequency),
+            Some(Sampling::Recency | Sampling::Between) if !self.ages_evenly() => {
+                Some(Sampling::Frequency)
+            }
             way => way,
         };
         self.take_stock(way, among);
@@ -213,7 +220,7 @@ impl<O: Object> Table<O> {
                 break;
             }
         }
-        Evicted { candidates, taken }
+        EvictionCount { candidates, taken }
     }
 
     /// Whether the table has enough records for a segment's turn to tell something about each. In a
@@ -229,7 +236,7 @@ impl<O: Object> Table<O> {
     }
 
     /// Reports what was added since the last turn, and sets the habit until the next.
-    fn take_stock(&mut self, way: Option<Way>, among: Among<'_>) {
+    fn take_stock(&mut self, way: Option<Sampling>, among: TableTurn<'_>) {
         let standing = &mut self.eviction;
         if standing.has_begun {
             let (added, came_back) = (standing.added as usize, usize::from(standing.came_back));
@@ -237,14 +244,14 @@ impl<O: Object> Table<O> {
             among.lately.note_newcomers(came_back, added.max(came_back));
         }
         standing.has_begun = way.is_some();
-        standing.habit = Habit::of(way, among.lately);
+        standing.habit = PolicyNeeds::of(way, among.lately);
         (standing.added, standing.came_back) = (0, 0);
     }
 
     /// Sets the initial hotness of a record that is about to be inserted, higher if the segment
     /// remembers it.
     #[inline(never)]
-    pub(crate) fn welcome(&mut self, segment: Segment, hash: u64, word: &mut Word) {
+    pub(crate) fn welcome(&mut self, segment: Segment, hash: u64, word: &mut BucketWord) {
         let position = position(hash);
         let ghost = Ghost::of(*word, position as u8);
         let standing = &mut self.eviction;
@@ -263,8 +270,8 @@ impl<O: Object> Table<O> {
     fn choose(
         &mut self,
         choice: Choice,
-        way: Option<Way>,
-        among: Among<'_>,
+        way: Option<Sampling>,
+        among: TableTurn<'_>,
         random: &mut dyn FnMut(u64) -> u64,
     ) -> Option<(Segment, Victims, usize)> {
         for _ in 0..self.segments {
@@ -300,16 +307,16 @@ impl<O: Object> Table<O> {
         &mut self,
         choice: Choice,
         out: &mut dyn FnMut(OwnedRecord<O>) -> ControlFlow<()>,
-    ) -> Evicted {
+    ) -> EvictionCount {
         let strays = self.strays.as_deref_mut().map_or(&mut [][..], |strays| strays);
-        let may_go = |word: Word| is_candidate(word, choice.only_deadlines);
+        let may_go = |word: BucketWord| is_candidate(word, choice.only_deadlines);
         let found = strays.iter_mut().find(|stray| may_go(stray.word));
         let Some(slot) = found.map(|stray| std::ptr::from_mut(&mut stray.word)) else {
-            return Evicted::default();
+            return EvictionCount::default();
         };
         let place = self.place(slot, std::ptr::null_mut());
         let _one_is_enough = out(self.remove(place));
-        Evicted { candidates: 1, taken: 1 }
+        EvictionCount { candidates: 1, taken: 1 }
     }
 }
 
@@ -338,9 +345,9 @@ mod tests {
     #[test]
     fn what_comes_and_is_gone_before_the_next_turn_was_added_all_the_same() {
         let mut table = Table::<Nothing>::new();
-        let lately = Lately::default();
-        let number = (0..).find(|&number| lately.duel.way(number) == Way::Recency);
-        let among = Among { lately: &lately, number: number.expect("there are such tables") };
+        let lately = EvictionClock::default();
+        let number = (0..).find(|&number| lately.duel.way(number) == Sampling::Recency);
+        let among = TableTurn { lately: &lately, number: number.expect("there are such tables") };
         let choice = Choice { first: First::Coldest, only_deadlines: false, in_need: false };
         for turn in 0..200_u32 {
             for number in 0..4_u32 {
@@ -356,6 +363,10 @@ mod tests {
             }
             table.evict(choice, among, &mut |bound| bound / 2, &mut |_| ControlFlow::Break(()));
         }
-        assert_eq!(lately.duel.way(0), Way::Frequency, "much is added to those that go by recency");
+        assert_eq!(
+            lately.duel.way(0),
+            Sampling::Frequency,
+            "much is added to those that go by recency"
+        );
     }
 }

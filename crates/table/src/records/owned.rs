@@ -18,8 +18,8 @@ use crate::records::record::{
     Record, object_part_bytes, rekey, release, release_record, set_deadline, value_offset,
 };
 use crate::records::tail::{self, Tail};
-use crate::records::text::Loose;
-use crate::word::{Kind, Word};
+use crate::records::text::LooseValue;
+use crate::word::{BucketWord, Kind};
 
 /// Replaced string blocks of at least this size are handed out, smaller ones are freed at once.
 const COSTLY_BLOCK_BYTES: usize = 64 << 10;
@@ -92,7 +92,7 @@ pub enum ValueRef<'t, O> {
 /// # Safety
 /// `word` owns a live record of a table of `O`, which lives unchanged for `'t`.
 #[inline]
-pub(crate) unsafe fn value_of<'t, O>(word: Word) -> ValueRef<'t, O> {
+pub(crate) unsafe fn value_of<'t, O>(word: BucketWord) -> ValueRef<'t, O> {
     // SAFETY: the caller's promise, R2, R3, R5.
     unsafe {
         let record = Record::of(word);
@@ -108,7 +108,7 @@ pub(crate) unsafe fn value_of<'t, O>(word: Word) -> ValueRef<'t, O> {
 }
 
 /// The encoding of the value, as told by the word.
-pub(crate) fn encoding_of(word: Word) -> Encoding {
+pub(crate) fn encoding_of(word: BucketWord) -> Encoding {
     match word.form() {
         Kind::INT => Encoding::Int,
         Kind::INLINE => Encoding::Inline,
@@ -121,7 +121,7 @@ pub(crate) fn encoding_of(word: Word) -> Encoding {
 ///
 /// # Safety
 /// As for [`value_of`].
-pub(crate) unsafe fn bytes_of<O: Object>(word: Word) -> usize {
+pub(crate) unsafe fn bytes_of<O: Object>(word: BucketWord) -> usize {
     // SAFETY: the caller's promise.
     unsafe {
         let record = Record::of(word);
@@ -138,7 +138,7 @@ pub(crate) unsafe fn bytes_of<O: Object>(word: Word) -> usize {
 ///
 /// # Safety
 /// `word` owns a live record of a table of `O` and is not used again.
-pub(crate) unsafe fn free<O>(word: Word) {
+pub(crate) unsafe fn free<O>(word: BucketWord) {
     // SAFETY: the caller's promise; R3 and R5 say how each part was allocated.
     unsafe {
         let record = Record::of(word);
@@ -152,7 +152,11 @@ pub(crate) unsafe fn free<O>(word: Word) {
 }
 
 /// A record with an object.
-pub(crate) fn create_object<O: Object>(key: &[u8], object: O, deadline: Option<UnixMs>) -> Word {
+pub(crate) fn create_object<O: Object>(
+    key: &[u8],
+    object: O,
+    deadline: Option<UnixMs>,
+) -> BucketWord {
     let part = object_part_bytes::<O>(value_offset(key.len(), deadline.is_some()));
     let word = Record::create(key, deadline, Kind::object(object.type_tag()), part);
     // SAFETY: the record was made with room for it.
@@ -161,24 +165,24 @@ pub(crate) fn create_object<O: Object>(key: &[u8], object: O, deadline: Option<U
 }
 
 /// A replaced value whose freeing may take long. Dropping it frees it.
-pub struct Discarded<O> {
-    loose: Loose,
+pub struct DiscardedValue<O> {
+    loose: LooseValue,
     object: PhantomData<O>,
 }
 
 // SAFETY: the one owner of what it points to (R3, R4), and an `O` may be sent.
-unsafe impl<O: Send> Send for Discarded<O> {}
+unsafe impl<O: Send> Send for DiscardedValue<O> {}
 
-impl<O: Object> Discarded<O> {
+impl<O: Object> DiscardedValue<O> {
     /// Frees small parts at once and wraps the rest.
     ///
     /// # Safety
     /// The caller owns what `loose` points to, which was in a table of `O`.
-    pub(crate) unsafe fn from_loose(loose: Option<Loose>) -> Option<Discarded<O>> {
-        let discarded = Discarded { loose: loose?, object: PhantomData };
+    pub(crate) unsafe fn from_loose(loose: Option<LooseValue>) -> Option<DiscardedValue<O>> {
+        let discarded = DiscardedValue { loose: loose?, object: PhantomData };
         let is_small = match discarded.loose {
-            Loose::Block(_, room) => room < COSTLY_BLOCK_BYTES,
-            Loose::Object(object) => {
+            LooseValue::Block(_, room) => room < COSTLY_BLOCK_BYTES,
+            LooseValue::Object(object) => {
                 // SAFETY: R5; it is owned and lives until `discarded` is dropped.
                 let object = unsafe { &*object.cast::<O>() };
                 object.heap_bytes() < COSTLY_BLOCK_BYTES
@@ -188,25 +192,27 @@ impl<O: Object> Discarded<O> {
     }
 }
 
-impl<O: Object> Discarded<O> {
+impl<O: Object> DiscardedValue<O> {
     /// Allocated bytes, with all it owns.
     pub fn bytes(&self) -> usize {
         match self.loose {
-            Loose::Block(_, room) => room,
-            // SAFETY: R5; it is owned and lives as long as `self`.
-            Loose::Object(object) => size_of::<O>() + unsafe { &*object.cast::<O>() }.heap_bytes(),
+            LooseValue::Block(_, room) => room,
+            LooseValue::Object(object) => {
+                // SAFETY: R5; it is owned and lives as long as `self`.
+                size_of::<O>() + unsafe { &*object.cast::<O>() }.heap_bytes()
+            }
         }
     }
 }
 
-impl<O> Discarded<O> {
+impl<O> DiscardedValue<O> {
     /// The object, if it was one.
     pub fn into_object(self) -> Option<O> {
         let kept = ManuallyDrop::new(self);
         match kept.loose {
             // SAFETY: R5, and `kept` is not dropped.
-            Loose::Object(object) => Some(*unsafe { Box::from_raw(object.cast::<O>()) }),
-            Loose::Block(..) => {
+            LooseValue::Object(object) => Some(*unsafe { Box::from_raw(object.cast::<O>()) }),
+            LooseValue::Block(..) => {
                 drop(ManuallyDrop::into_inner(kept));
                 None
             }
@@ -214,13 +220,13 @@ impl<O> Discarded<O> {
     }
 }
 
-impl<O> Drop for Discarded<O> {
+impl<O> Drop for DiscardedValue<O> {
     fn drop(&mut self) {
         // SAFETY: the one owner of what it points to; R3 and R5 say how it was allocated.
         unsafe {
             match self.loose {
-                Loose::Block(block, room) => release(block, room),
-                Loose::Object(object) => drop(Box::from_raw(object.cast::<O>())),
+                LooseValue::Block(block, room) => release(block, room),
+                LooseValue::Object(object) => drop(Box::from_raw(object.cast::<O>())),
             }
         }
     }
@@ -228,7 +234,7 @@ impl<O> Drop for Discarded<O> {
 
 /// A record outside of any table. Dropping it frees it.
 pub struct OwnedRecord<O> {
-    word: Word,
+    word: BucketWord,
     object: PhantomData<O>,
 }
 
@@ -238,11 +244,11 @@ unsafe impl<O: Send> Send for OwnedRecord<O> {}
 impl<O> OwnedRecord<O> {
     /// # Safety
     /// `word` owns a live record of a table of `O`, and nobody else keeps it.
-    pub(crate) unsafe fn from_word(word: Word) -> Self {
+    pub(crate) unsafe fn from_word(word: BucketWord) -> Self {
         Self { word, object: PhantomData }
     }
 
-    pub(crate) fn into_word(self) -> Word {
+    pub(crate) fn into_word(self) -> BucketWord {
         ManuallyDrop::new(self).word
     }
 

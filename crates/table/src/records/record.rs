@@ -42,7 +42,7 @@ use crate::Object;
 use crate::class::{class_bytes, class_index, room_bytes};
 use crate::records::number::int_width;
 use crate::records::tail::{self, Tail};
-use crate::word::{Kind, Word};
+use crate::word::{BucketWord, Kind};
 
 const HEAD_BYTES: usize = 4;
 const DEADLINE_BYTES: usize = 8;
@@ -137,14 +137,14 @@ fn key_offset(long_key: bool, deadline: bool) -> usize {
 #[derive(Clone, Copy)]
 pub(crate) struct Record {
     at: *mut u8,
-    word: Word,
+    word: BucketWord,
 }
 
 impl Record {
     /// # Safety
     /// `word` owns a live record (R1..R5), which outlives all use of the result.
     #[inline]
-    pub(crate) unsafe fn of(word: Word) -> Record {
+    pub(crate) unsafe fn of(word: BucketWord) -> Record {
         Record { at: word.pointer(), word }
     }
 
@@ -155,12 +155,12 @@ impl Record {
         deadline: Option<UnixMs>,
         kind: Kind,
         value_bytes: usize,
-    ) -> Word {
+    ) -> BucketWord {
         assert!(key.len() <= MAX_STRING_BYTES, "a key has at most 4 GiB - 1 bytes");
         let class = record_class(value_offset(key.len(), deadline.is_some()) + value_bytes);
         let at = allocate(class_bytes(class));
         let long_key = key.len() >= usize::from(LONG_KEY);
-        let mut word = Word::new(at, kind);
+        let mut word = BucketWord::new(at, kind);
         word.set_has_deadline(deadline.is_some());
         // SAFETY: head, long length, deadline and key lie before the value part, inside the class.
         unsafe {
@@ -394,7 +394,7 @@ impl Record {
 ///
 /// # Safety
 /// `word` owns a live record; `class` has room for all that is before the value part.
-pub(crate) unsafe fn reshape(word: &mut Word, class: u8) {
+pub(crate) unsafe fn reshape(word: &mut BucketWord, class: u8) {
     // SAFETY: the caller's promise, R1.
     unsafe {
         let record = Record::of(*word);
@@ -410,7 +410,7 @@ pub(crate) unsafe fn reshape(word: &mut Word, class: u8) {
 /// # Safety
 /// `word` owns a live record of a table of `O`, to which nothing refers.
 pub(crate) unsafe fn renew_blocks<O: Object>(
-    word: &mut Word,
+    word: &mut BucketWord,
     renewal: &mut crate::Renewal<'_>,
     large: &mut dyn FnMut(&[u8], usize),
 ) {
@@ -454,7 +454,7 @@ unsafe fn renewed(block: *mut u8, room: usize) -> *mut u8 {
 ///
 /// # Safety
 /// `word` owns a live record and is not used again.
-pub(crate) unsafe fn release_record(word: Word) {
+pub(crate) unsafe fn release_record(word: BucketWord) {
     // SAFETY: the caller's promise, R1.
     unsafe { release(word.pointer(), Record::of(word).room()) }
 }
@@ -464,7 +464,7 @@ pub(crate) unsafe fn release_record(word: Word) {
 ///
 /// # Safety
 /// `word` owns a live record and is not used again.
-pub(crate) unsafe fn rekey(mut word: Word, key: &[u8]) -> Word {
+pub(crate) unsafe fn rekey(mut word: BucketWord, key: &[u8]) -> BucketWord {
     // SAFETY: the caller's promise. A cas number belongs to its key: it is forgotten.
     unsafe { tail::without(&mut word, Tail::of_other_text, |word| *word = rekey_bare(*word, key)) };
     word
@@ -472,7 +472,7 @@ pub(crate) unsafe fn rekey(mut word: Word, key: &[u8]) -> Word {
 
 /// # Safety
 /// As for [`rekey`]; there is no tail.
-unsafe fn rekey_bare(word: Word, key: &[u8]) -> Word {
+unsafe fn rekey_bare(word: BucketWord, key: &[u8]) -> BucketWord {
     // SAFETY: the caller's promise. The value part is copied as it is: an object it points to has
     // one owner again once the old record is gone (R3, R4).
     unsafe {
@@ -501,7 +501,7 @@ unsafe fn rekey_bare(word: Word, key: &[u8]) -> Word {
 ///
 /// # Safety
 /// `word` owns a live record.
-pub(crate) unsafe fn set_deadline(word: &mut Word, deadline: Option<UnixMs>) {
+pub(crate) unsafe fn set_deadline(word: &mut BucketWord, deadline: Option<UnixMs>) {
     // SAFETY: the caller's promise.
     let record = unsafe { Record::of(*word) };
     match (word.has_deadline(), deadline) {
@@ -518,7 +518,7 @@ pub(crate) unsafe fn set_deadline(word: &mut Word, deadline: Option<UnixMs>) {
 
 /// # Safety
 /// `word` owns a live record without a deadline and without a tail.
-unsafe fn open_deadline(word: &mut Word, deadline: UnixMs) {
+unsafe fn open_deadline(word: &mut BucketWord, deadline: UnixMs) {
     // SAFETY: the record is moved to a class with eight bytes more before they are used (R2).
     unsafe {
         let record = Record::of(*word);
@@ -540,7 +540,7 @@ unsafe fn open_deadline(word: &mut Word, deadline: UnixMs) {
 
 /// # Safety
 /// `word` owns a live record with a deadline.
-unsafe fn close_deadline(word: &mut Word) {
+unsafe fn close_deadline(word: &mut BucketWord) {
     // SAFETY: key and value part move down over the deadline, inside the class (R2).
     unsafe {
         let record = Record::of(*word);

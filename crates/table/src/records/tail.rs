@@ -25,7 +25,7 @@
 
 use crate::records::number::int_width;
 use crate::records::record::{Record, record_class, reshape};
-use crate::word::{Kind, Word};
+use crate::word::{BucketWord, Kind};
 
 /// Bytes of a tail.
 pub(crate) const TAIL_BYTES: usize = 12;
@@ -81,7 +81,7 @@ fn place(record: Record) -> *mut u8 {
 ///
 /// # Safety
 /// `word` owns a live record.
-pub(crate) unsafe fn tail_of(word: Word) -> Tail {
+pub(crate) unsafe fn tail_of(word: BucketWord) -> Tail {
     if !word.has_tail() {
         return Tail::default();
     }
@@ -96,7 +96,7 @@ pub(crate) unsafe fn tail_of(word: Word) -> Tail {
 
 /// # Safety
 /// `word` owns a live record whose value part ends 12 bytes before its block does.
-unsafe fn write(word: &mut Word, tail: Tail) {
+unsafe fn write(word: &mut BucketWord, tail: Tail) {
     debug_assert!(tail.cas <= CAS_MAX && !word.kind().is_object());
     let rest = tail.cas & CAS_MAX | u64::from(tail.state) << CAS_BITS;
     // SAFETY: the caller's promise.
@@ -112,7 +112,7 @@ unsafe fn write(word: &mut Word, tail: Tail) {
 ///
 /// # Safety
 /// `word` owns a live string record.
-pub(crate) unsafe fn set(word: &mut Word, tail: Tail) {
+pub(crate) unsafe fn set(word: &mut BucketWord, tail: Tail) {
     // SAFETY: the caller's promise.
     unsafe {
         if tail.is_none() {
@@ -129,10 +129,10 @@ pub(crate) unsafe fn set(word: &mut Word, tail: Tail) {
 ///
 /// # Safety
 /// `word` owns a live string record without a tail.
-unsafe fn put_on(word: &mut Word, tail: Tail) {
+unsafe fn put_on(word: &mut BucketWord, tail: Tail) {
     // SAFETY: the caller's promise; room is made before it is used (L1).
     unsafe {
-        let used = |word: Word| {
+        let used = |word: BucketWord| {
             let record = Record::of(word);
             record.value_at() + record.value_part_bytes() + TAIL_BYTES
         };
@@ -155,9 +155,9 @@ unsafe fn put_on(word: &mut Word, tail: Tail) {
 /// `word` owns a live record, also after `change`, and then of a string if it did before.
 #[inline]
 pub(crate) unsafe fn without<T>(
-    word: &mut Word,
+    word: &mut BucketWord,
     left: fn(Tail) -> Tail,
-    change: impl FnOnce(&mut Word) -> T,
+    change: impl FnOnce(&mut BucketWord) -> T,
 ) -> T {
     if !word.has_tail() {
         return change(word);
@@ -176,7 +176,7 @@ pub(crate) unsafe fn without<T>(
 ///
 /// # Safety
 /// As for [`tail_of`].
-pub(crate) unsafe fn check(word: Word) {
+pub(crate) unsafe fn check(word: BucketWord) {
     // SAFETY: the caller's promise.
     let record = unsafe { Record::of(word) };
     let tail = if word.has_tail() { TAIL_BYTES } else { 0 };

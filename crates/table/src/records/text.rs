@@ -22,7 +22,7 @@ use crate::records::record::{
     reshape, value_offset,
 };
 use crate::records::tail::{self, TAIL_BYTES, Tail};
-use crate::word::{Kind, Word};
+use crate::word::{BucketWord, Kind};
 
 /// Shorter values are never long: the second cache miss would cost more than the bytes.
 const LONG_MIN_BYTES: usize = 64;
@@ -36,7 +36,7 @@ enum Plan {
 }
 
 /// An owned value part that was taken out of its record.
-pub(crate) enum Loose {
+pub(crate) enum LooseValue {
     /// A block with this room.
     Block(*mut u8, usize),
     /// A boxed object.
@@ -86,7 +86,7 @@ fn wastes(need: usize, room: usize) -> bool {
 }
 
 /// A record with this key and string.
-pub(crate) fn create(key: &[u8], value: &[u8], deadline: Option<UnixMs>) -> Word {
+pub(crate) fn create(key: &[u8], value: &[u8], deadline: Option<UnixMs>) -> BucketWord {
     create_with_room::<0>(key, value, deadline)
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn create_with_tail(
     value: &[u8],
     deadline: Option<UnixMs>,
     tail: Tail,
-) -> Word {
+) -> BucketWord {
     let mut word = create_with_room::<TAIL_BYTES>(key, value, deadline);
     // SAFETY: a fresh record of a string.
     unsafe { tail::set(&mut word, tail) };
@@ -105,7 +105,11 @@ pub(crate) fn create_with_tail(
 
 /// A record with `TAIL` bytes of room after the value part.
 #[inline]
-fn create_with_room<const TAIL: usize>(key: &[u8], value: &[u8], deadline: Option<UnixMs>) -> Word {
+fn create_with_room<const TAIL: usize>(
+    key: &[u8],
+    value: &[u8],
+    deadline: Option<UnixMs>,
+) -> BucketWord {
     assert!(value.len() <= MAX_STRING_BYTES, "a string has at most 4 GiB - 1 bytes");
     let plan = plan(value_offset(key.len(), deadline.is_some()) + TAIL, value);
     let part = part_bytes(plan, value.len()) + TAIL;
@@ -121,7 +125,7 @@ fn create_with_room<const TAIL: usize>(key: &[u8], value: &[u8], deadline: Optio
 ///
 /// # Safety
 /// `word` owns a live string record.
-pub(crate) unsafe fn duplicate(word: Word, key: &[u8]) -> Word {
+pub(crate) unsafe fn duplicate(word: BucketWord, key: &[u8]) -> BucketWord {
     // SAFETY: the caller's promise; the new record is made with room for the plan.
     unsafe {
         let record = Record::of(word);
@@ -137,7 +141,7 @@ pub(crate) unsafe fn duplicate(word: Word, key: &[u8]) -> Word {
 
 /// # Safety
 /// As for [`duplicate`].
-unsafe fn duplicate_bare(word: Word, key: &[u8]) -> Word {
+unsafe fn duplicate_bare(word: BucketWord, key: &[u8]) -> BucketWord {
     // SAFETY: the caller's promise; the new record is made with room for the plan.
     unsafe {
         let record = Record::of(word);
@@ -160,7 +164,7 @@ unsafe fn duplicate_bare(word: Word, key: &[u8]) -> Word {
 /// `word` owns a live record with room for the plan's part and `TAIL` bytes, and has no tail; what
 /// the value part owned has been taken out.
 #[inline]
-unsafe fn write<const TAIL: usize>(word: &mut Word, plan: Plan, value: &[u8]) {
+unsafe fn write<const TAIL: usize>(word: &mut BucketWord, plan: Plan, value: &[u8]) {
     // SAFETY: the caller's promise.
     unsafe {
         match plan {
@@ -186,7 +190,7 @@ unsafe fn write<const TAIL: usize>(word: &mut Word, plan: Plan, value: &[u8]) {
 ///
 /// # Safety
 /// As for [`write`].
-unsafe fn write_int<const TAIL: usize>(word: &mut Word, number: i64) {
+unsafe fn write_int<const TAIL: usize>(word: &mut BucketWord, number: i64) {
     word.set_kind(Kind::INT);
     // SAFETY: the caller's promise; a width wider than the least is taken only when it fits the
     // class.
@@ -203,15 +207,15 @@ unsafe fn write_int<const TAIL: usize>(word: &mut Word, number: i64) {
 ///
 /// # Safety
 /// `word` owns a live record.
-pub(crate) unsafe fn take_loose(word: &mut Word) -> Option<Loose> {
+pub(crate) unsafe fn take_loose(word: &mut BucketWord) -> Option<LooseValue> {
     // SAFETY: the caller's promise; the kind is set to one that owns nothing, so it is taken once
     // (R4).
     unsafe {
         let record = Record::of(*word);
         let loose = match word.form() {
             Kind::INT | Kind::INLINE => return None,
-            Kind::LONG => Loose::Block(record.long().0, record.long_room()),
-            _ => Loose::Object(record.take_object()),
+            Kind::LONG => LooseValue::Block(record.long().0, record.long_room()),
+            _ => LooseValue::Object(record.take_object()),
         };
         word.set_kind(Kind::INLINE);
         record.set_aux(0);
@@ -223,7 +227,7 @@ pub(crate) unsafe fn take_loose(word: &mut Word) -> Option<Loose> {
 ///
 /// # Safety
 /// `word` owns a live record.
-pub(crate) unsafe fn set(word: &mut Word, value: &[u8]) -> Option<Loose> {
+pub(crate) unsafe fn set(word: &mut BucketWord, value: &[u8]) -> Option<LooseValue> {
     // SAFETY: the caller's promise.
     unsafe { set_with_room::<0>(word, value) }
 }
@@ -232,7 +236,11 @@ pub(crate) unsafe fn set(word: &mut Word, value: &[u8]) -> Option<Loose> {
 ///
 /// # Safety
 /// `word` owns a live record.
-pub(crate) unsafe fn set_with_tail(word: &mut Word, value: &[u8], tail: Tail) -> Option<Loose> {
+pub(crate) unsafe fn set_with_tail(
+    word: &mut BucketWord,
+    value: &[u8],
+    tail: Tail,
+) -> Option<LooseValue> {
     // SAFETY: the caller's promise; after it is set it is a string.
     unsafe {
         let loose = set_with_room::<TAIL_BYTES>(word, value);
@@ -247,7 +255,10 @@ pub(crate) unsafe fn set_with_tail(word: &mut Word, value: &[u8], tail: Tail) ->
 /// # Safety
 /// `word` owns a live record.
 #[inline]
-unsafe fn set_with_room<const TAIL: usize>(word: &mut Word, value: &[u8]) -> Option<Loose> {
+unsafe fn set_with_room<const TAIL: usize>(
+    word: &mut BucketWord,
+    value: &[u8],
+) -> Option<LooseValue> {
     assert!(value.len() <= MAX_STRING_BYTES, "a string has at most 4 GiB - 1 bytes");
     word.begin_anew();
     // SAFETY: the caller's promise.
@@ -278,7 +289,7 @@ fn fits_inline(value_at: usize, len: usize, room: usize) -> bool {
 ///
 /// # Safety
 /// `word` owns a live record.
-pub(crate) unsafe fn set_int(word: &mut Word, number: i64) -> Option<Loose> {
+pub(crate) unsafe fn set_int(word: &mut BucketWord, number: i64) -> Option<LooseValue> {
     word.set_edited(false);
     // SAFETY: the caller's promise.
     unsafe {
@@ -296,7 +307,7 @@ pub(crate) unsafe fn set_int(word: &mut Word, number: i64) -> Option<Loose> {
 ///
 /// # Safety
 /// `word` owns a live record without a tail whose value part owns nothing.
-pub(crate) unsafe fn make_part(word: &mut Word, part_bytes: usize) {
+pub(crate) unsafe fn make_part(word: &mut BucketWord, part_bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         let record = Record::of(*word);
@@ -329,7 +340,7 @@ unsafe fn overwrite_long(record: Record, value: &[u8]) -> bool {
 ///
 /// # Safety
 /// `word` owns a live string record; the caller writes the new bytes at once.
-pub(crate) unsafe fn resize(word: &mut Word, len: usize) -> usize {
+pub(crate) unsafe fn resize(word: &mut BucketWord, len: usize) -> usize {
     assert!(len <= MAX_STRING_BYTES, "a string has at most 4 GiB - 1 bytes");
     word.set_edited(true);
     // SAFETY: the caller's promise.
@@ -348,7 +359,7 @@ pub(crate) unsafe fn resize(word: &mut Word, len: usize) -> usize {
 ///
 /// # Safety
 /// `word` owns a live string record.
-pub(crate) unsafe fn open_bytes(word: &mut Word) {
+pub(crate) unsafe fn open_bytes(word: &mut BucketWord) {
     word.set_edited(true);
     // SAFETY: the caller's promise.
     unsafe { tail::without(word, Tail::of_other_text, |word| int_to_bytes(word)) }
@@ -358,7 +369,7 @@ pub(crate) unsafe fn open_bytes(word: &mut Word) {
 ///
 /// # Safety
 /// `word` owns a live string record without a tail.
-unsafe fn int_to_bytes(word: &mut Word) {
+unsafe fn int_to_bytes(word: &mut BucketWord) {
     if word.form() != Kind::INT {
         return;
     }
@@ -373,7 +384,7 @@ unsafe fn int_to_bytes(word: &mut Word) {
 
 /// # Safety
 /// `word` owns a live inline record without a tail.
-unsafe fn resize_inline(word: &mut Word, len: usize) -> usize {
+unsafe fn resize_inline(word: &mut BucketWord, len: usize) -> usize {
     // SAFETY: the caller's promise.
     unsafe {
         let record = Record::of(*word);
@@ -397,7 +408,7 @@ unsafe fn resize_inline(word: &mut Word, len: usize) -> usize {
 
 /// # Safety
 /// `word` owns a live long record without a tail.
-unsafe fn resize_long(word: &mut Word, len: usize) -> usize {
+unsafe fn resize_long(word: &mut BucketWord, len: usize) -> usize {
     // SAFETY: the caller's promise.
     unsafe {
         let record = Record::of(*word);
@@ -423,7 +434,7 @@ unsafe fn resize_long(word: &mut Word, len: usize) -> usize {
 
 /// # Safety
 /// `word` owns a live long record, and the caller has its block.
-unsafe fn make_part_for_inline(word: &mut Word, len: usize) {
+unsafe fn make_part_for_inline(word: &mut BucketWord, len: usize) {
     word.set_kind(Kind::INLINE);
     // SAFETY: the value part owns nothing now: the caller has the block.
     unsafe { make_part(word, len) };

@@ -23,7 +23,7 @@
 //! `tests/eviction.rs`.
 
 use super::{At, Bucket, Segment};
-use crate::word::Word;
+use crate::word::BucketWord;
 
 const GHOST_BITS: u32 = 16;
 const GHOST: u64 = (1 << GHOST_BITS) - 1;
@@ -40,7 +40,7 @@ pub(crate) struct Ghost(u16);
 
 impl Ghost {
     /// The ghost of the record with this word and fingerprint.
-    pub(crate) fn of(word: Word, fingerprint: u8) -> Ghost {
+    pub(crate) fn of(word: BucketWord, fingerprint: u8) -> Ghost {
         let window = u16::from(word.window() & 15);
         Ghost(window << 12 | word.position_bits() << 8 | u16::from(fingerprint))
     }
@@ -61,7 +61,7 @@ impl Segment {
     }
 
     /// The ghost of the record in a slot, and its home.
-    pub(crate) fn ghost_of_slot(self, slot: *mut Word) -> (usize, Ghost) {
+    pub(crate) fn ghost_of_slot(self, slot: *mut BucketWord) -> (usize, Ghost) {
         let fingerprint = match self.locate(slot) {
             At::Bucket(bucket, index) => self.bucket(bucket).fingerprint(index),
             // SAFETY: S1.

@@ -38,7 +38,7 @@ use std::alloc::{self, Layout};
 use crate::group::{BUCKET_SLOTS, SLOT_BITS, equal_bytes, equal_bytes_64, prefetch};
 use crate::hash::{POSITIONS, position, trail, window_shift};
 use crate::records::record::Record;
-use crate::word::{POSITION_BITS, Trail, Word};
+use crate::word::{BucketWord, HashBits, POSITION_BITS};
 
 pub(crate) use ghosts::Ghost;
 
@@ -201,7 +201,7 @@ impl Bucket {
     }
 
     #[inline]
-    fn word(self, slot: usize) -> *mut Word {
+    fn word(self, slot: usize) -> *mut BucketWord {
         debug_assert!(slot < BUCKET_SLOTS);
         // SAFETY: S1.
         unsafe { self.0.add(WORDS_AT + 8 * slot).cast() }
@@ -213,7 +213,7 @@ impl Bucket {
         unsafe { *self.0.add(slot) }
     }
 
-    fn put(self, slot: usize, fingerprint: u8, word: Word) {
+    fn put(self, slot: usize, fingerprint: u8, word: BucketWord) {
         // SAFETY: S1.
         unsafe {
             *self.0.add(slot) = fingerprint;
@@ -223,7 +223,7 @@ impl Bucket {
 
     /// The item among `candidates` with this trail and key.
     #[inline(always)]
-    fn probe(self, mut candidates: u32, trail: Trail, key: &[u8]) -> Option<*mut Word> {
+    fn probe(self, mut candidates: u32, trail: HashBits, key: &[u8]) -> Option<*mut BucketWord> {
         while candidates != 0 {
             let slot = self.word(candidates.trailing_zeros() as usize);
             // SAFETY: S2: a slot with a fingerprint owns a live record.
@@ -379,7 +379,7 @@ impl Segment {
 
     /// Fetches the records that may have this hash.
     #[inline]
-    pub(crate) fn prefetch_record(self, position: u16, trail: Trail) {
+    pub(crate) fn prefetch_record(self, position: u16, trail: HashBits) {
         let home = home_of(position, self.homes);
         let bucket = self.bucket(home);
         let tail = bucket.tail();
@@ -394,7 +394,12 @@ impl Segment {
 
     /// The slot of the item with this key.
     #[inline(always)]
-    pub(crate) fn find(self, position: u16, trail: Trail, key: &[u8]) -> Option<*mut Word> {
+    pub(crate) fn find(
+        self,
+        position: u16,
+        trail: HashBits,
+        key: &[u8],
+    ) -> Option<*mut BucketWord> {
         let home = home_of(position, self.homes);
         let bucket = self.bucket(home);
         let tail = bucket.tail();
@@ -414,9 +419,9 @@ impl Segment {
         self,
         home: usize,
         fingerprint: u8,
-        trail: Trail,
+        trail: HashBits,
         key: &[u8],
-    ) -> Option<*mut Word> {
+    ) -> Option<*mut BucketWord> {
         let tail = self.bucket(home).tail();
         if tail & IN_NEXT != 0 {
             let next = self.bucket(self.next(home));
@@ -465,12 +470,12 @@ impl Segment {
         !self.stash_homes_equal(NO_HOME) & (u64::MAX >> (64 - self.shape().stash))
     }
 
-    fn stash_word(self, slot: usize) -> *mut Word {
+    fn stash_word(self, slot: usize) -> *mut BucketWord {
         debug_assert!(slot < usize::from(self.shape().stash));
         // SAFETY: S1.
         unsafe {
             let words = self.header().cast::<u8>().add(usize::from(self.shape().stash_words_at));
-            words.cast::<Word>().add(slot)
+            words.cast::<BucketWord>().add(slot)
         }
     }
 
@@ -484,7 +489,7 @@ impl Segment {
     }
 
     /// An empty slot for a new item at this position; other items may have been moved for it.
-    pub(crate) fn vacate(self, position: u16) -> Option<*mut Word> {
+    pub(crate) fn vacate(self, position: u16) -> Option<*mut BucketWord> {
         let home = home_of(position, self.homes);
         let bucket = self.bucket(home);
         let free = bucket.free();
@@ -506,7 +511,7 @@ impl Segment {
     }
 
     /// Frees a slot in a full bucket by moving members back to their homes, along a chain.
-    fn send_back(self, bucket: usize) -> Option<*mut Word> {
+    fn send_back(self, bucket: usize) -> Option<*mut BucketWord> {
         let mut length = 0;
         let mut at = bucket;
         // Find the nearest bucket before with room, such that each on the way has a member.
@@ -540,7 +545,7 @@ impl Segment {
     }
 
     /// Frees a slot in a full bucket by moving items at home to the next bucket, along a chain.
-    fn send_on(self, bucket: usize) -> Option<*mut Word> {
+    fn send_on(self, bucket: usize) -> Option<*mut BucketWord> {
         let mut length = 0;
         let mut at = bucket;
         loop {
@@ -575,12 +580,12 @@ impl Segment {
         let (from, to) = (self.bucket(from), self.bucket(to));
         // SAFETY: S2: the slot is taken.
         to.put(to_slot, from.fingerprint(slot), unsafe { *from.word(slot) });
-        from.put(slot, 0, Word::EMPTY);
+        from.put(slot, 0, BucketWord::EMPTY);
         from.set_tail(from.tail() & !(1 << slot));
     }
 
     /// Fills a slot that `vacate` gave for this position.
-    pub(crate) fn occupy(self, slot: *mut Word, position: u16, word: Word) {
+    pub(crate) fn occupy(self, slot: *mut BucketWord, position: u16, word: BucketWord) {
         let home = home_of(position, self.homes);
         let own = self.bucket(home);
         match self.locate(slot) {
@@ -601,7 +606,7 @@ impl Segment {
         }
     }
 
-    fn stash_put(self, index: usize, home: usize, fingerprint: u8, word: Word) {
+    fn stash_put(self, index: usize, home: usize, fingerprint: u8, word: BucketWord) {
         // SAFETY: S1.
         unsafe {
             *self.stash_home(index) = home as u8;
@@ -611,7 +616,7 @@ impl Segment {
         self.bucket(home).set_tail(self.bucket(home).tail() | IN_STASH);
     }
 
-    fn locate(self, slot: *mut Word) -> At {
+    fn locate(self, slot: *mut BucketWord) -> At {
         let offset = slot.addr() - self.base.addr();
         let bucket = offset / UNIT_BYTES;
         if bucket < self.homes {
@@ -622,7 +627,7 @@ impl Segment {
     }
 
     /// The home bucket of the item in a slot.
-    pub(crate) fn home_of_slot(self, slot: *mut Word) -> usize {
+    pub(crate) fn home_of_slot(self, slot: *mut BucketWord) -> usize {
         match self.locate(slot) {
             At::Bucket(bucket, index) if self.bucket(bucket).members() >> index & 1 != 0 => {
                 self.previous(bucket)
@@ -634,7 +639,7 @@ impl Segment {
     }
 
     /// Takes an item out. An item of the stash may move into the freed slot.
-    pub(crate) fn remove(self, slot: *mut Word) -> Word {
+    pub(crate) fn remove(self, slot: *mut BucketWord) -> BucketWord {
         // SAFETY: S1, S2: the slot is taken.
         let word = unsafe {
             (*self.header()).count -= 1;
@@ -650,7 +655,7 @@ impl Segment {
 
     fn clear(self, bucket: usize, index: usize) {
         let at = self.bucket(bucket);
-        at.put(index, 0, Word::EMPTY);
+        at.put(index, 0, BucketWord::EMPTY);
         let was_member = at.members() >> index & 1 != 0;
         if was_member {
             at.set_tail(at.tail() & !(1 << index));
@@ -670,7 +675,7 @@ impl Segment {
     fn stash_clear(self, index: usize) {
         // SAFETY: S1.
         let home = unsafe {
-            *self.stash_word(index) = Word::EMPTY;
+            *self.stash_word(index) = BucketWord::EMPTY;
             self.stash_home(index).replace(NO_HOME)
         };
         if self.stash_homes_equal(home) == 0 {
@@ -681,7 +686,7 @@ impl Segment {
 
     /// Calls `each` with every taken slot: the stash first, so that a removal inside the call
     /// (which may pull a stash item into a bucket) hides no item from it.
-    pub(crate) fn for_each(self, mut each: impl FnMut(*mut Word)) {
+    pub(crate) fn for_each(self, mut each: impl FnMut(*mut BucketWord)) {
         for_bits(self.stash_used(), |index| each(self.stash_word(index)));
         for home in 0..self.homes {
             let bucket = self.bucket(home);
@@ -690,7 +695,7 @@ impl Segment {
     }
 
     /// Calls `each` with the slot of every item of this home bucket, wherever it lies.
-    pub(crate) fn for_home(self, home: usize, mut each: impl FnMut(*mut Word)) {
+    pub(crate) fn for_home(self, home: usize, mut each: impl FnMut(*mut BucketWord)) {
         let bucket = self.bucket(home);
         let own = !bucket.free() & !bucket.members() & SLOT_BITS;
         for_bits(u64::from(own), |index| each(bucket.word(index)));
@@ -704,7 +709,7 @@ impl Segment {
     }
 
     /// The item in the slot with this number, if the slot is taken; for a random choice.
-    pub(crate) fn slot(self, number: usize) -> Option<*mut Word> {
+    pub(crate) fn slot(self, number: usize) -> Option<*mut BucketWord> {
         let buckets = self.homes * BUCKET_SLOTS;
         if number < buckets {
             let bucket = self.bucket(number / BUCKET_SLOTS);
@@ -728,7 +733,7 @@ impl Segment {
     /// Appends all items with their positions; where those are not known they are 0.
     pub(crate) fn gather(self, items: &mut Vec<Item>) {
         let known = self.knows_positions();
-        let mut push = |home: usize, fingerprint: u8, word: Word| {
+        let mut push = |home: usize, fingerprint: u8, word: BucketWord| {
             let position = if known {
                 let low = u32::from(word.position_bits()) << 8 | u32::from(fingerprint);
                 let first = first_position(home, self.homes);
@@ -814,7 +819,7 @@ impl Segment {
 impl Bucket {
     /// Fetches the records of the candidates with this trail; returns whether there was one.
     #[inline(always)]
-    fn prefetch_candidates(self, mut candidates: u32, trail: Trail) -> bool {
+    fn prefetch_candidates(self, mut candidates: u32, trail: HashBits) -> bool {
         let mut found = false;
         while candidates != 0 {
             // SAFETY: S2.
@@ -841,7 +846,7 @@ enum At {
 /// An item being moved between segments.
 #[derive(Clone, Copy)]
 pub(crate) struct Item {
-    pub(crate) word: Word,
+    pub(crate) word: BucketWord,
     pub(crate) position: u16,
 }
 

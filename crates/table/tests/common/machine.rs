@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use pantala_base::UnixMs;
-use pantala_table::{Cursor, Place, SweepCursor, Table, Tail};
+use pantala_table::{Cursor, RecordPlace, SweepCursor, Table, Tail};
 
 use super::{Entry, Hash, Pair, Random, Thing, Value, entry, expire, key_of, read};
 
@@ -311,7 +311,12 @@ fn changed(tail: Tail) -> Tail {
 }
 
 /// Changes the bytes of a value in place.
-fn change_bytes(table: &mut Table<Thing>, place: Place, entry: &mut Entry, random: &mut Random) {
+fn change_bytes(
+    table: &mut Table<Thing>,
+    place: RecordPlace,
+    entry: &mut Entry,
+    random: &mut Random,
+) {
     let model = match &mut entry.value {
         Value::Str(model) => model,
         Value::Thing(thing) => {
@@ -354,7 +359,7 @@ fn change_bytes(table: &mut Table<Thing>, place: Place, entry: &mut Entry, rando
 }
 
 /// Saves a record that the snapshot does not have yet.
-pub fn save(table: &mut Table<Thing>, place: Place, saved: &mut HashMap<Vec<u8>, Value>) {
+pub fn save(table: &mut Table<Thing>, place: RecordPlace, saved: &mut HashMap<Vec<u8>, Value>) {
     if !table.is_saved(place) {
         let before = saved.insert(table.key(place).to_vec(), read(table.value(place)));
         assert!(before.is_none(), "saved twice");

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use pantala_base::UnixMs;
 use pantala_table::{
-    CAS_MAX, Object, OwnedRecord, Place, Table, Tail, ValueRef, is_expired, size_class,
+    CAS_MAX, Object, OwnedRecord, RecordPlace, Table, Tail, ValueRef, is_expired, size_class,
 };
 
 /// A collection that reports `bytes.len()` as its size.
@@ -153,7 +153,7 @@ impl Pair {
         Pair { table: Table::new(), model: HashMap::new(), hash, now: UnixMs(0), expired: false }
     }
 
-    pub fn find(&self, key: &[u8]) -> Option<Place> {
+    pub fn find(&self, key: &[u8]) -> Option<RecordPlace> {
         self.table.find((self.hash)(key), key)
     }
 
@@ -168,7 +168,7 @@ impl Pair {
     }
 
     /// Inserts a key that is not there.
-    pub fn insert(&mut self, key: &[u8], entry: Entry) -> Place {
+    pub fn insert(&mut self, key: &[u8], entry: Entry) -> RecordPlace {
         let hash = (self.hash)(key);
         for round in 0.. {
             assert!(round < 100, "make_room makes no room");

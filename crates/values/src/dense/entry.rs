@@ -228,7 +228,7 @@ impl Form {
 
 /// A decoded marked entry.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Marked<'a> {
+pub(super) struct MarkedEntry<'a> {
     pub deadline: Option<UnixMs>,
     /// The number of the block with the content, if it lies outside the bin.
     pub large: Option<u32>,
@@ -237,7 +237,7 @@ pub(super) struct Marked<'a> {
     pub content: &'a [u8],
 }
 
-pub(super) fn marked(room: &[u8]) -> Marked<'_> {
+pub(super) fn marked(room: &[u8]) -> MarkedEntry<'_> {
     let flags = room[0];
     let end = room.len() - usize::from(flags >> PADDING_SHIFT);
     let mut begin = 1;
@@ -253,5 +253,5 @@ pub(super) fn marked(room: &[u8]) -> Marked<'_> {
         Some(index) if flags & LARGE != 0 => Some(u32::from_le_bytes(*index)),
         _ => None,
     };
-    Marked { deadline, large, begin, content }
+    MarkedEntry { deadline, large, begin, content }
 }

@@ -18,20 +18,20 @@ enum Slot {
 
 /// Blocks for long content, by number.
 #[derive(Clone, Debug)]
-pub(super) struct Large {
+pub(super) struct LargeDense {
     chunks: Vec<Vec<Slot>>,
     free: u32,
     used: usize,
     bytes: usize,
 }
 
-impl Default for Large {
+impl Default for LargeDense {
     fn default() -> Self {
-        Large { chunks: Vec::new(), free: NONE, used: 0, bytes: 0 }
+        LargeDense { chunks: Vec::new(), free: NONE, used: 0, bytes: 0 }
     }
 }
 
-impl Large {
+impl LargeDense {
     /// Allocated bytes.
     pub fn heap_bytes(&self) -> usize {
         self.bytes + self.chunks.len() * CHUNK_SLOTS * size_of::<Slot>()
@@ -102,7 +102,7 @@ impl Large {
             self.used -= 1;
         }
         if self.used == 0 {
-            *self = Large::default();
+            *self = LargeDense::default();
         }
     }
 }
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn numbers_are_used_again() {
-        let mut large = Large::default();
+        let mut large = LargeDense::default();
         let numbers: Vec<u32> =
             (0..200u8).map(|n| large.put(vec![n; 600].into_boxed_slice())).collect();
         assert_eq!(numbers, (0..200).collect::<Vec<u32>>());

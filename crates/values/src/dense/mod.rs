@@ -49,7 +49,7 @@ use pantala_table::Renewal;
 
 use bin::{Bin, Slot};
 use entry::Form;
-use large::Large;
+use large::LargeDense;
 
 pub use entry::{Entry, Values};
 pub use walk::Iter;
@@ -89,7 +89,7 @@ pub fn hash(key: &[u8]) -> u64 {
 #[derive(Clone, Debug)]
 pub struct Dense {
     chunks: Vec<Chunk>,
-    large: Large,
+    large: LargeDense,
     values: Values,
     depth: u32,
     split: usize,
@@ -110,7 +110,7 @@ struct Chunk {
 
 /// The bits of an entry's hash that follow from its place.
 #[derive(Clone, Copy, Debug)]
-pub struct Known {
+pub struct HashHint {
     low: usize,
     /// This many low bits are known.
     bits: u32,
@@ -130,7 +130,7 @@ impl Dense {
         let first = Chunk { bins: vec![Bin::default()], earliest: NEVER };
         Dense {
             chunks: vec![first],
-            large: Large::default(),
+            large: LargeDense::default(),
             values,
             depth: 0,
             split: 0,
@@ -233,7 +233,7 @@ impl Dense {
     /// The entry of a key that was found in another of these tables. The hash bits that follow from
     /// its place there mostly suffice here, if this table is not larger.
     #[inline]
-    pub fn get_known(&self, known: Known, key: &[u8]) -> Option<Entry<'_>> {
+    pub fn get_known(&self, known: HashHint, key: &[u8]) -> Option<Entry<'_>> {
         match self.bin_of_low(known.low, known.bits) {
             None => self.get(key),
             Some(bin) => self.find_in(bin, known.tag, key).map(|place| self.entry_at(place)),

@@ -4,7 +4,7 @@ use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
 
 use super::bin::{Bin, Raws};
-use super::{Chunk, Dense, Entry, Known, NEVER, Place, bound, entry};
+use super::{Chunk, Dense, Entry, HashHint, NEVER, Place, bound, entry};
 
 /// Bits of a hash in a cursor: small enough for clients that read it as a signed number.
 const CURSOR_BITS: u32 = 48;
@@ -81,13 +81,13 @@ impl Dense {
     pub fn part_known<'a>(
         &'a self,
         from: usize,
-        mut each: impl FnMut(Entry<'a>, Known) -> bool,
+        mut each: impl FnMut(Entry<'a>, HashHint) -> bool,
     ) -> Option<usize> {
         self.part_of_bins(from, |bin| {
             let bits = self.depth + u32::from(self.is_split(bin));
             let (mut raws, mut has_room) = (self.bin(bin).iter(), true);
             while let Some(raw) = raws.next() {
-                let known = Known { low: bin, bits, tag: raws.last_tag() };
+                let known = HashHint { low: bin, bits, tag: raws.last_tag() };
                 has_room &= each(self.entry_of(raw), known);
             }
             has_room

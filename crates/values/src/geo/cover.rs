@@ -21,7 +21,7 @@ pub fn cover(shape: &Shape) -> Cover {
         step -= 1;
     }
     let cell = Cell::of(middle, step, LATITUDES);
-    let needs = if step >= 2 { Needs::of(cell, &bounds) } else { Needs::EVERYTHING };
+    let needs = if step >= 2 { OpenSides::of(cell, &bounds) } else { OpenSides::EVERYTHING };
     let around = [(0, 0), (0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1)];
     let mut spans = Cover::new();
     // Around the whole world neighbours may be the same cell. The first is never compared with, as
@@ -69,21 +69,21 @@ fn is_too_small(cell: Cell, bounds: &Bounds) -> bool {
 
 /// The sides on which the shape leaves its cell.
 #[derive(Clone, Copy)]
-struct Needs {
+struct OpenSides {
     north: bool,
     south: bool,
     east: bool,
     west: bool,
 }
 
-impl Needs {
-    const EVERYTHING: Needs = Needs { north: true, south: true, east: true, west: true };
+impl OpenSides {
+    const EVERYTHING: OpenSides = OpenSides { north: true, south: true, east: true, west: true };
 
     /// Compares a cell with the bounds; a bound that is NaN counts as needed.
-    fn of(cell: Cell, bounds: &Bounds) -> Needs {
+    fn of(cell: Cell, bounds: &Bounds) -> OpenSides {
         let edges = cell.edges();
         let is_behind = |edge: f64, bound: f64| edge > bound;
-        Needs {
+        OpenSides {
             south: !is_behind(bounds.south, edges.latitude.min),
             north: !is_behind(edges.latitude.max, bounds.north),
             west: !is_behind(bounds.west, edges.longitude.min),

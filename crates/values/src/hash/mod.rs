@@ -50,7 +50,7 @@ pub enum Lifetime {
 
 /// The state of a field before it was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Before {
+pub enum FieldBefore {
     /// It did not exist.
     Missing,
     /// It had a value.
@@ -110,7 +110,7 @@ impl Hash {
         lifetime: Lifetime,
         limits: HashLimits,
         now: UnixMs,
-    ) -> Before {
+    ) -> FieldBefore {
         if let Form::Packed(packed) = &mut self.form {
             let fits = !matches!(lifetime, Lifetime::Until(_))
                 && field.len().max(value.len()) <= limits.value_bytes
@@ -177,17 +177,17 @@ impl Hash {
     }
 }
 
-fn set_packed(packed: &mut Packed, field: &[u8], value: &[u8]) -> Before {
+fn set_packed(packed: &mut Packed, field: &[u8], value: &[u8]) -> FieldBefore {
     let mut encoded = Encoded::new();
     packed::entry::encode(Element::of(field), &mut encoded);
     let view = packed.view();
     if let Some(at) = view.find_encoded(&encoded, 2, 0) {
         packed.replace(view.next(at), Element::of(value));
-        return Before::Present;
+        return FieldBefore::Present;
     }
     packed::entry::encode(Element::of(value), &mut encoded);
     packed.splice(packed.entry_bytes(), 0, &encoded, 2);
-    Before::Missing
+    FieldBefore::Missing
 }
 
 fn set_large(
@@ -196,17 +196,17 @@ fn set_large(
     value: &[u8],
     lifetime: Lifetime,
     now: UnixMs,
-) -> Before {
-    let mut before = Before::Missing;
+) -> FieldBefore {
+    let mut before = FieldBefore::Missing;
     large.set_hashed(dense::hash(field), field, value, |old| {
         before = match old {
-            None => Before::Missing,
-            Some(old) if old.is_gone(now) => Before::Expired,
-            Some(_) => Before::Present,
+            None => FieldBefore::Missing,
+            Some(old) if old.is_gone(now) => FieldBefore::Expired,
+            Some(_) => FieldBefore::Present,
         };
         match lifetime {
             Lifetime::Until(deadline) => Some(deadline),
-            Lifetime::Keep if before == Before::Present => old.and_then(|old| old.deadline),
+            Lifetime::Keep if before == FieldBefore::Present => old.and_then(|old| old.deadline),
             Lifetime::Keep | Lifetime::Forever => None,
         }
     });

@@ -2,7 +2,9 @@
 //! HyperLogLog sketches", arXiv:1702.01284, algorithm 6. In `f64` and in the order of Redis's
 //! operations, so that the number is equal.
 
-use super::{Draft, Mark, REGISTER_BITS, REGISTERS, Registers, add, count, empty, to_dense};
+use super::{
+    Draft, REGISTER_BITS, REGISTERS, RegisterMark, Registers, add, count, empty, to_dense,
+};
 
 /// How many registers hold each value. A sketch from elsewhere may hold any six-bit value.
 pub type Histogram = [u32; 64];
@@ -89,7 +91,7 @@ pub fn self_test() -> bool {
     let elements = 20_000_u32;
     let (mut dense, mut sparse): (Draft, Draft) = (empty(), empty());
     for element in 0..elements {
-        let mark = Mark::of(&element.to_le_bytes());
+        let mark = RegisterMark::of(&element.to_le_bytes());
         let into_sparse = element < 1000;
         if add(&mut dense, mark, 0).is_err()
             || into_sparse && add(&mut sparse, mark, usize::MAX).is_err()

@@ -52,7 +52,7 @@ pub struct Corrupt;
 
 /// How the registers are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encoding {
+pub enum SketchEncoding {
     /// Packed.
     Dense,
     /// As runs.
@@ -64,30 +64,30 @@ pub type Draft = SmallVec<[u8; 512]>;
 
 /// The effect of one element: its register, and the value wanted there, 1 to 51.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct RegisterMark {
     register: usize,
     rank: u8,
 }
 
-impl Mark {
+impl RegisterMark {
     /// The mark of an element.
-    pub fn of(element: &[u8]) -> Mark {
+    pub fn of(element: &[u8]) -> RegisterMark {
         let hash = murmur::hash(element);
         let register = hash as usize % REGISTERS;
         // A one after the last bit bounds the run of zeros.
         let rest = hash >> REGISTER_BITS | 1 << (u64::BITS - REGISTER_BITS);
-        Mark { register, rank: rest.trailing_zeros() as u8 + 1 }
+        RegisterMark { register, rank: rest.trailing_zeros() as u8 + 1 }
     }
 }
 
 /// The encoding of a sketch; `None` if the string is not a sketch.
-pub fn encoding(text: &[u8]) -> Option<Encoding> {
+pub fn encoding(text: &[u8]) -> Option<SketchEncoding> {
     if text.len() < HEADER_BYTES || !text.starts_with(MAGIC) {
         return None;
     }
     match text[ENCODING_AT] {
-        0 if text.len() == DENSE_BYTES => Some(Encoding::Dense),
-        1 => Some(Encoding::Sparse),
+        0 if text.len() == DENSE_BYTES => Some(SketchEncoding::Dense),
+        1 => Some(SketchEncoding::Sparse),
         _ => None,
     }
 }
@@ -118,38 +118,38 @@ pub fn outdate(text: &mut [u8]) {
 }
 
 /// Whether adding this element would change a sketch.
-pub fn would_change(text: &[u8], mark: Mark) -> Result<bool, Corrupt> {
+pub fn would_change(text: &[u8], mark: RegisterMark) -> Result<bool, Corrupt> {
     let old = match encoding(text).ok_or(Corrupt)? {
-        Encoding::Dense => dense::get(&text[HEADER_BYTES..], mark.register),
-        Encoding::Sparse => sparse::get(text, mark.register)?,
+        SketchEncoding::Dense => dense::get(&text[HEADER_BYTES..], mark.register),
+        SketchEncoding::Sparse => sparse::get(text, mark.register)?,
     };
     Ok(mark.rank > old)
 }
 
 /// Adds to a dense sketch; returns whether that changed it. The caller calls [`outdate`].
-pub fn add_dense(text: &mut [u8], mark: Mark) -> bool {
+pub fn add_dense(text: &mut [u8], mark: RegisterMark) -> bool {
     dense::raise(&mut text[HEADER_BYTES..], mark.register, mark.rank)
 }
 
 /// Adds to a sketch, which becomes dense when it would exceed `sparse_max` bytes; returns whether
 /// that changed it. The caller calls [`outdate`].
-pub fn add(draft: &mut Draft, mark: Mark, sparse_max: usize) -> Result<bool, Corrupt> {
+pub fn add(draft: &mut Draft, mark: RegisterMark, sparse_max: usize) -> Result<bool, Corrupt> {
     let mut from = sparse::Start::default();
     set(draft, mark, sparse_max, &mut from)
 }
 
 fn set(
     draft: &mut Draft,
-    mark: Mark,
+    mark: RegisterMark,
     sparse_max: usize,
     from: &mut sparse::Start,
 ) -> Result<bool, Corrupt> {
     match encoding(draft).ok_or(Corrupt)? {
-        Encoding::Dense => Ok(add_dense(draft, mark)),
-        Encoding::Sparse => match sparse::set(draft, mark, sparse_max, from)? {
-            sparse::Outcome::Same => Ok(false),
-            sparse::Outcome::Changed => Ok(true),
-            sparse::Outcome::TooLarge => {
+        SketchEncoding::Dense => Ok(add_dense(draft, mark)),
+        SketchEncoding::Sparse => match sparse::set(draft, mark, sparse_max, from)? {
+            sparse::RegisterOutcome::Same => Ok(false),
+            sparse::RegisterOutcome::Changed => Ok(true),
+            sparse::RegisterOutcome::TooLarge => {
                 *draft = Draft::from_vec(to_dense(draft)?);
                 Ok(add_dense(draft, mark))
             }
@@ -171,8 +171,10 @@ pub fn to_dense(text: &[u8]) -> Result<Vec<u8>, Corrupt> {
 /// The estimated number of distinct elements of a sketch.
 pub fn count(text: &[u8]) -> Result<u64, Corrupt> {
     match encoding(text).ok_or(Corrupt)? {
-        Encoding::Sparse => sparse::histogram(text).map(|counts| estimate::cardinality(&counts)),
-        Encoding::Dense => {
+        SketchEncoding::Sparse => {
+            sparse::histogram(text).map(|counts| estimate::cardinality(&counts))
+        }
+        SketchEncoding::Dense => {
             let mut all = Registers::new();
             all.merge(text)?;
             Ok(all.count())
@@ -199,8 +201,8 @@ impl Registers {
     /// Raises each register to the sketch's. After an error some may have been raised.
     pub fn merge(&mut self, text: &[u8]) -> Result<(), Corrupt> {
         match encoding(text).ok_or(Corrupt)? {
-            Encoding::Dense => dense::merge(&mut self.0, &text[HEADER_BYTES..]),
-            Encoding::Sparse => sparse::merge(&mut self.0, text)?,
+            SketchEncoding::Dense => dense::merge(&mut self.0, &text[HEADER_BYTES..]),
+            SketchEncoding::Sparse => sparse::merge(&mut self.0, text)?,
         }
         Ok(())
     }
@@ -225,7 +227,7 @@ impl Registers {
         let mut from = sparse::Start::default();
         for (register, &rank) in self.0.iter().enumerate() {
             if rank > 0 {
-                set(draft, Mark { register, rank }, sparse_max, &mut from)?;
+                set(draft, RegisterMark { register, rank }, sparse_max, &mut from)?;
             }
         }
         Ok(())
@@ -246,13 +248,13 @@ mod tests {
     fn headers() {
         let mut draft = empty();
         assert_eq!(&draft[..], b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\0\x7f\xff");
-        assert_eq!((encoding(&draft), cached(&draft)), (Some(Encoding::Sparse), Some(0)));
+        assert_eq!((encoding(&draft), cached(&draft)), (Some(SketchEncoding::Sparse), Some(0)));
         cache(&mut draft, 258);
         assert_eq!(cached(&draft), Some(258));
         outdate(&mut draft);
         assert_eq!(cached(&draft), None);
         let dense = to_dense(&draft).expect("a sound sketch");
-        assert_eq!(encoding(&dense), Some(Encoding::Dense));
+        assert_eq!(encoding(&dense), Some(SketchEncoding::Dense));
         for bad in [&b""[..], b"HYLL", &dense[..DENSE_BYTES - 1], b"HYLK\x01\0\0\0\0\0\0\0\0\0\0\0"]
         {
             assert_eq!(encoding(bad), None);
@@ -265,7 +267,7 @@ mod tests {
     fn sparse_and_dense_say_the_same() {
         let (mut small, mut large) = (empty(), empty());
         for i in 0..2000_u32 {
-            let mark = Mark::of(format!("element {i}").as_bytes());
+            let mark = RegisterMark::of(format!("element {i}").as_bytes());
             let changes = would_change(&small, mark);
             assert_eq!(changes, would_change(&large, mark));
             let added = add(&mut small, mark, usize::MAX);
@@ -275,8 +277,8 @@ mod tests {
                 assert_eq!(to_dense(&small).as_deref(), Ok(&large[..]));
             }
         }
-        assert_eq!(encoding(&small), Some(Encoding::Sparse));
-        assert_eq!(encoding(&large), Some(Encoding::Dense));
+        assert_eq!(encoding(&small), Some(SketchEncoding::Sparse));
+        assert_eq!(encoding(&large), Some(SketchEncoding::Dense));
         let error = (count(&large).expect("sound") as f64 / 2000.0 - 1.0).abs();
         assert!(error < 0.03, "{error}");
     }

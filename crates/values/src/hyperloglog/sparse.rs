@@ -14,7 +14,7 @@
 use smallvec::{Array, SmallVec};
 
 use super::estimate::Histogram;
-use super::{Corrupt, Draft, HEADER_BYTES, Mark, REGISTERS};
+use super::{Corrupt, Draft, HEADER_BYTES, REGISTERS, RegisterMark};
 
 const MOST_VALUE: u8 = 32;
 const MOST_VALUE_RUN: usize = 4;
@@ -177,7 +177,7 @@ pub fn get(text: &[u8], register: usize) -> Result<u8, Corrupt> {
 
 /// The outcome of setting a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RegisterOutcome {
     /// It was at least as high already.
     Same,
     /// It was raised.
@@ -189,19 +189,19 @@ pub enum Outcome {
 /// Raises one register. For registers in ascending order `start` may be passed from call to call.
 pub fn set(
     draft: &mut Draft,
-    mark: Mark,
+    mark: RegisterMark,
     most_bytes: usize,
     start: &mut Start,
-) -> Result<Outcome, Corrupt> {
-    let Mark { register, rank } = mark;
+) -> Result<RegisterOutcome, Corrupt> {
+    let RegisterMark { register, rank } = mark;
     if rank > MOST_VALUE {
-        return Ok(Outcome::TooLarge);
+        return Ok(RegisterOutcome::TooLarge);
     }
     let found = find(draft, register, *start)?;
     *start = found.earlier;
     let Found { at, run, .. } = found;
     if run.value >= rank {
-        return Ok(Outcome::Same);
+        return Ok(RegisterOutcome::Same);
     }
     if run.registers == 1 && run.bytes == 1 {
         draft[at] = value_run(rank, 1);
@@ -209,12 +209,12 @@ pub fn set(
         let split = split(&found, register, rank);
         let grows = split.len() > run.bytes;
         if grows && draft.len() + split.len() - run.bytes > most_bytes {
-            return Ok(Outcome::TooLarge);
+            return Ok(RegisterOutcome::TooLarge);
         }
         replace(draft, at, run.bytes, &split);
     }
     join(draft, found.before.map_or(HEADER_BYTES, |before| before.at));
-    Ok(Outcome::Changed)
+    Ok(RegisterOutcome::Changed)
 }
 
 /// The run divided into the part before the register, the register, and the part after.
@@ -273,9 +273,9 @@ mod tests {
     fn check(sets: &[(usize, u8)], expected: &str) {
         let mut draft = empty();
         for &(register, rank) in sets {
-            let mark = Mark { register, rank };
+            let mark = RegisterMark { register, rank };
             let outcome = set(&mut draft, mark, usize::MAX, &mut Start::default());
-            assert_eq!(outcome, Ok(Outcome::Changed), "{register} {rank}");
+            assert_eq!(outcome, Ok(RegisterOutcome::Changed), "{register} {rank}");
         }
         assert_eq!(String::from_utf8_lossy(&describe(&draft)), expected);
     }
@@ -299,14 +299,15 @@ mod tests {
     fn same_and_too_large() {
         let mut draft = empty();
         let mut try_set = |register, rank, most| {
-            let found = set(&mut draft, Mark { register, rank }, most, &mut Start::default());
+            let found =
+                set(&mut draft, RegisterMark { register, rank }, most, &mut Start::default());
             (found, draft.len())
         };
-        assert_eq!(try_set(5, 33, 1000), (Ok(Outcome::TooLarge), 18));
-        assert_eq!(try_set(5, 2, 19), (Ok(Outcome::TooLarge), 18));
-        assert_eq!(try_set(5, 2, 20), (Ok(Outcome::Changed), 20));
-        assert_eq!(try_set(5, 2, 20), (Ok(Outcome::Same), 20));
-        assert_eq!(try_set(5, 9, 0), (Ok(Outcome::Changed), 20));
+        assert_eq!(try_set(5, 33, 1000), (Ok(RegisterOutcome::TooLarge), 18));
+        assert_eq!(try_set(5, 2, 19), (Ok(RegisterOutcome::TooLarge), 18));
+        assert_eq!(try_set(5, 2, 20), (Ok(RegisterOutcome::Changed), 20));
+        assert_eq!(try_set(5, 2, 20), (Ok(RegisterOutcome::Same), 20));
+        assert_eq!(try_set(5, 9, 0), (Ok(RegisterOutcome::Changed), 20));
     }
 
     #[test]
@@ -314,7 +315,7 @@ mod tests {
         let mut draft = empty();
         draft.pop();
         let (mut max, mut start) = ([0; REGISTERS], Start::default());
-        let mark = Mark { register: 9, rank: 1 };
+        let mark = RegisterMark { register: 9, rank: 1 };
         assert_eq!(get(&draft, 5), Err(Corrupt));
         assert_eq!(set(&mut draft, mark, 100, &mut start), Err(Corrupt));
         for broken in [&[][..], &[0x7f], &[0x7f, 0xfe], &[0x7f, 0xff, 0], &[0x7f, 0xff, 0x80]] {
@@ -332,10 +333,10 @@ mod tests {
             let (mut quick, mut slow) = (empty(), empty());
             let range = if round % 2 == 0 { 60 } else { REGISTERS as u64 };
             for _pass in 0..3 {
-                let mut marks: Vec<Mark> = (0..40)
+                let mut marks: Vec<RegisterMark> = (0..40)
                     .map(|_| {
                         let rank = rng.below(4) as u8 + 1;
-                        Mark { register: rng.below(range) as usize, rank }
+                        RegisterMark { register: rng.below(range) as usize, rank }
                     })
                     .collect();
                 marks.sort_by_key(|mark| mark.register);

@@ -15,8 +15,8 @@ use std::ops::ControlFlow;
 use pantala_table::Renewal;
 
 use super::compressed::Compressed;
-use super::folded::Folded;
-use super::{Way, at_view, find_in, visit_view};
+use super::folded::FoldedList;
+use super::{ListEnd, at_view, find_in, visit_view};
 use crate::packed::{Element, Packed, View};
 
 /// Consecutive elements of a list, with counts beside the pointer so that counting does not touch
@@ -32,7 +32,7 @@ pub struct Chunk {
 #[derive(Clone, Debug)]
 enum Store {
     Plain(Packed),
-    Folded(Folded),
+    Folded(FoldedList),
     Compressed(Compressed),
 }
 
@@ -46,7 +46,7 @@ impl Chunk {
     }
 
     /// A chunk of `len` folded elements whose entries took `entry_bytes`.
-    pub fn folded(folded: Folded, len: usize, entry_bytes: usize) -> Chunk {
+    pub fn folded(folded: FoldedList, len: usize, entry_bytes: usize) -> Chunk {
         let heap_bytes = folded.heap_bytes() as u32;
         let (len, entry_bytes) = (len as u32, entry_bytes as u32);
         Chunk { store: Store::Folded(folded), len, entry_bytes, heap_bytes }
@@ -121,7 +121,7 @@ impl Chunk {
     pub fn visit(
         &self,
         from: usize,
-        way: Way,
+        way: ListEnd,
         show: &mut dyn FnMut(Element<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         match &self.store {

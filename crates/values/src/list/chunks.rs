@@ -37,7 +37,7 @@ use smallvec::SmallVec;
 use super::End;
 use super::chunk::Chunk;
 use super::fill::Fill;
-use super::folded::{Folded, Folding};
+use super::folded::{FoldOutcome, FoldedList};
 use crate::packed::{Packed, View};
 
 /// The most chunks of a group.
@@ -313,10 +313,10 @@ impl Chunks {
         let in_order = if end == End::Head { [near, far] } else { [far, near] };
         let views: SmallVec<[View<'_>; 2]> = in_order.into_iter().flatten().collect();
         let total: usize = views.iter().map(View::len).sum();
-        match Folded::fill(&views, end, room) {
-            Folding::No => None,
-            Folding::Waits => Some((None, join(&views, 0, total))),
-            Folding::Done(folded, taken) => {
+        match FoldedList::fill(&views, end, room) {
+            FoldOutcome::No => None,
+            FoldOutcome::Waits => Some((None, join(&views, 0, total))),
+            FoldOutcome::Done(folded, taken) => {
                 let from = if end == End::Head { 0 } else { taken };
                 let rest = join(&views, from, total - taken);
                 let entries: usize = views.iter().map(|view| view.bytes().len()).sum();
@@ -424,7 +424,7 @@ mod tests {
     use pantala_base::rng::Rng;
 
     use super::*;
-    use crate::list::Way;
+    use crate::list::ListEnd;
     use crate::packed::Element;
 
     fn packed(first: i64, len: usize) -> Packed {
@@ -437,7 +437,7 @@ mod tests {
 
     fn numbers(chunk: &Chunk) -> Vec<i64> {
         let mut numbers = Vec::new();
-        let _end = chunk.visit(0, Way::Forward, &mut |element| {
+        let _end = chunk.visit(0, ListEnd::Forward, &mut |element| {
             numbers.extend(element.int());
             ControlFlow::Continue(())
         });

@@ -17,24 +17,24 @@ use pantala_table::Renewal;
 use super::chunk::Chunk;
 use super::chunks::Chunks;
 use super::fill::{FRAME_BYTES, Fill};
-use super::{End, Way, strike};
+use super::{End, ListEnd, strike};
 use crate::packed::{Element, Encoded, Packed};
 
 /// A list in chunks.
 #[derive(Clone, Debug)]
-pub struct Large {
+pub struct LargeList {
     chunks: Chunks,
     fill: Fill,
 }
 
-impl Large {
+impl LargeList {
     /// Starts from the elements of a small list, which may be empty.
-    pub fn of(packed: Packed, fill: Fill) -> Large {
+    pub fn of(packed: Packed, fill: Fill) -> LargeList {
         let mut chunks = Chunks::default();
         if !packed.is_empty() {
             chunks.insert(0, packed);
         }
-        Large { chunks, fill }
+        LargeList { chunks, fill }
     }
 
     /// Sets that chunks farther from both ends than `depth` are compressed from now on.
@@ -51,7 +51,7 @@ impl Large {
 
     /// Allocated bytes.
     pub fn heap_bytes(&self) -> usize {
-        size_of::<Large>() + self.chunks.heap_bytes()
+        size_of::<LargeList>() + self.chunks.heap_bytes()
     }
 
     /// Reallocates chunks that lie in sparse pages: see [`pantala_table::Object::renew`].
@@ -137,23 +137,23 @@ impl Large {
     pub fn visit(
         &self,
         from: usize,
-        way: Way,
+        way: ListEnd,
         show: &mut dyn FnMut(Element<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let (chunk, rest) = self.chunks.locate(from);
         self.chunks.get(chunk).visit(rest, way, show)?;
         match way {
-            Way::Forward => {
+            ListEnd::Forward => {
                 for chunk in self.chunks.iter_from(chunk + 1) {
                     chunk.visit(0, way, show)?;
                 }
             }
-            Way::Backward if chunk > 0 => {
+            ListEnd::Backward if chunk > 0 => {
                 for chunk in self.chunks.iter_back_from(chunk - 1) {
                     chunk.visit(chunk.len() - 1, way, show)?;
                 }
             }
-            Way::Backward => {}
+            ListEnd::Backward => {}
         }
         ControlFlow::Continue(())
     }
@@ -193,14 +193,14 @@ impl Large {
     }
 
     /// Removes up to `most` elements equal to `element`; returns how many.
-    pub fn remove_equal(&mut self, element: Element<'_>, most: usize, way: Way) -> usize {
+    pub fn remove_equal(&mut self, element: Element<'_>, most: usize, way: ListEnd) -> usize {
         let mut entry = Encoded::new();
         crate::packed::entry::encode(element, &mut entry);
         let (mut removed, mut seen) = (0, 0);
         while seen < self.chunks.len() && removed < most {
             let index = match way {
-                Way::Forward => seen,
-                Way::Backward => self.chunks.len() - 1 - seen,
+                ListEnd::Forward => seen,
+                ListEnd::Backward => self.chunks.len() - 1 - seen,
             };
             if self.chunks.get(index).find(element, &entry).is_none() {
                 seen += 1;
@@ -215,23 +215,26 @@ impl Large {
     }
 
     /// Inserts an element before or after an existing one.
-    pub fn insert(&mut self, index: usize, way: Way, element: Element<'_>) {
+    pub fn insert(&mut self, index: usize, way: ListEnd, element: Element<'_>) {
         let (chunk, rest) = self.chunks.locate(index);
         self.insert_in(chunk, rest, way, element);
     }
 
-    fn insert_in(&mut self, chunk: usize, rest: usize, way: Way, element: Element<'_>) {
+    fn insert_in(&mut self, chunk: usize, rest: usize, way: ListEnd, element: Element<'_>) {
         let len = self.chunks.get(chunk).len();
         let text_len = element.len();
-        let place = rest + usize::from(way == Way::Forward);
+        let place = rest + usize::from(way == ListEnd::Forward);
         // The number of a chunk that is inserted on the side where the element goes.
-        let beside = chunk + usize::from(way == Way::Forward);
+        let beside = chunk + usize::from(way == ListEnd::Forward);
         let is_at_edge = place == 0 || place == len;
         if self.fill.takes(self.chunks.get(chunk), text_len) {
             self.chunks.change(chunk, |packed| insert_at(packed, place, element));
-        } else if is_at_edge && way == Way::Forward && self.takes(beside, text_len) {
+        } else if is_at_edge && way == ListEnd::Forward && self.takes(beside, text_len) {
             self.chunks.change(beside, |packed| insert_at(packed, 0, element));
-        } else if is_at_edge && way == Way::Backward && chunk > 0 && self.takes(chunk - 1, text_len)
+        } else if is_at_edge
+            && way == ListEnd::Backward
+            && chunk > 0
+            && self.takes(chunk - 1, text_len)
         {
             self.chunks.change(chunk - 1, |packed| packed.push(element));
         } else if is_at_edge {
@@ -247,17 +250,17 @@ impl Large {
 
     /// The chunk is full: it is split, the element goes into the smaller part, and neighbours are
     /// joined where they fit together. A large element gets a chunk between the parts.
-    fn insert_splitting(&mut self, chunk: usize, place: usize, way: Way, element: Element<'_>) {
+    fn insert_splitting(&mut self, chunk: usize, place: usize, way: ListEnd, element: Element<'_>) {
         self.split(chunk, place);
         if self.fill.is_large(element.len()) {
             return self.chunks.insert(chunk + 1, alone(element));
         }
         match way {
-            Way::Forward => {
+            ListEnd::Forward => {
                 self.chunks.change(chunk + 1, |packed| insert_at(packed, 0, element));
                 self.join_around(chunk);
             }
-            Way::Backward => {
+            ListEnd::Backward => {
                 self.chunks.change(chunk, |packed| packed.push(element));
                 self.join_around(chunk + 1);
             }
@@ -279,7 +282,7 @@ impl Large {
         let (chunk, rest) = self.chunks.locate(index);
         let is_large = self.fill.is_large(element.len());
         if self.is_single(chunk) && !is_large {
-            self.insert_in(chunk, rest, Way::Forward, element);
+            self.insert_in(chunk, rest, ListEnd::Forward, element);
             self.chunks.discard(chunk);
         } else if !is_large || self.is_single(chunk) {
             self.chunks.change(chunk, |packed| {

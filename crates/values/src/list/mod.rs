@@ -36,7 +36,7 @@ use crate::Collection;
 use crate::packed::{Element, Encoded, Packed, View, entry};
 
 pub use fill::Fill;
-use large::Large;
+use large::LargeList;
 
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub enum End {
 
 /// A direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum ListEnd {
     /// From the head to the tail; after an element.
     Forward,
     /// From the tail to the head; before an element.
@@ -62,7 +62,7 @@ pub enum List {
     /// One packed buffer.
     Packed(Packed),
     /// Chunks.
-    Chunks(Box<Large>),
+    Chunks(Box<LargeList>),
 }
 
 impl Default for List {
@@ -86,7 +86,7 @@ impl List {
     /// An empty list in the large form, to be filled by [`List::push`] and finished by
     /// [`List::settle`].
     pub fn large(fill: Fill) -> List {
-        List::Chunks(Box::new(Large::of(Packed::new(), fill)))
+        List::Chunks(Box::new(LargeList::of(Packed::new(), fill)))
     }
 
     /// Finishes filling: takes the small form if everything fits.
@@ -138,7 +138,7 @@ impl List {
         if let List::Packed(packed) = self
             && fill.is_exceeded(packed.listpack_bytes() + bytes, packed.len() + elements)
         {
-            let large = Large::of(std::mem::take(packed), fill);
+            let large = LargeList::of(std::mem::take(packed), fill);
             *self = List::Chunks(Box::new(large));
         } else if let List::Chunks(large) = self {
             large.compress_beyond(fill.depth());
@@ -203,7 +203,7 @@ impl List {
     pub fn visit(
         &self,
         from: usize,
-        way: Way,
+        way: ListEnd,
         mut show: impl FnMut(Element<'_>) -> ControlFlow<()>,
     ) {
         if from >= self.len() {
@@ -241,7 +241,7 @@ impl List {
 
     /// Removes up to `most` elements equal to `element`, the first ones in a direction; returns how
     /// many.
-    pub fn remove_equal(&mut self, element: Element<'_>, most: usize, way: Way) -> usize {
+    pub fn remove_equal(&mut self, element: Element<'_>, most: usize, way: ListEnd) -> usize {
         match self {
             List::Packed(packed) => {
                 let mut wanted = Encoded::new();
@@ -253,10 +253,10 @@ impl List {
     }
 
     /// Inserts an element before or after an existing one. [`List::grow`] must come before it.
-    pub fn insert(&mut self, index: usize, way: Way, element: Element<'_>) {
+    pub fn insert(&mut self, index: usize, way: ListEnd, element: Element<'_>) {
         match self {
             List::Packed(packed) => {
-                let place = index + usize::from(way == Way::Forward);
+                let place = index + usize::from(way == ListEnd::Forward);
                 let offset = packed.view().seek(place).unwrap_or(packed.entry_bytes());
                 packed.insert(offset, element);
             }
@@ -299,13 +299,13 @@ fn at_view<R>(view: View<'_>, index: usize, show: impl FnOnce(Element<'_>) -> R)
 fn visit_view<F: FnMut(Element<'_>) -> ControlFlow<()> + ?Sized>(
     view: View<'_>,
     from: usize,
-    way: Way,
+    way: ListEnd,
     show: &mut F,
 ) -> ControlFlow<()> {
     let Some(offset) = view.seek(from) else { return ControlFlow::Continue(()) };
     match way {
-        Way::Forward => view.iter_from(offset).try_for_each(|(_, element)| show(element)),
-        Way::Backward => {
+        ListEnd::Forward => view.iter_from(offset).try_for_each(|(_, element)| show(element)),
+        ListEnd::Backward => {
             let end = view.next(offset);
             let before = View::new(&view.bytes()[..end], from + 1);
             before.iter_back().try_for_each(|(_, element)| show(element))
@@ -329,11 +329,11 @@ fn find_in(view: View<'_>, entry: &[u8]) -> Option<usize> {
 
 /// Removes up to `most` entries with these bytes; returns how many. The others are copied once, so
 /// the time is linear.
-fn strike(packed: &mut Packed, entry: &[u8], most: usize, way: Way) -> usize {
+fn strike(packed: &mut Packed, entry: &[u8], most: usize, way: ListEnd) -> usize {
     let view = packed.view();
     let mut found: SmallVec<[usize; 16]> = SmallVec::new();
     match way {
-        Way::Forward => {
+        ListEnd::Forward => {
             let mut from = 0;
             while found.len() < most
                 && let Some(offset) = view.find_encoded(entry, 1, from)
@@ -342,7 +342,7 @@ fn strike(packed: &mut Packed, entry: &[u8], most: usize, way: Way) -> usize {
                 from = offset + entry.len();
             }
         }
-        Way::Backward => {
+        ListEnd::Backward => {
             let equal = view.iter_back().map(|(offset, _)| offset);
             let equal = equal.filter(|&offset| view.bytes()[offset..].starts_with(entry));
             found.extend(equal.take(most));

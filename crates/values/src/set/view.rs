@@ -5,7 +5,7 @@ use pantala_base::rng::Rng;
 use pantala_table::IntText;
 
 use super::ints::IntsRef;
-use crate::dense::{Dense, Entry, Known};
+use crate::dense::{Dense, Entry, HashHint};
 use crate::packed::{Element, View};
 
 /// How often a random draw is repeated because the member has expired.
@@ -298,7 +298,7 @@ fn draw_distinct<'a>(
 pub struct Member<'a> {
     /// The member.
     pub element: Element<'a>,
-    known: Option<Known>,
+    known: Option<HashHint>,
 }
 
 /// An iterator over the members, see [`SetRef::iter`].

@@ -34,7 +34,7 @@ use deadlines::Deadlines;
 use tree::Tree;
 
 pub use range::{LexEnd, LexRange, ScoreRange};
-pub use tree::Changed;
+pub use tree::SetOutcome;
 pub use view::{Entries, EntriesBack, SortedSetRef};
 
 /// The byte limit of the packed form, whatever the settings.
@@ -56,11 +56,11 @@ pub struct SortedSet(Form);
 #[derive(Clone, Debug)]
 enum Form {
     Packed(Packed),
-    Large(Box<Large>),
+    Large(Box<LargeSortedSet>),
 }
 
 #[derive(Clone, Debug, Default)]
-struct Large {
+struct LargeSortedSet {
     tree: Tree,
     deadlines: Option<Box<Deadlines>>,
 }
@@ -122,7 +122,7 @@ impl SortedSet {
         member: &[u8],
         limits: SortedSetLimits,
         decide: impl FnOnce(Option<f64>) -> Option<f64>,
-    ) -> (Option<f64>, Changed) {
+    ) -> (Option<f64>, SetOutcome) {
         let packed = match &mut self.0 {
             Form::Large(large) => return large.tree.update(member, decide),
             Form::Packed(packed) => packed,
@@ -132,12 +132,12 @@ impl SortedSet {
             return match decide(Some(old)) {
                 Some(new) if new != old => {
                     small::shift(packed, at, new, member);
-                    (Some(old), Changed::Moved)
+                    (Some(old), SetOutcome::Moved)
                 }
-                _ => (Some(old), Changed::Not),
+                _ => (Some(old), SetOutcome::Not),
             };
         }
-        let Some(score) = decide(None) else { return (None, Changed::Not) };
+        let Some(score) = decide(None) else { return (None, SetOutcome::Not) };
         let bytes = packed.entry_bytes() + member.len();
         if packed.len() / 2 + 1 > limits.entries
             || member.len() > limits.value_bytes
@@ -147,11 +147,11 @@ impl SortedSet {
         } else {
             small::insert(packed, score, member);
         }
-        (None, Changed::Added)
+        (None, SetOutcome::Added)
     }
 
     /// Sets a member's score.
-    pub fn set(&mut self, member: &[u8], score: f64, limits: SortedSetLimits) -> Changed {
+    pub fn set(&mut self, member: &[u8], score: f64, limits: SortedSetLimits) -> SetOutcome {
         self.update(member, limits, |_| Some(score)).1
     }
 
@@ -187,7 +187,7 @@ impl SortedSet {
                 }
             }
             Form::Large(large) => {
-                let Large { tree, deadlines } = &mut **large;
+                let LargeSortedSet { tree, deadlines } = &mut **large;
                 tree.remove_ranks(ranks, &mut |member| {
                     if let Some(deadlines) = deadlines {
                         deadlines.set(member, None);
@@ -221,9 +221,9 @@ impl SortedSet {
     }
 
     /// Converts the set to the large form if needed.
-    fn large(&mut self) -> &mut Large {
+    fn large(&mut self) -> &mut LargeSortedSet {
         if let Form::Packed(packed) = &self.0 {
-            let mut large = Box::<Large>::default();
+            let mut large = Box::<LargeSortedSet>::default();
             let walk = small::Walk::new(packed.view(), 0, usize::MAX);
             let mut scratch = pantala_table::IntText::new();
             for (member, score) in walk {
@@ -250,7 +250,7 @@ impl SortedSet {
     }
 }
 
-impl Large {
+impl LargeSortedSet {
     /// Removes a member's deadline; returns whether it had one.
     #[inline]
     fn forget(&mut self, member: &[u8]) -> bool {
@@ -273,7 +273,7 @@ impl Collection for SortedSet {
             Form::Packed(packed) => packed.heap_bytes(),
             Form::Large(large) => {
                 let deadlines = large.deadlines.as_ref().map_or(0, |found| found.heap_bytes());
-                size_of::<Large>() + large.tree.heap_bytes() + deadlines
+                size_of::<LargeSortedSet>() + large.tree.heap_bytes() + deadlines
             }
         }
     }
@@ -306,7 +306,7 @@ impl Collection for SortedSet {
 
     fn expire(&mut self, now: UnixMs, limit: usize, gone: &mut dyn FnMut(&[u8])) -> usize {
         let Form::Large(large) = &mut self.0 else { return 0 };
-        let Large { tree, deadlines: Some(deadlines) } = &mut **large else { return 0 };
+        let LargeSortedSet { tree, deadlines: Some(deadlines) } = &mut **large else { return 0 };
         let mut removed = 0;
         while removed < limit
             && let Some(member) = deadlines.pop_due(now)

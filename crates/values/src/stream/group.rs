@@ -24,7 +24,7 @@ pub type ConsumerNumber = u32;
 
 /// An entry that was delivered and not acknowledged.
 #[derive(Clone, Copy, Debug)]
-pub struct Pending {
+pub struct PendingEntry {
     /// The id of the entry.
     pub id: StreamId,
     /// The consumer it was delivered to last.
@@ -35,7 +35,7 @@ pub struct Pending {
     pub count: u64,
 }
 
-impl Keyed for Pending {
+impl Keyed for PendingEntry {
     fn id(&self) -> StreamId {
         self.id
     }
@@ -72,7 +72,7 @@ pub struct Group {
     pub last_id: StreamId,
     /// How many entries ever added have ids up to `last_id`, if known.
     pub entries_read: Option<i64>,
-    pending: Sorted<Pending>,
+    pending: Sorted<PendingEntry>,
     names: BTreeMap<Box<[u8]>, ConsumerNumber>,
     consumers: Vec<Option<Consumer>>,
     free: Vec<ConsumerNumber>,
@@ -101,7 +101,7 @@ impl Group {
     }
 
     /// All pending entries of the group.
-    pub fn pending(&self) -> &Sorted<Pending> {
+    pub fn pending(&self) -> &Sorted<PendingEntry> {
         &self.pending
     }
 
@@ -167,12 +167,12 @@ impl Group {
     /// Records a delivery of an entry as its first.
     #[inline]
     pub fn deliver(&mut self, id: StreamId, consumer: ConsumerNumber, now: UnixMs) {
-        self.hold(Pending { id, consumer, delivered_at: now, count: 1 });
+        self.hold(PendingEntry { id, consumer, delivered_at: now, count: 1 });
     }
 
     /// Makes an entry pending as given, whatever it was before.
-    pub fn hold(&mut self, pending: Pending) {
-        let Pending { id, consumer, .. } = pending;
+    pub fn hold(&mut self, pending: PendingEntry) {
+        let PendingEntry { id, consumer, .. } = pending;
         if let Some(before) = self.pending.insert(pending) {
             if before.consumer == consumer {
                 return;

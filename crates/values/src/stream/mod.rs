@@ -43,7 +43,7 @@ use block::Block;
 use sorted::{Keyed, Sorted};
 
 pub use block::{BlockLimits, Entry, Fields};
-pub use group::{Consumer, ConsumerNumber, Group, MOST_DELIVERIES, Pending, once_more};
+pub use group::{Consumer, ConsumerNumber, Group, MOST_DELIVERIES, PendingEntry, once_more};
 pub use id::{ID_TEXT_MAX_BYTES, Sequence, StreamId};
 pub use range::{Range, RangeBack};
 pub use trim::{Bound, References, Trim};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
 use pantala_values::stream::{
-    BlockLimits, Bound, Entry, Group, Pending, References, StreamId, Trim,
+    BlockLimits, Bound, Entry, Group, PendingEntry, References, StreamId, Trim,
 };
 use pantala_values::{Collection, Stream};
 
@@ -188,7 +188,7 @@ impl Pair {
             2 => assert_eq!(group.acknowledge(id), pending.remove(&id).is_some()),
             3 => {
                 let (consumer, _) = group.consumer_or_new(&consumer_name, now);
-                group.hold(Pending { id, consumer, delivered_at: now, count: 3 });
+                group.hold(PendingEntry { id, consumer, delivered_at: now, count: 3 });
                 pending.insert(id, consumer_name);
             }
             _ if random.below(20) == 0 => {
@@ -204,7 +204,8 @@ impl Pair {
 }
 
 fn check_group(group: &Group, pending: &Held) {
-    let holder = |pending: &Pending| group.consumer(pending.consumer).map(|it| it.name.to_vec());
+    let holder =
+        |pending: &PendingEntry| group.consumer(pending.consumer).map(|it| it.name.to_vec());
     let all = group.pending().iter().map(|pending| (pending.id, holder(pending)));
     assert!(all.eq(pending.iter().map(|(id, name)| (*id, Some(name.clone())))));
     for consumer in group.consumers() {

@@ -5,7 +5,7 @@ use pantala_table::IntText;
 use pantala_values::bits;
 
 use super::{bit_offset, lengthen};
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error;
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
@@ -25,7 +25,7 @@ pub(super) const SETBIT: Command = Command::write("SETBIT", setbit, Group::Bitma
     .syntax("key offset:int value:int")
     .summary("Sets or clears one bit of the string at a key, which grows to reach it.");
 
-fn getbit(call: &mut Call<'_, '_>) -> Done {
+fn getbit(call: &mut Call<'_, '_>) -> CommandResult {
     let offset = bit_offset(call.args[2], call.most_string_bytes())?;
     let key = call.key();
     let opened = call.keys.read(key);
@@ -35,7 +35,7 @@ fn getbit(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn setbit(call: &mut Call<'_, '_>) -> Done {
+fn setbit(call: &mut Call<'_, '_>) -> CommandResult {
     let offset = bit_offset(call.args[2], call.most_string_bytes())?;
     let on = match call.args[3] {
         b"0" => false,

@@ -7,16 +7,16 @@
 //! Where the partitions may be freed meanwhile, long strings are folded into a new one instead,
 //! some stretches at a time (`long_work/incremental.rs`), which then replaces the destination.
 
-use pantala_keyspace::{Expiry, Key, Suspended, event};
+use pantala_keyspace::{Expiry, Key, SuspendedChange, event};
 use pantala_table::{IntText, OwnedRecord};
 use pantala_values::Type;
 use pantala_values::bits::{BitOp, Fold};
 use smallvec::SmallVec;
 
 use super::{STEP_BYTES, check_lane};
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error::{self, ClientError};
-use crate::long_work::incremental::Gathered;
+use crate::long_work::incremental::GatherState;
 use crate::options::is_word;
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
@@ -60,7 +60,7 @@ fn operation(word: &[u8], source_count: usize) -> Result<BitOp, ClientError> {
     }
 }
 
-fn bitop(call: &mut Call<'_, '_>) -> Done {
+fn bitop(call: &mut Call<'_, '_>) -> CommandResult {
     let op = operation(call.args[1], call.args.len() - 3)?;
     let keys = call.all_keys();
     let (target, sources) = (keys[0], &keys[1..]);
@@ -90,13 +90,18 @@ fn bitop(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// A new string that is built with the partitions free in between.
-struct Folding {
+struct BitopFold {
     lengths: SmallVec<[usize; 8]>,
     length: usize,
     folded: Vec<u8>,
 }
 
-fn fold_aside(call: &mut Call<'_, '_>, op: BitOp, target: Key<'_>, sources: &[Key<'_>]) -> Done {
+fn fold_aside(
+    call: &mut Call<'_, '_>,
+    op: BitOp,
+    target: Key<'_>,
+    sources: &[Key<'_>],
+) -> CommandResult {
     let (record, length) = call.gather(
         sources,
         |call| {
@@ -105,9 +110,9 @@ fn fold_aside(call: &mut Call<'_, '_>, op: BitOp, target: Key<'_>, sources: &[Ke
                 lengths.push(call.keys.peek(*source).string()?.map_or(0, |value| value.len()));
             }
             let length = lengths.iter().copied().max().unwrap_or(0);
-            Ok(Folding { lengths, length, folded: Vec::with_capacity(length) })
+            Ok(BitopFold { lengths, length, folded: Vec::with_capacity(length) })
         },
-        |call, Folding { lengths, length, folded }, _| {
+        |call, BitopFold { lengths, length, folded }, _| {
             let mut buffers = (vec![0; STRETCH_BYTES], vec![0; STRETCH_BYTES]);
             let mut left = STEP_BYTES;
             while left > 0 && folded.len() < *length {
@@ -117,9 +122,9 @@ fn fold_aside(call: &mut Call<'_, '_>, op: BitOp, target: Key<'_>, sources: &[Ke
                 folded.extend_from_slice(done);
                 left = left.saturating_sub(STRETCH_BYTES * sources.len());
             }
-            Ok(Gathered::whole_if(folded.len() == *length))
+            Ok(GatherState::whole_if(folded.len() == *length))
         },
-        |_, Folding { folded, .. }| {
+        |_, BitopFold { folded, .. }| {
             (OwnedRecord::new_string(target.bytes, &folded, None), folded.len())
         },
     )?;
@@ -180,7 +185,7 @@ fn fold_stretch<'b>(
 
 /// Makes the destination a string of this length. Its old contents stay at the front: it may be a
 /// source, which is then no longer than that.
-fn make_room(call: &mut Call<'_, '_>, target: Key<'_>, length: usize) -> Suspended {
+fn make_room(call: &mut Call<'_, '_>, target: Key<'_>, length: usize) -> SuspendedChange {
     let mut opened = call.keys.open(target);
     if opened.kind() == Some(Type::String) {
         opened.set_deadline(None);
@@ -195,12 +200,12 @@ fn make_room(call: &mut Call<'_, '_>, target: Key<'_>, length: usize) -> Suspend
 /// Folds the sources into the target, whose change is published later.
 fn fold(
     call: &mut Call<'_, '_>,
-    mut unfinished: Suspended,
+    mut unfinished: SuspendedChange,
     op: BitOp,
     target: Key<'_>,
     sources: &[Key<'_>],
     ends: &[usize],
-) -> Suspended {
+) -> SuspendedChange {
     let length = ends.iter().copied().max().unwrap_or(0);
     let stretch = length.min(STRETCH_BYTES);
     let (mut out, mut scratch) = (Buffer::from_elem(0, stretch), Buffer::from_elem(0, stretch));

@@ -7,7 +7,7 @@ use pantala_values::bits::{Field, Overflow};
 use smallvec::SmallVec;
 
 use super::{bit_offset, lengthen};
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
@@ -120,7 +120,7 @@ fn place(kind: &[u8], offset: &[u8], most: usize) -> Result<(Field, usize), Clie
     Ok((field, offset))
 }
 
-fn bitfield(call: &mut Call<'_, '_>) -> Done {
+fn bitfield(call: &mut Call<'_, '_>) -> CommandResult {
     let operations = parse(&call.args[2..], call.most_string_bytes())?;
     let writing = operations.iter().filter(|one| one.act != Act::Get);
     match writing.map(Operation::end_bytes).max() {
@@ -129,7 +129,7 @@ fn bitfield(call: &mut Call<'_, '_>) -> Done {
     }
 }
 
-fn bitfield_ro(call: &mut Call<'_, '_>) -> Done {
+fn bitfield_ro(call: &mut Call<'_, '_>) -> CommandResult {
     let operations = parse(&call.args[2..], call.most_string_bytes())?;
     if operations.iter().any(|one| one.act != Act::Get) {
         return Err(error::BITFIELD_ONLY_GET.into());
@@ -137,7 +137,7 @@ fn bitfield_ro(call: &mut Call<'_, '_>) -> Done {
     read(call, &operations)
 }
 
-fn read(call: &mut Call<'_, '_>, operations: &[Operation]) -> Done {
+fn read(call: &mut Call<'_, '_>, operations: &[Operation]) -> CommandResult {
     let key = call.key();
     let opened = call.keys.read(key);
     let value = opened.string()?;
@@ -151,7 +151,7 @@ fn read(call: &mut Call<'_, '_>, operations: &[Operation]) -> Done {
 }
 
 /// The string grows to the end of the furthest write, even if that write fails.
-fn write(call: &mut Call<'_, '_>, operations: &[Operation], bytes: usize) -> Done {
+fn write(call: &mut Call<'_, '_>, operations: &[Operation], bytes: usize) -> CommandResult {
     let key = call.key();
     let mut opened = call.keys.open(key);
     let is_longer = lengthen(&mut opened, bytes, call.lane)?;

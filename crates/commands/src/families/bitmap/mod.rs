@@ -16,10 +16,10 @@ mod field;
 mod range;
 
 use pantala_base::number::parse_i64;
-use pantala_keyspace::{Expiry, Opened};
+use pantala_keyspace::{Expiry, OpenKey};
 use pantala_table::MAX_STRING_BYTES;
 
-use crate::calls::call::{Done, Lane, Stop};
+use crate::calls::call::{CommandResult, Lane, Stop};
 use crate::error::{self, ClientError};
 use crate::rows::command::Command;
 
@@ -51,7 +51,7 @@ fn bit_offset(text: &[u8], most_bytes: usize) -> Result<usize, ClientError> {
 
 /// Makes a string at least this many bytes long, creating it if need be; whether that changed it.
 /// Ends the command instead if it is to run on the slow lane.
-fn lengthen(opened: &mut Opened<'_, '_>, bytes: usize, lane: Lane) -> Result<bool, Stop> {
+fn lengthen(opened: &mut OpenKey<'_, '_>, bytes: usize, lane: Lane) -> Result<bool, Stop> {
     let length = opened.string()?.map(|value| value.len());
     let fill = bytes.saturating_sub(length.unwrap_or(0));
     if fill == 0 {
@@ -76,7 +76,7 @@ fn lengthen(opened: &mut Opened<'_, '_>, bytes: usize, lane: Lane) -> Result<boo
 const STEP_BYTES: usize = 256 << 10;
 
 /// Moves the command to the slow lane if this many bytes are too much for a worker.
-fn check_lane(lane: Lane, bytes: usize) -> Done {
+fn check_lane(lane: Lane, bytes: usize) -> CommandResult {
     match lane {
         Lane::Worker if bytes > WORKER_READ_BYTES => Err(Stop::Lane),
         Lane::Worker | Lane::Slow => Ok(()),

@@ -7,9 +7,9 @@ use pantala_table::IntText;
 use pantala_values::bits;
 
 use super::check_lane;
-use crate::calls::call::{Call, Done, Stop};
+use crate::calls::call::{Call, CommandResult, Stop};
 use crate::error::{self, ClientError};
-use crate::long_work::incremental::Gathered;
+use crate::long_work::incremental::GatherState;
 use crate::options::is_word;
 use crate::rows::command::{Command, Group, KeyFlags, KeySpec};
 
@@ -72,7 +72,7 @@ impl Part {
     }
 }
 
-fn bitcount(call: &mut Call<'_, '_>) -> Done {
+fn bitcount(call: &mut Call<'_, '_>) -> CommandResult {
     let part = Part::parse(&call.args[2..])?;
     let is_backwards = part.start < 0 && part.end.is_some_and(|end| end < 0 && part.start > end);
     let walked = walk(call, part, |count: &mut u64, bytes, range| {
@@ -107,7 +107,7 @@ fn walk<S: Default>(
             let from = range.start.max(*at);
             (*at, *end) = (range.end.min(from.saturating_add(STEP_BITS)), range.end);
             let is_over = look(state, bytes, from.min(*at)..*at);
-            Ok(Gathered::whole_if(is_over || *at >= range.end))
+            Ok(GatherState::whole_if(is_over || *at >= range.end))
         },
         |_, (state, _, end)| Some((state, end)),
     )
@@ -115,7 +115,7 @@ fn walk<S: Default>(
 
 /// If no bit is clear and no end was given, the first bit beyond the string is the answer: missing
 /// bits count as zeros.
-fn bitpos(call: &mut Call<'_, '_>) -> Done {
+fn bitpos(call: &mut Call<'_, '_>) -> CommandResult {
     let wanted = match call.int(2)? {
         0 => false,
         1 => true,

@@ -1,9 +1,9 @@
 //! COPY and MOVE: a key in two places, or in another database.
 
-use pantala_keyspace::{DbIndex, Opened, event};
+use pantala_keyspace::{DbIndex, OpenKey, event};
 use smallvec::{SmallVec, smallvec};
 
-use crate::calls::call::{Call, Done, Lane, Stop};
+use crate::calls::call::{Call, CommandResult, Lane, Stop};
 use crate::error::{self, ClientError};
 use crate::options::{database, is_word};
 use crate::rows::command::{Command, Databases, Flags, Group, KeyFlags, KeySpec};
@@ -66,7 +66,7 @@ fn parse_target(call: &Call<'_, '_>) -> Result<Target, ClientError> {
     Ok(target)
 }
 
-fn copy(call: &mut Call<'_, '_>) -> Done {
+fn copy(call: &mut Call<'_, '_>) -> CommandResult {
     let target = parse_target(call)?;
     let (from, to) = (call.nth_key(1, 0), call.nth_key(2, 1));
     if target.db == call.session.db && from.bytes == to.bytes {
@@ -90,11 +90,11 @@ fn copy(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn is_large(opened: &Opened<'_, '_>) -> bool {
+fn is_large(opened: &OpenKey<'_, '_>) -> bool {
     opened.record().is_some_and(|(table, place)| table.record_bytes(place) > WORKER_COPY_BYTES)
 }
 
-fn shift(call: &mut Call<'_, '_>) -> Done {
+fn shift(call: &mut Call<'_, '_>) -> CommandResult {
     let db = database(call.args[2], call.space())?;
     if db == call.session.db {
         return Err(error::SAME_OBJECT.into());

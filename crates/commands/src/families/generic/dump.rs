@@ -2,18 +2,20 @@
 
 use pantala_base::UnixMs;
 use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, parse_i64};
-use pantala_keyspace::{Opened, Scope, event};
+use pantala_keyspace::{OpenKey, Scope, event};
 use pantala_rdb::payload::Payload;
-use pantala_rdb::{Kind, Limits, Malformed, Strings, Value, Writing, payload, write_flags};
+use pantala_rdb::{
+    Malformed, RdbKind, RdbLimits, RdbValue, Strings, Writing, payload, write_flags,
+};
 use pantala_settings::Settings;
-use pantala_table::{IntText, MAX_STRING_BYTES, OwnedRecord, Place, Table, Tail};
+use pantala_table::{IntText, MAX_STRING_BYTES, OwnedRecord, RecordPlace, Table, Tail};
 use pantala_values::Object;
 
-use crate::calls::call::{Call, Done, Lane, Stop, list_fill};
+use crate::calls::call::{Call, CommandResult, Lane, Stop, list_fill};
 use crate::calls::record::Known;
 use crate::error::{self, ClientError};
 use crate::families::{hash, set, stream, zset};
-use crate::long_work::incremental::Gathered;
+use crate::long_work::incremental::GatherState;
 use crate::options::is_word;
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
@@ -66,7 +68,7 @@ const fn restore_row(name: &'static str) -> Command {
         )
 }
 
-fn dump(call: &mut Call<'_, '_>) -> Done {
+fn dump(call: &mut Call<'_, '_>) -> CommandResult {
     let key = call.key();
     if call.lane == Lane::Worker && is_large(&call.keys.peek(key)) {
         return Err(Stop::Lane);
@@ -88,23 +90,23 @@ fn dump(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// The payload of a large value, in pieces, so that nothing is moved to make room.
-pub(super) struct Dumping {
+pub(super) struct DumpProgress {
     writing: Writing,
     pieces: Vec<Vec<u8>>,
 }
 
-impl Dumping {
+impl DumpProgress {
     /// Begins with the record at this place.
-    pub(super) fn begin(table: &Table<Object>, place: Place, now: UnixMs) -> Dumping {
+    pub(super) fn begin(table: &Table<Object>, place: RecordPlace, now: UnixMs) -> DumpProgress {
         let writing = Writing::begin(&table.value(place), now, Strings::Plain);
         let mut head = Vec::new();
         write_flags(table.tail(place).flags, &mut head);
         head.push(writing.kind().0);
-        Dumping { pieces: vec![head], writing }
+        DumpProgress { pieces: vec![head], writing }
     }
 
     /// Writes a part of the record, which has not changed; whether it was the last.
-    pub(super) fn go_on(&mut self, table: &Table<Object>, place: Place) -> bool {
+    pub(super) fn go_on(&mut self, table: &Table<Object>, place: RecordPlace) -> bool {
         let mut piece = Vec::with_capacity(PART_BYTES + PART_BYTES / 8);
         let is_last = self.writing.go_on(&table.value(place), PART_BYTES, &mut piece);
         self.pieces.push(piece);
@@ -113,7 +115,7 @@ impl Dumping {
 
     /// The complete payload.
     pub(super) fn end(self) -> Vec<Vec<u8>> {
-        let Dumping { writing, mut pieces } = self;
+        let DumpProgress { writing, mut pieces } = self;
         let footer = payload::footer(writing.kind(), pieces.iter().map(Vec::as_slice));
         pieces.push(footer.to_vec());
         pieces
@@ -121,20 +123,20 @@ impl Dumping {
 }
 
 /// Frees the partition between two parts, and while the checksum is computed.
-fn dump_in_parts(call: &mut Call<'_, '_>) -> Done {
+fn dump_in_parts(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, now) = (call.key(), call.now());
     call.gather(
         &[key],
         |call| {
             let opened = call.keys.peek(key);
-            Ok(opened.record().map(|(table, place)| Dumping::begin(table, place, now)))
+            Ok(opened.record().map(|(table, place)| DumpProgress::begin(table, place, now)))
         },
         |call, dumping, _| {
             let opened = call.keys.peek(key);
             let (Some(dumping), Some((table, place))) = (dumping, opened.record()) else {
-                return Ok(Gathered::Whole);
+                return Ok(GatherState::Whole);
             };
-            Ok(Gathered::whole_if(dumping.go_on(table, place)))
+            Ok(GatherState::whole_if(dumping.go_on(table, place)))
         },
         |reply, dumping| match dumping {
             Some(dumping) => {
@@ -146,7 +148,7 @@ fn dump_in_parts(call: &mut Call<'_, '_>) -> Done {
     )
 }
 
-pub(super) fn is_large(opened: &Opened<'_, '_>) -> bool {
+pub(super) fn is_large(opened: &OpenKey<'_, '_>) -> bool {
     opened.record().is_some_and(|(table, place)| table.record_bytes(place) > WORKER_DUMP_BYTES)
 }
 
@@ -155,24 +157,24 @@ struct Options {
     replaces: bool,
     is_absolute: bool,
     /// The initial hotness of the key; `None`: that of any new key.
-    heat: Option<Heat>,
+    heat: Option<AccessHint>,
 }
 
 /// How the hotness of a key is given.
-enum Heat {
+enum AccessHint {
     /// It was not used for this many seconds.
     Idle(i64),
     /// It has this access frequency.
     Frequency(i64),
 }
 
-impl Heat {
+impl AccessHint {
     fn hotness(&self, scope: &Scope<'_>) -> u8 {
         match *self {
-            Heat::Idle(seconds) => {
+            AccessHint::Idle(seconds) => {
                 scope.space.hotness_of_idle(seconds.saturating_mul(1_000), scope.now)
             }
-            Heat::Frequency(frequency) => hotness_of_frequency(frequency),
+            AccessHint::Frequency(frequency) => hotness_of_frequency(frequency),
         }
     }
 }
@@ -202,7 +204,7 @@ fn parse_options(words: &[&[u8]]) -> Result<Options, ClientError> {
                 if seconds < 0 {
                     return Err(BAD_IDLE_TIME);
                 }
-                options.heat = Some(Heat::Idle(seconds));
+                options.heat = Some(AccessHint::Idle(seconds));
                 (has_idle_time, rest) = (true, behind);
             }
             (word, [frequency, behind @ ..]) if is_word(word, "FREQ") && !has_idle_time => {
@@ -210,7 +212,7 @@ fn parse_options(words: &[&[u8]]) -> Result<Options, ClientError> {
                 if !(0..=255).contains(&frequency) {
                     return Err(BAD_FREQUENCY);
                 }
-                options.heat = Some(Heat::Frequency(frequency));
+                options.heat = Some(AccessHint::Frequency(frequency));
                 (has_frequency, rest) = (true, behind);
             }
             _ => return Err(error::SYNTAX),
@@ -219,7 +221,7 @@ fn parse_options(words: &[&[u8]]) -> Result<Options, ClientError> {
     Ok(options)
 }
 
-fn restore(call: &mut Call<'_, '_>) -> Done {
+fn restore(call: &mut Call<'_, '_>) -> CommandResult {
     let options = parse_options(&call.args[4..])?;
     if call.lane == Lane::Worker && call.args[3].len() > WORKER_RESTORE_BYTES {
         return Err(Stop::Lane);
@@ -232,12 +234,13 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
     let (name, is_recorded) = (call.args[1], call.is_recorded());
     let (record, told) = call.meanwhile(|| {
         let payload = payload::open(payload, versions).ok_or(BAD_PAYLOAD)?;
-        if payload.foreign_kind() == Some(Kind::HASH_2) {
+        if payload.foreign_kind() == Some(RdbKind::HASH_2) {
             return Err(FOREIGN_HASH);
         }
         let value = payload::read(&payload, &limits).map_err(|why| refused(&payload, why))?;
         let record = record_of(name, value, deadline, payload.beside.flags);
-        let told = (is_recorded && !payload.is_for_all()).then(|| Told::of(&payload, &record));
+        let told =
+            (is_recorded && !payload.is_for_all()).then(|| PortablePayload::of(&payload, &record));
         Ok((record, told))
     })??;
     // The key may have been created meanwhile.
@@ -273,7 +276,7 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
 /// The client's error. The reason goes to the log, as in Redis and Valkey.
 #[cold]
 fn refused(payload: &Payload<'_>, why: Malformed) -> ClientError {
-    match payload.kind().and_then(Kind::packed) {
+    match payload.kind().and_then(RdbKind::packed) {
         Some(form) => tracing::debug!(
             "Internal error in RDB reading of RESTORE -> {form} integrity check failed: {why}"
         ),
@@ -283,29 +286,29 @@ fn refused(payload: &Payload<'_>, why: Malformed) -> ClientError {
 }
 
 /// A payload that not all servers read, in a form that they do.
-struct Told {
+struct PortablePayload {
     payload: Vec<u8>,
     /// Which servers have what this form lacks.
     rest: Option<Known>,
 }
 
-impl Told {
-    fn of(payload: &Payload<'_>, record: &OwnedRecord<Object>) -> Told {
+impl PortablePayload {
+    fn of(payload: &Payload<'_>, record: &OwnedRecord<Object>) -> PortablePayload {
         let mut old = Vec::new();
         let (from, to) = payload::write_old(&record.value(), &mut old);
         let rest = match from {
             _ if payload.beside.flags != 0 => Some(Known::ToOurs),
-            Kind::HASH_2 | Kind::STREAM_3 => Some(Known::ToSome),
+            RdbKind::HASH_2 | RdbKind::STREAM_3 => Some(Known::ToSome),
             from => (from != to).then_some(Known::ToOurs),
         };
-        Told { payload: old, rest }
+        PortablePayload { payload: old, rest }
     }
 }
 
 /// Records the key as it is now: in a form that all servers read, and in the special form as it
 /// came.
 #[inline(never)]
-fn record_restored(call: &Call<'_, '_>, deadline: Option<UnixMs>, told: Option<&Told>) {
+fn record_restored(call: &Call<'_, '_>, deadline: Option<UnixMs>, told: Option<&PortablePayload>) {
     let (name, payload) = (call.args[1], call.args[3]);
     let digits = &mut [0; I64_TEXT_MAX_BYTES];
     let moment = fmt_i64(deadline.map_or(0, |deadline| deadline.0), digits);
@@ -316,7 +319,7 @@ fn record_restored(call: &Call<'_, '_>, deadline: Option<UnixMs>, told: Option<&
     }
 }
 
-fn check_free(call: &mut Call<'_, '_>, options: &Options) -> Done {
+fn check_free(call: &mut Call<'_, '_>, options: &Options) -> CommandResult {
     match !options.replaces && call.keys.open(call.nth_key(1, 0)).exists() {
         true => Err(error::BUSY_KEY.into()),
         false => Ok(()),
@@ -336,27 +339,27 @@ fn deadline(ttl: i64, is_absolute: bool, now: UnixMs) -> Result<Option<UnixMs>, 
 /// Built with the partition free: a long string is copied.
 fn record_of(
     name: &[u8],
-    value: Value<'_>,
+    value: RdbValue<'_>,
     deadline: Option<UnixMs>,
     flags: u32,
 ) -> OwnedRecord<Object> {
     match value {
-        Value::String(text) => {
+        RdbValue::String(text) => {
             let (scratch, tail) = (&mut IntText::new(), Tail::of_flags(flags));
             OwnedRecord::new_string_with_tail(name, text.bytes(scratch), deadline, tail)
         }
-        Value::Object(object) => OwnedRecord::new_object(name, object, deadline),
+        RdbValue::Object(object) => OwnedRecord::new_object(name, object, deadline),
     }
 }
 
 /// The limits of a value from a client.
-fn limits(call: &Call<'_, '_>) -> Limits {
-    Limits { text_bytes: call.most_string_bytes(), ..rdb_limits(call.settings) }
+fn limits(call: &Call<'_, '_>) -> RdbLimits {
+    RdbLimits { text_bytes: call.most_string_bytes(), ..rdb_limits(call.settings) }
 }
 
 /// The settings for the encodings of a value that is read, without a limit on its size.
-pub fn rdb_limits(settings: &Settings) -> Limits {
-    Limits {
+pub fn rdb_limits(settings: &Settings) -> RdbLimits {
+    RdbLimits {
         text_bytes: MAX_STRING_BYTES,
         hash: hash::limits(settings),
         list: list_fill(settings),

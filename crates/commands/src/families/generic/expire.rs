@@ -1,9 +1,9 @@
 //! Setting and removing the deadlines of keys.
 
 use pantala_base::UnixMs;
-use pantala_keyspace::{Key, Opened, event};
+use pantala_keyspace::{Key, OpenKey, event};
 
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::options::{Conditions, TimeForm, deadline};
 use crate::rows::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 
@@ -42,7 +42,7 @@ pub(super) const PERSIST: Command = Command::write("PERSIST", persist, Group::Ge
     .syntax("key")
     .summary("Takes a key's deadline away.");
 
-fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
+fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> CommandResult {
     let conditions = Conditions::parse(&call.args[3..])?;
     let new = deadline(call.args[2], form, call.clock(), call.command.name)?;
     let key = call.key();
@@ -60,7 +60,7 @@ fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
 }
 
 /// Gives a present key a deadline, or removes the key if that has passed; whether it stays.
-pub(in crate::families) fn give_deadline(opened: &mut Opened<'_, '_>, deadline: UnixMs) -> bool {
+pub(in crate::families) fn give_deadline(opened: &mut OpenKey<'_, '_>, deadline: UnixMs) -> bool {
     if opened.scope().has_passed(deadline) {
         opened.remove_expired();
         opened.publish(event::EXPIRED);
@@ -86,7 +86,7 @@ pub(in crate::families) fn record_deadline(
     }
 }
 
-fn persist(call: &mut Call<'_, '_>) -> Done {
+fn persist(call: &mut Call<'_, '_>) -> CommandResult {
     let mut opened = call.keys.open(call.key());
     let applies = opened.deadline().is_some();
     if applies {

@@ -3,10 +3,10 @@
 //! A string's encoding is reported as Valkey would have chosen it: see docs/differences.md for
 //! where a difference shows.
 
-use pantala_keyspace::Opened;
+use pantala_keyspace::OpenKey;
 use pantala_table::{Encoding, ValueRef};
 
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error;
 use crate::rows::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 use crate::rows::help::help;
@@ -49,7 +49,7 @@ const SHORT_KEY_HEADERS: usize = 15;
 const LONG_KEY_HEADERS: usize = 17;
 const LONG_KEY_BYTES: usize = 32;
 
-fn encoding(call: &mut Call<'_, '_>) -> Done {
+fn encoding(call: &mut Call<'_, '_>) -> CommandResult {
     match name_of_encoding(&call.keys.look_unheard(call.key())) {
         Some(name) => call.reply.bulk(name.as_bytes()),
         None => call.reply.null(),
@@ -57,7 +57,7 @@ fn encoding(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn name_of_encoding(opened: &Opened<'_, '_>) -> Option<&'static str> {
+fn name_of_encoding(opened: &OpenKey<'_, '_>) -> Option<&'static str> {
     let (table, place) = opened.record()?;
     let value = match table.value(place) {
         ValueRef::Str(value) => value,
@@ -72,7 +72,7 @@ fn name_of_encoding(opened: &Opened<'_, '_>) -> Option<&'static str> {
     Some(if is_raw { "raw" } else { "embstr" })
 }
 
-fn reference_count(call: &mut Call<'_, '_>) -> Done {
+fn reference_count(call: &mut Call<'_, '_>) -> CommandResult {
     match call.keys.look_unheard(call.key()).exists() {
         true => call.reply.int(1),
         false => call.reply.null(),
@@ -80,7 +80,7 @@ fn reference_count(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn frequency(call: &mut Call<'_, '_>) -> Done {
+fn frequency(call: &mut Call<'_, '_>) -> CommandResult {
     let opened = call.keys.look_unheard(call.key());
     match opened.record() {
         None => call.reply.null(),
@@ -91,7 +91,7 @@ fn frequency(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// A lower bound: no clock is kept with a key.
-fn idle_time(call: &mut Call<'_, '_>) -> Done {
+fn idle_time(call: &mut Call<'_, '_>) -> CommandResult {
     let opened = call.keys.look_unheard(call.key());
     match opened.record() {
         None => call.reply.null(),

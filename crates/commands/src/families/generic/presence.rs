@@ -3,7 +3,7 @@
 use pantala_keyspace::{Key, Locked, event};
 use pantala_values::Type;
 
-use crate::calls::call::{Call, Done, Stop};
+use crate::calls::call::{Call, CommandResult, Stop};
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const SUMMED: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
@@ -55,7 +55,7 @@ pub(super) const TYPE: Command = Command::read("TYPE", kind, Group::Generic)
     .syntax("key")
     .summary("Names the type of the value at a key.");
 
-fn remove(call: &mut Call<'_, '_>) -> Done {
+fn remove(call: &mut Call<'_, '_>) -> CommandResult {
     let removed = count_keys(call, |keys, key| {
         let mut opened = keys.peek(key);
         opened.uncover();
@@ -69,13 +69,13 @@ fn remove(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn exists(call: &mut Call<'_, '_>) -> Done {
+fn exists(call: &mut Call<'_, '_>) -> CommandResult {
     let found = count_keys(call, |keys, key| keys.look(key).exists())?;
     call.reply.int(found);
     Ok(())
 }
 
-fn touch(call: &mut Call<'_, '_>) -> Done {
+fn touch(call: &mut Call<'_, '_>) -> CommandResult {
     let found = count_keys(call, |keys, key| keys.read(key).exists())?;
     call.reply.int(found);
     Ok(())
@@ -95,7 +95,7 @@ fn count_keys<'k>(
     Ok(count)
 }
 
-fn kind(call: &mut Call<'_, '_>) -> Done {
+fn kind(call: &mut Call<'_, '_>) -> CommandResult {
     let kind = call.keys.look(call.key()).kind();
     call.reply.simple(kind.map_or("none", Type::name));
     Ok(())

@@ -2,7 +2,7 @@
 
 use pantala_keyspace::event;
 
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error;
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
@@ -19,13 +19,13 @@ pub(super) const RENAMENX: Command = Command::write("RENAMENX", rename_nx, Group
     .syntax("key newkey")
     .summary("Gives a key another name that no key has.");
 
-fn rename(call: &mut Call<'_, '_>) -> Done {
+fn rename(call: &mut Call<'_, '_>) -> CommandResult {
     shift(call, true)?;
     call.reply.ok();
     Ok(())
 }
 
-fn rename_nx(call: &mut Call<'_, '_>) -> Done {
+fn rename_nx(call: &mut Call<'_, '_>) -> CommandResult {
     let moved = shift(call, false)?;
     call.reply.int(i64::from(moved));
     Ok(())

@@ -5,10 +5,10 @@
 
 use pantala_base::glob;
 use pantala_base::number::{parse_i64, parse_u64};
-use pantala_keyspace::{Busy, Met, ScanCursor};
+use pantala_keyspace::{Busy, ScanCursor, WalkedKey};
 use pantala_values::Type;
 
-use crate::calls::call::{Call, Done, Lane, Stop};
+use crate::calls::call::{Call, CommandResult, Lane, Stop};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 use crate::rows::command::{Category, Command, Flags, Group};
@@ -42,7 +42,7 @@ pub(super) const RANDOMKEY: Command = Command::read("RANDOMKEY", random_key, Gro
     .syntax("")
     .summary("Returns a random key.");
 
-fn keys(call: &mut Call<'_, '_>) -> Done {
+fn keys(call: &mut Call<'_, '_>) -> CommandResult {
     let pattern = call.args[1];
     let mark = call.reply.begin();
     let mut count = 0;
@@ -126,7 +126,7 @@ impl<'c> Options<'c> {
         Ok(())
     }
 
-    fn wants(&self, one: &Met<'_>) -> bool {
+    fn wants(&self, one: &WalkedKey<'_>) -> bool {
         self.kind.is_none_or(|kind| one.type_tag() == kind as u8)
             && self.pattern.is_none_or(|pattern| fits(pattern, one.key()))
     }
@@ -138,7 +138,7 @@ impl<'c> Options<'c> {
     }
 }
 
-fn scan(call: &mut Call<'_, '_>) -> Done {
+fn scan(call: &mut Call<'_, '_>) -> CommandResult {
     let options = Options::parse(call.args)?;
     if let Some(name) = options.only_key() {
         return scan_one(call, &options, name);
@@ -164,7 +164,7 @@ fn scan(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// Looks up the only key that can match the pattern; the scan is then complete.
-fn scan_one(call: &mut Call<'_, '_>, options: &Options<'_>, name: &[u8]) -> Done {
+fn scan_one(call: &mut Call<'_, '_>, options: &Options<'_>, name: &[u8]) -> CommandResult {
     let found = tag_of(call, name)?;
     let found = found.filter(|tag| options.kind.is_none_or(|kind| kind as u8 == *tag));
     begin_reply(call, ScanCursor(0), usize::from(found.is_some()));
@@ -180,7 +180,7 @@ fn begin_reply(call: &mut Call<'_, '_>, next: ScanCursor, count: usize) {
     call.reply.array(count);
 }
 
-fn random_key(call: &mut Call<'_, '_>) -> Done {
+fn random_key(call: &mut Call<'_, '_>) -> CommandResult {
     let mut chance = call.space().chance();
     match call.keys.random_key(&mut chance)? {
         Some(name) => call.reply.bulk(&name),

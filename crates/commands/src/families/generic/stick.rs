@@ -2,7 +2,7 @@
 //! stays when the value changes, is kept when the key is renamed, moved or copied, and is removed
 //! with the key.
 
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::calls::record::Known;
 use crate::rows::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 
@@ -26,7 +26,7 @@ pub(super) const STICK: Command = row("STICK", |call| mark(call, true))
 pub(super) const UNSTICK: Command = row("UNSTICK", |call| mark(call, false))
     .summary("Takes the mark of STICK from keys, and counts those that had it.");
 
-fn mark(call: &mut Call<'_, '_>, sticky: bool) -> Done {
+fn mark(call: &mut Call<'_, '_>, sticky: bool) -> CommandResult {
     let (mut changed, is_recorded) = (0, call.is_recorded());
     for key in call.all_keys() {
         let mut opened = call.keys.peek(key);

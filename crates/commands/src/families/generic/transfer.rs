@@ -14,7 +14,7 @@ use pantala_base::UnixMs;
 use pantala_keyspace::{Key, Watch, event};
 use pantala_rdb::payload;
 
-use super::dump::{Dumping, is_large};
+use super::dump::{DumpProgress, is_large};
 use crate::calls::call::{Call, Stop};
 
 /// The partitions are freed after so many bytes,
@@ -26,7 +26,7 @@ const MOST_RESTARTS: usize = 2;
 
 /// A key that is transferred.
 #[derive(Debug)]
-pub struct Parcel {
+pub struct KeyTransfer {
     /// Its number among the command's keys.
     pub nth: usize,
     /// The payload for RESTORE, in pieces.
@@ -36,7 +36,7 @@ pub struct Parcel {
     watch: Arc<Watch>,
 }
 
-impl Parcel {
+impl KeyTransfer {
     /// The length of its payload.
     pub fn bytes(&self) -> usize {
         self.payload.iter().map(Vec::len).sum()
@@ -54,14 +54,14 @@ pub struct Removed {
 ///
 /// # Errors
 /// A partition has been held for too long.
-pub fn pack(call: &mut Call<'_, '_>, keys: &[Key<'_>]) -> Result<Vec<Parcel>, Stop> {
+pub fn pack(call: &mut Call<'_, '_>, keys: &[Key<'_>]) -> Result<Vec<KeyTransfer>, Stop> {
     let mut parcels = Vec::new();
     let (mut bytes, mut count) = (0, 0);
     for (nth, key) in keys.iter().enumerate() {
         let Some((payload, deadline, watch)) = pack_one(call, *key)? else { continue };
         let ttl_ms =
             deadline.map_or(0, |deadline| deadline.0.saturating_sub(call.clock().0).max(1));
-        let parcel = Parcel { nth, payload, ttl_ms, watch };
+        let parcel = KeyTransfer { nth, payload, ttl_ms, watch };
         bytes += parcel.bytes();
         count += 1;
         parcels.push(parcel);
@@ -93,7 +93,7 @@ fn pack_one(call: &mut Call<'_, '_>, key: Key<'_>) -> Result<Option<Packed>, Sto
             payload::write(&table.value(place), table.tail(place).flags, now, &mut bytes);
             return Ok(Some((vec![bytes], deadline, watch)));
         }
-        let mut dumping = Dumping::begin(table, place, now);
+        let mut dumping = DumpProgress::begin(table, place, now);
         drop(opened);
         loop {
             let opened = call.keys.peek(key);
@@ -121,7 +121,7 @@ fn pack_one(call: &mut Call<'_, '_>, key: Key<'_>) -> Result<Option<Packed>, Sto
 pub fn remove(
     call: &mut Call<'_, '_>,
     keys: &[Key<'_>],
-    parcels: &[Parcel],
+    parcels: &[KeyTransfer],
     is_there: impl Fn(usize) -> bool,
 ) -> Removed {
     let mut removed = Removed::default();

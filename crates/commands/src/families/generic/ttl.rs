@@ -2,7 +2,7 @@
 
 use pantala_base::UnixMs;
 
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::families::deadlines::{NO_DEADLINE, seconds};
 use crate::rows::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 
@@ -33,22 +33,22 @@ pub(super) const PEXPIRETIME: Command =
         .since("7.0.0")
         .summary("Tells at which millisecond since 1970 a key will be gone.");
 
-struct CommandRef {
+struct KeyDeadline {
     deadline: UnixMs,
     now: UnixMs,
 }
 
-impl CommandRef {
+impl KeyDeadline {
     fn left(&self) -> i64 {
         self.deadline.0.saturating_sub(self.now.0).max(0)
     }
 }
 
-fn answer(call: &mut Call<'_, '_>, form: impl FnOnce(CommandRef) -> i64) -> Done {
+fn answer(call: &mut Call<'_, '_>, form: impl FnOnce(KeyDeadline) -> i64) -> CommandResult {
     let now = call.now();
     let opened = call.keys.look(call.key());
     let number = match opened.deadline() {
-        Some(deadline) => form(CommandRef { deadline, now }),
+        Some(deadline) => form(KeyDeadline { deadline, now }),
         None if opened.exists() => NO_DEADLINE,
         None => NO_KEY,
     };

@@ -4,7 +4,7 @@ use pantala_values::geo::{Position, distance};
 use smallvec::SmallVec;
 
 use super::{READS, position, reply_distance, reply_position, unit};
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error::{self, ClientError};
 use crate::families::zset::{self, add};
 use crate::options::is_word;
@@ -22,7 +22,7 @@ pub(super) const GEOADD: Command = Command::write("GEOADD", geoadd, Group::Geo)
     )
     .summary("Adds members with positions to a sorted set, or moves them.");
 
-fn geoadd(call: &mut Call<'_, '_>) -> Done {
+fn geoadd(call: &mut Call<'_, '_>) -> CommandResult {
     let mut options = add::Options::default();
     let mut at = 2;
     while let Some(word) = call.args.get(at) {
@@ -54,7 +54,7 @@ pub(super) const GEOPOS: Command = Command::read("GEOPOS", geopos, Group::Geo)
     .syntax("key [member ...]")
     .summary("Returns the longitudes and latitudes of members.");
 
-fn geopos(call: &mut Call<'_, '_>) -> Done {
+fn geopos(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, members, lane) = (call.key(), &call.args[2..], call.lane);
     let opened = zset::read(call.keys, key, lane)?;
     let set = zset::view(&opened)?;
@@ -79,7 +79,7 @@ pub(super) const GEOHASH: Command = Command::read("GEOHASH", geohash, Group::Geo
     .syntax("key [member ...]")
     .summary("Returns the standard geohashes of members.");
 
-fn geohash(call: &mut Call<'_, '_>) -> Done {
+fn geohash(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, members, lane) = (call.key(), &call.args[2..], call.lane);
     let opened = zset::read(call.keys, key, lane)?;
     let set = zset::view(&opened)?;
@@ -100,7 +100,7 @@ pub(super) const GEODIST: Command = Command::read("GEODIST", geodist, Group::Geo
     .syntax("key member1 member2 [unit: M | KM | FT | MI]")
     .summary("Returns the distance between two members.");
 
-fn geodist(call: &mut Call<'_, '_>) -> Done {
+fn geodist(call: &mut Call<'_, '_>) -> CommandResult {
     let metres = match call.args[4..] {
         [] => 1.0,
         [word] => unit(word)?,

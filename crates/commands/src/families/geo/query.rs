@@ -63,7 +63,7 @@ pub(super) struct Query {
     /// Whether the result is stored, and distances as scores.
     pub stores: bool,
     pub stores_distances: bool,
-    from: Option<From>,
+    from: Option<SearchOrigin>,
     outline: Option<Outline>,
     /// Whether the shape is a polygon.
     pub is_polygon: bool,
@@ -73,7 +73,7 @@ pub(super) struct Query {
 
 /// The centre of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum From {
+enum SearchOrigin {
     /// FROMMEMBER; no position if there is no sorted set.
     Member(Option<Position>),
     Position(Position),
@@ -89,7 +89,7 @@ impl Query {
         let mut query = Query { unit: 1.0, ..Query::default() };
         let rest = match form {
             Form::Radius { .. } => {
-                query.from = Some(From::Position(position(args[2], args[3])?));
+                query.from = Some(SearchOrigin::Position(position(args[2], args[3])?));
                 query.take_radius(args[4], args[5])?;
                 &args[6..]
             }
@@ -178,8 +178,8 @@ impl Query {
         let is_polygon = matches!(self.outline, Some(Outline::Polygon(_)));
         let is_round = matches!(self.outline, Some(Outline::Circle { .. }));
         let is_box = matches!(self.outline, Some(Outline::Box { .. }));
-        let from_member = matches!(self.from, Some(From::Member(_)));
-        let from_position = matches!(self.from, Some(From::Position(_)));
+        let from_member = matches!(self.from, Some(SearchOrigin::Member(_)));
+        let from_position = matches!(self.from, Some(SearchOrigin::Position(_)));
         match more {
             _ if form == Form::SearchStore && is_word(word, "STOREDIST") => {
                 self.stores_distances = true;
@@ -190,7 +190,7 @@ impl Query {
                 Ok(left)
             }
             [x, y, left @ ..] if is_word(word, "FROMLONLAT") && !from_member && !is_polygon => {
-                self.from = Some(From::Position(position(x, y)?));
+                self.from = Some(SearchOrigin::Position(position(x, y)?));
                 Ok(left)
             }
             [radius, name, left @ ..] if is_word(word, "BYRADIUS") && !is_box && !is_polygon => {
@@ -224,7 +224,7 @@ impl Query {
                 Some(Position::of_score(score))
             }
         };
-        self.from = Some(From::Member(place));
+        self.from = Some(SearchOrigin::Member(place));
         Ok(())
     }
 
@@ -303,7 +303,9 @@ impl Query {
         match self.outline.take()? {
             Outline::Polygon(corners) => Some(Shape::polygon(corners)),
             outline => {
-                let (From::Position(middle) | From::Member(Some(middle))) = self.from? else {
+                let (SearchOrigin::Position(middle) | SearchOrigin::Member(Some(middle))) =
+                    self.from?
+                else {
                     return None;
                 };
                 Some(Shape::around(middle, outline, self.unit))

@@ -13,12 +13,12 @@ use smallvec::SmallVec;
 
 use super::query::{Form, Order, Query};
 use super::{READS, reply_distance, reply_position};
-use crate::calls::call::{Call, Done, Lane, Stop};
-use crate::calls::record::{RECORDED_AT_ONCE, Words};
+use crate::calls::call::{Call, CommandResult, Lane, Stop};
+use crate::calls::record::{RECORDED_AT_ONCE, RecordedWords};
 use crate::error;
 use crate::families::zset;
-use crate::long_work::incremental::{Budget, Gathered};
-use crate::rows::command::{Begin, Command, Find, Flags, Group, KeyFlags, KeySpec};
+use crate::long_work::incremental::{Budget, GatherState};
+use crate::rows::command::{Command, Find, Flags, Group, KeyFlags, KeySpec, KeySpecStart};
 
 const fn overwrite(_args: &[&[u8]]) -> KeyFlags {
     KeyFlags::OVERWRITE
@@ -27,7 +27,7 @@ const fn overwrite(_args: &[&[u8]]) -> KeyFlags {
 /// GEORADIUS's destination after this word, which is searched from an argument on.
 const fn stored(word: &'static str, from: isize) -> KeySpec {
     KeySpec {
-        begin: Begin::Keyword(word, from),
+        begin: KeySpecStart::Keyword(word, from),
         find: Find::GeoStore(word),
         flags: KeyFlags::OVERWRITE.variable(),
     }
@@ -55,7 +55,7 @@ pub(super) const GEORADIUS: Command = Command::write("GEORADIUS", georadius, Gro
     )
     .summary("Finds members within a distance of a position; may store them.");
 
-fn georadius(call: &mut Call<'_, '_>) -> Done {
+fn georadius(call: &mut Call<'_, '_>) -> CommandResult {
     search(call, Form::Radius { may_store: true })
 }
 
@@ -72,7 +72,7 @@ pub(super) const GEORADIUS_RO: Command = Command::read("GEORADIUS_RO", georadius
     )
     .summary("Finds members within a distance of a position.");
 
-fn georadius_ro(call: &mut Call<'_, '_>) -> Done {
+fn georadius_ro(call: &mut Call<'_, '_>) -> CommandResult {
     search(call, Form::Radius { may_store: false })
 }
 
@@ -93,7 +93,7 @@ pub(super) const GEORADIUSBYMEMBER: Command =
         )
         .summary("Finds members within a distance of a member; may store them.");
 
-fn georadiusbymember(call: &mut Call<'_, '_>) -> Done {
+fn georadiusbymember(call: &mut Call<'_, '_>) -> CommandResult {
     search(call, Form::ByMember { may_store: true })
 }
 
@@ -110,7 +110,7 @@ pub(super) const GEORADIUSBYMEMBER_RO: Command =
         )
         .summary("Finds members within a distance of a member.");
 
-fn georadiusbymember_ro(call: &mut Call<'_, '_>) -> Done {
+fn georadiusbymember_ro(call: &mut Call<'_, '_>) -> CommandResult {
     search(call, Form::ByMember { may_store: false })
 }
 
@@ -128,7 +128,7 @@ pub(super) const GEOSEARCH: Command = Command::read("GEOSEARCH", geosearch, Grou
     )
     .summary("Finds members within a circle, a box or a polygon.");
 
-fn geosearch(call: &mut Call<'_, '_>) -> Done {
+fn geosearch(call: &mut Call<'_, '_>) -> CommandResult {
     search(call, Form::Search)
 }
 
@@ -150,7 +150,7 @@ pub(super) const GEOSEARCHSTORE: Command =
         )
         .summary("Stores the members within a circle, a box or a polygon as a sorted set.");
 
-fn geosearchstore(call: &mut Call<'_, '_>) -> Done {
+fn geosearchstore(call: &mut Call<'_, '_>) -> CommandResult {
     search(call, Form::SearchStore)
 }
 
@@ -203,13 +203,13 @@ struct Search {
 }
 
 /// The result: the hits in order, and what is to be stored.
-struct Found {
+struct SearchResult {
     query: Query,
     hits: Hits,
     stored: Option<SortedSet>,
 }
 
-fn search(call: &mut Call<'_, '_>, form: Form) -> Done {
+fn search(call: &mut Call<'_, '_>, form: Form) -> CommandResult {
     let keys = call.all_keys();
     let source = if form == Form::SearchStore { keys[1] } else { keys[0] };
     let (args, lane, limits) = (call.args, call.lane, zset::limits(call.settings));
@@ -225,11 +225,11 @@ fn search(call: &mut Call<'_, '_>, form: Form) -> Done {
             if let Some(set) = zset::view(&call.keys.peek(source))? {
                 search.go_on(set, budget);
             }
-            Ok(Gathered::whole_if(search.is_over()))
+            Ok(GatherState::whole_if(search.is_over()))
         },
         |_, search| search.finish(limits),
     )?;
-    let Found { query, hits, stored } = found;
+    let SearchResult { query, hits, stored } = found;
     if !query.stores {
         answer(call, &query, &hits);
         return Ok(());
@@ -296,7 +296,7 @@ impl Search {
     }
 
     /// Puts the hits in order, and builds what is to be stored.
-    fn finish(self, limits: SortedSetLimits) -> Found {
+    fn finish(self, limits: SortedSetLimits) -> SearchResult {
         let Search { query, mut hits, .. } = self;
         arrange(&mut hits.found, &query);
         for hit in &mut hits.found {
@@ -304,7 +304,7 @@ impl Search {
         }
         let is_stored = query.stores && !hits.found.is_empty();
         let stored = is_stored.then(|| sorted_set(&query, &hits, limits));
-        Found { query, hits, stored }
+        SearchResult { query, hits, stored }
     }
 }
 
@@ -372,7 +372,7 @@ fn store(
     call: &mut Call<'_, '_>,
     target: Key<'_>,
     set: Option<SortedSet>,
-    event: event::Event,
+    event: event::KeyEvent,
 ) -> bool {
     let mut opened = call.keys.open(target);
     match set {
@@ -395,7 +395,7 @@ fn record_stored(call: &Call<'_, '_>, target: Key<'_>, entries: &[(&[u8], f64)])
         let mut scores = vec![Vec::new(); entries.len()];
         scores.iter_mut().zip(entries).for_each(|(text, (_, score))| push_f64(text, *score));
         let pairs = scores.iter().zip(entries);
-        let words: Words<'_> = pairs.flat_map(|(score, entry)| [score, entry.0]).collect();
+        let words: RecordedWords<'_> = pairs.flat_map(|(score, entry)| [score, entry.0]).collect();
         call.record_listed(&[b"ZADD", target.bytes], &words);
     }
 }

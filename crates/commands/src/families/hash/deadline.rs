@@ -5,7 +5,7 @@ use pantala_values::Hash;
 
 use super::words::{counted, find_fields};
 use super::{check_arguments, open, reads, writes};
-use crate::calls::call::{Call, Done, Stop};
+use crate::calls::call::{Call, CommandResult, Stop};
 use crate::error;
 use crate::families::deadlines::{self, Form};
 use crate::options::{Conditions, TimeForm, field_deadline, is_word};
@@ -54,7 +54,7 @@ pub(super) const HPEXPIREAT: Command =
         .summary("Lets fields of a hash live until a moment, in milliseconds since 1970.");
 
 /// HEXPIRE, HPEXPIRE, HEXPIREAT, HPEXPIREAT.
-pub(super) fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
+pub(super) fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> CommandResult {
     let at = find_fields(call.args, 3)?;
     let conditions = Conditions::parse(&call.args[3..at])?;
     let fields = counted(call.args, at, 1)?;
@@ -92,7 +92,7 @@ pub(super) const HTTL: Command = asks("HTTL", |call| ttl(call, Form::Left))
     .summary("Tells how many seconds fields of a hash have to live.");
 
 /// HTTL, HPTTL, HEXPIRETIME, HPEXPIRETIME.
-pub(super) fn ttl(call: &mut Call<'_, '_>, form: Form) -> Done {
+pub(super) fn ttl(call: &mut Call<'_, '_>, form: Form) -> CommandResult {
     let fields = fields_here(call, error::SYNTAX)?;
     check_arguments(call)?;
     let key = call.key();
@@ -108,7 +108,7 @@ pub(super) const HPERSIST: Command = writes("HPERSIST", persist)
     .syntax("key (FIELDS numfields:int field [field ...])")
     .summary("Takes the deadlines of fields of a hash away.");
 
-pub(super) fn persist(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn persist(call: &mut Call<'_, '_>) -> CommandResult {
     let fields = fields_here(call, error::FIELD_COUNT)?;
     check_arguments(call)?;
     let key = call.key();

@@ -5,8 +5,8 @@ use pantala_base::UnixMs;
 use pantala_values::{Hash, Set, Type};
 
 use super::{check_arguments, clean, open, reads, writes};
-use crate::calls::call::{Call, Done};
-use crate::families::deadlines::{self, NO_DEADLINE, Timed as _, seconds};
+use crate::calls::call::{Call, CommandResult};
+use crate::families::deadlines::{self, ExpiringCollection as _, NO_DEADLINE, seconds};
 use crate::options::{Conditions, TimeForm, field_deadline};
 use crate::rows::command::{Category, Command, Flags};
 
@@ -20,7 +20,7 @@ pub(super) const FIELDTTL: Command = reads("FIELDTTL", field_ttl)
     .syntax("key field")
     .summary("Dragonfly's: tells how many seconds a field or member has to live.");
 
-fn field_ttl(call: &mut Call<'_, '_>) -> Done {
+fn field_ttl(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, now, field) = (call.key(), call.now(), call.args[2]);
     let opened = call.keys.read(key);
     let found = if opened.kind() == Some(Type::Set) {
@@ -45,7 +45,7 @@ pub(super) const FIELDEXPIRE: Command = writes("FIELDEXPIRE", field_expire)
     .syntax("key seconds:int field [field ...]")
     .summary("Dragonfly's: gives fields of a hash, or members of a set, seconds to live.");
 
-fn field_expire(call: &mut Call<'_, '_>) -> Done {
+fn field_expire(call: &mut Call<'_, '_>) -> CommandResult {
     let deadline =
         field_deadline(call.args[2], TimeForm::Seconds, call.clock(), call.command.name)?;
     check_arguments(call)?;

@@ -2,10 +2,10 @@
 
 use pantala_keyspace::{Expiry, event};
 use pantala_values::Hash;
-use pantala_values::hash::{Before, Lifetime};
+use pantala_values::hash::{FieldBefore, Lifetime};
 
 use super::{ADD, check_arguments, check_lane, grows, limits, open, reads, writes};
-use crate::calls::call::{Call, Done, reply_string};
+use crate::calls::call::{Call, CommandResult, reply_string};
 use crate::error;
 use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 
@@ -18,7 +18,7 @@ pub(super) const HSET: Command = grows("HSET", hset)
     .syntax("key field value [field value ...]")
     .summary("Sets fields of a hash, which is made if it is missing.");
 
-fn hset(call: &mut Call<'_, '_>) -> Done {
+fn hset(call: &mut Call<'_, '_>) -> CommandResult {
     let created = set_pairs(call)?;
     call.reply.int(created);
     Ok(())
@@ -30,7 +30,7 @@ pub(super) const HMSET: Command = grows("HMSET", hmset)
     .syntax("key field value [field value ...]")
     .summary("The old form of HSET, which answers OK.");
 
-fn hmset(call: &mut Call<'_, '_>) -> Done {
+fn hmset(call: &mut Call<'_, '_>) -> CommandResult {
     set_pairs(call)?;
     call.reply.ok();
     Ok(())
@@ -51,9 +51,9 @@ fn set_pairs(call: &mut Call<'_, '_>) -> Result<i64, crate::Stop> {
         let (mut created, mut expired) = (0, 0);
         for pair in pairs.chunks_exact(2) {
             match hash.set(pair[0], pair[1], Lifetime::Forever, limits, now) {
-                Before::Present => {}
-                Before::Missing => created += 1,
-                Before::Expired => {
+                FieldBefore::Present => {}
+                FieldBefore::Missing => created += 1,
+                FieldBefore::Expired => {
                     created += 1;
                     expired += 1;
                 }
@@ -91,7 +91,7 @@ pub(super) const HSETNX: Command = grows("HSETNX", hsetnx)
     .syntax("key field value")
     .summary("Sets a field of a hash if it is not there.");
 
-fn hsetnx(call: &mut Call<'_, '_>) -> Done {
+fn hsetnx(call: &mut Call<'_, '_>) -> CommandResult {
     let (field, value) = (call.args[2], call.args[3]);
     let (key, now, limits) = (call.key(), call.now(), limits(call.settings));
     let tally = call.keys.scope().tally;
@@ -103,7 +103,7 @@ fn hsetnx(call: &mut Call<'_, '_>) -> Done {
     }
     let hash = opened.collection_or_new::<Hash>()?;
     hash.expect(1, field.len().max(value.len()), limits);
-    if hash.set(field, value, Lifetime::Forever, limits, now) == Before::Expired {
+    if hash.set(field, value, Lifetime::Forever, limits, now) == FieldBefore::Expired {
         tally.expired_elements.add(1);
         opened.announce(event::HEXPIRED);
     }
@@ -118,7 +118,7 @@ pub(super) const HGET: Command = reads("HGET", hget)
     .syntax("key field")
     .summary("Returns the value of a field of a hash.");
 
-fn hget(call: &mut Call<'_, '_>) -> Done {
+fn hget(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, now, field) = (call.key(), call.now(), call.args[2]);
     let opened = call.keys.read(key);
     let hash = opened.collection::<Hash>()?;
@@ -136,7 +136,7 @@ pub(super) const HMGET: Command = reads("HMGET", hmget)
     .syntax("key field [field ...]")
     .summary("Returns the values of several fields of a hash.");
 
-fn hmget(call: &mut Call<'_, '_>) -> Done {
+fn hmget(call: &mut Call<'_, '_>) -> CommandResult {
     check_arguments(call)?;
     let (key, now, fields) = (call.key(), call.now(), &call.args[2..]);
     let opened = call.keys.read(key);
@@ -159,7 +159,7 @@ pub(super) const HSTRLEN: Command = reads("HSTRLEN", hstrlen)
     .syntax("key field")
     .summary("Returns the length of a field's value in bytes.");
 
-fn hstrlen(call: &mut Call<'_, '_>) -> Done {
+fn hstrlen(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, now, field) = (call.key(), call.now(), call.args[2]);
     let opened = call.keys.read(key);
     let hash = opened.collection::<Hash>()?;
@@ -175,7 +175,7 @@ pub(super) const HEXISTS: Command = reads("HEXISTS", hexists)
     .syntax("key field")
     .summary("Tells whether a hash has a field.");
 
-fn hexists(call: &mut Call<'_, '_>) -> Done {
+fn hexists(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, now, field) = (call.key(), call.now(), call.args[2]);
     let opened = call.keys.read(key);
     let hash = opened.collection::<Hash>()?;
@@ -192,7 +192,7 @@ pub(super) const HLEN: Command = reads("HLEN", hlen)
     .summary("Counts the fields of a hash.");
 
 /// Expired fields are not counted, so the hash may have to be searched for them.
-fn hlen(call: &mut Call<'_, '_>) -> Done {
+fn hlen(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, now) = (call.key(), call.now());
     let opened = call.keys.read(key);
     let length = match opened.collection::<Hash>()?.map(Hash::view) {
@@ -214,7 +214,7 @@ pub(super) const HDEL: Command = writes("HDEL", hdel)
     .syntax("key field [field ...]")
     .summary("Removes fields of a hash.");
 
-fn hdel(call: &mut Call<'_, '_>) -> Done {
+fn hdel(call: &mut Call<'_, '_>) -> CommandResult {
     check_arguments(call)?;
     let (key, now) = (call.key(), call.now());
     if call.has_many_args() {

@@ -24,7 +24,7 @@ mod whole;
 mod words;
 
 use pantala_base::UnixMs;
-use pantala_keyspace::{Key, Locked, Opened};
+use pantala_keyspace::{Key, Locked, OpenKey};
 use pantala_settings::Settings;
 use pantala_table::is_expired;
 use pantala_values::hash::HashLimits;
@@ -104,7 +104,7 @@ fn open<'l, 'k>(
     keys: &'l mut Locked<'k>,
     key: Key<'l>,
     lane: Lane,
-) -> Result<Opened<'l, 'k>, Stop> {
+) -> Result<OpenKey<'l, 'k>, Stop> {
     let now = keys.scope().now;
     let mut opened = keys.open(key);
     clean::<Hash>(&mut opened, now, lane)?;
@@ -113,7 +113,7 @@ fn open<'l, 'k>(
 
 /// Removes some of the expired fields or members; all of them, if that is recorded.
 #[inline]
-fn clean<C: Collection>(opened: &mut Opened<'_, '_>, now: UnixMs, lane: Lane) -> Result<(), Stop> {
+fn clean<C: Collection>(opened: &mut OpenKey<'_, '_>, now: UnixMs, lane: Lane) -> Result<(), Stop> {
     let deadline = opened.collection::<C>()?.and_then(C::next_deadline);
     if deadline.is_some_and(|deadline| is_expired(deadline, now)) {
         expire_all(opened, lane)?;

@@ -4,10 +4,10 @@ use pantala_base::number::{I64_TEXT_MAX_BYTES, LongDouble, fmt_i64, parse_i64};
 use pantala_keyspace::event;
 use pantala_table::{IntText, StrRef};
 use pantala_values::Hash;
-use pantala_values::hash::{Before, Lifetime};
+use pantala_values::hash::{FieldBefore, Lifetime};
 
 use super::{CHANGE, grows, limits, open};
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error;
 use crate::families::deadlines;
 use crate::rows::command::Command;
@@ -18,7 +18,7 @@ pub(super) const HINCRBY: Command = grows("HINCRBY", hincrby)
     .syntax("key field increment:int")
     .summary("Adds to the integer in a field of a hash; a missing field counts as 0.");
 
-fn hincrby(call: &mut Call<'_, '_>) -> Done {
+fn hincrby(call: &mut Call<'_, '_>) -> CommandResult {
     let (field, step) = (call.args[2], call.int(3)?);
     let (key, now, limits) = (call.key(), call.now(), limits(call.settings));
     let tally = call.keys.scope().tally;
@@ -33,7 +33,7 @@ fn hincrby(call: &mut Call<'_, '_>) -> Done {
     let mut digits = [0; I64_TEXT_MAX_BYTES];
     let text = fmt_i64(new, &mut digits);
     let hash = opened.collection_or_new::<Hash>()?;
-    if hash.set(field, text, Lifetime::Keep, limits, now) == Before::Expired {
+    if hash.set(field, text, Lifetime::Keep, limits, now) == FieldBefore::Expired {
         tally.expired_elements.add(1);
         opened.announce(event::HEXPIRED);
     }
@@ -49,7 +49,7 @@ pub(super) const HINCRBYFLOAT: Command = grows("HINCRBYFLOAT", hincrbyfloat)
     .syntax("key field increment:double")
     .summary("Adds to the number in a field of a hash; a missing field counts as 0.");
 
-fn hincrbyfloat(call: &mut Call<'_, '_>) -> Done {
+fn hincrbyfloat(call: &mut Call<'_, '_>) -> CommandResult {
     let (field, step) = (call.args[2], call.args[3]);
     let step = LongDouble::parse(step).ok_or(error::NOT_FLOAT)?;
     if step.is_nan() || step.is_infinite() {
@@ -74,7 +74,7 @@ fn hincrbyfloat(call: &mut Call<'_, '_>) -> Done {
     let mut text = Vec::with_capacity(32);
     new.push_human(&mut text);
     let hash = opened.collection_or_new::<Hash>()?;
-    if hash.set(field, &text, Lifetime::Keep, limits, now) == Before::Expired {
+    if hash.set(field, &text, Lifetime::Keep, limits, now) == FieldBefore::Expired {
         tally.expired_elements.add(1);
         opened.announce(event::HEXPIRED);
     }

@@ -8,7 +8,7 @@ use pantala_table::StrRef;
 use pantala_values::Hash;
 
 use super::{check_lane, reads};
-use crate::calls::call::{Call, Done, reply_string};
+use crate::calls::call::{Call, CommandResult, reply_string};
 use crate::error::{self, ClientError};
 use crate::long_work::draws::{Selection, are_few};
 use crate::long_work::incremental::{self, Aggregate, Header};
@@ -65,7 +65,7 @@ pub(super) const HRANDFIELD: Command = reads("HRANDFIELD", hrandfield)
     .syntax("key [options: count:int [WITHVALUES]]")
     .summary("Returns random fields of a hash.");
 
-fn hrandfield(call: &mut Call<'_, '_>) -> Done {
+fn hrandfield(call: &mut Call<'_, '_>) -> CommandResult {
     if call.args.len() == 2 {
         return one(call);
     }
@@ -91,7 +91,7 @@ fn hrandfield(call: &mut Call<'_, '_>) -> Done {
     )
 }
 
-fn different(call: &mut Call<'_, '_>, options: &Options) -> Done {
+fn different(call: &mut Call<'_, '_>, options: &Options) -> CommandResult {
     let (key, now, lane, mut chance) = (call.key(), call.now(), call.lane, call.space().chance());
     let each = options.elements(1, call.reply.version());
     let opened = call.keys.read(key);
@@ -137,7 +137,7 @@ fn different(call: &mut Call<'_, '_>, options: &Options) -> Done {
     Ok(())
 }
 
-fn one(call: &mut Call<'_, '_>) -> Done {
+fn one(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, now, space) = (call.key(), call.now(), call.space());
     let opened = call.keys.read(key);
     let hash = opened.collection::<Hash>()?.map(Hash::view);

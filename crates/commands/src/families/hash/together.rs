@@ -1,13 +1,13 @@
 //! Values and deadlines in one command: HSETEX, HGETEX, HGETDEL.
 
 use pantala_base::UnixMs;
-use pantala_keyspace::{Opened, event};
+use pantala_keyspace::{OpenKey, event};
 use pantala_values::Hash;
-use pantala_values::hash::{Before, HashRef, Lifetime};
+use pantala_values::hash::{FieldBefore, HashRef, Lifetime};
 
-use super::words::{Presence, Time, Words, counted};
+use super::words::{ExistenceRule, FieldOptions, Time, counted};
 use super::{ADD, CHANGE, check_arguments, clean, grows, limits, open, writes};
-use crate::calls::call::{Call, Done, Stop, reply_string};
+use crate::calls::call::{Call, CommandResult, Stop, reply_string};
 use crate::calls::record;
 use crate::error;
 use crate::families::deadlines;
@@ -30,8 +30,8 @@ pub(super) const HSETEX: Command = grows("HSETEX", hsetex)
     )
     .summary("Sets fields of a hash, and their deadlines, if key and fields are as wanted.");
 
-fn hsetex(call: &mut Call<'_, '_>) -> Done {
-    let (at, words) = Words::parse(call, true)?;
+fn hsetex(call: &mut Call<'_, '_>) -> CommandResult {
+    let (at, words) = FieldOptions::parse(call, true)?;
     let pairs = counted(call.args, at, 2)?;
     check_arguments(call)?;
     let (key, now, clock) = (call.key(), call.now(), call.clock());
@@ -53,7 +53,7 @@ fn hsetex(call: &mut Call<'_, '_>) -> Done {
         tally.expired_elements.add(removed);
         drop(opened);
         if removed > 0 && call.is_recorded() {
-            let fields: record::Words<'_> = pairs.iter().step_by(2).copied().collect();
+            let fields: record::RecordedWords<'_> = pairs.iter().step_by(2).copied().collect();
             call.record_listed(&[b"HDEL", key.bytes], &fields);
         }
         call.reply.int(1);
@@ -70,7 +70,7 @@ fn hsetex(call: &mut Call<'_, '_>) -> Done {
     let mut expired = 0;
     for pair in pairs.chunks_exact(2) {
         let before = hash.set(pair[0], pair[1], lifetime, limits, now);
-        expired += u64::from(before == Before::Expired);
+        expired += u64::from(before == FieldBefore::Expired);
     }
     let given = match is_recorded {
         true => deadlines_of(hash.view(), pairs, now),
@@ -98,15 +98,15 @@ fn deadlines_of<'f>(
     hash: HashRef<'_>,
     pairs: &[&'f [u8]],
     now: UnixMs,
-) -> Vec<(UnixMs, record::Words<'f>)> {
-    let mut given: Vec<(UnixMs, record::Words<'f>)> = Vec::new();
+) -> Vec<(UnixMs, record::RecordedWords<'f>)> {
+    let mut given: Vec<(UnixMs, record::RecordedWords<'f>)> = Vec::new();
     for &field in pairs.iter().step_by(2) {
         let Some(deadline) = hash.get(field, now).and_then(|found| found.deadline) else {
             continue;
         };
         match given.last_mut() {
             Some((last, fields)) if *last == deadline => fields.push(field),
-            _ => given.push((deadline, record::Words::from_slice(&[field]))),
+            _ => given.push((deadline, record::RecordedWords::from_slice(&[field]))),
         }
     }
     given
@@ -118,7 +118,7 @@ fn record_pairs(
     call: &Call<'_, '_>,
     key: &[u8],
     pairs: &[&[u8]],
-    given: &[(UnixMs, record::Words<'_>)],
+    given: &[(UnixMs, record::RecordedWords<'_>)],
 ) {
     call.record_listed(&[b"HSET", key], pairs);
     for (deadline, fields) in given {
@@ -127,17 +127,17 @@ fn record_pairs(
 }
 
 /// Whether the key is present or absent, as the words require.
-fn key_holds(options: Presence, found: Option<HashRef<'_>>) -> bool {
+fn key_holds(options: ExistenceRule, found: Option<HashRef<'_>>) -> bool {
     match options {
-        Presence::Any => true,
-        Presence::Missing => found.is_none(),
-        Presence::Present => found.is_some(),
+        ExistenceRule::Any => true,
+        ExistenceRule::Missing => found.is_none(),
+        ExistenceRule::Present => found.is_some(),
     }
 }
 
 /// Whether all fields are present, or none, as the words require.
 fn fields_hold(
-    options: Presence,
+    options: ExistenceRule,
     found: Option<HashRef<'_>>,
     pairs: &[&[u8]],
     now: UnixMs,
@@ -145,15 +145,15 @@ fn fields_hold(
     let is_there = |field: &[u8]| found.is_some_and(|hash| hash.get(field, now).is_some());
     let mut fields = pairs.iter().step_by(2);
     match options {
-        Presence::Any => true,
-        Presence::Missing => !fields.any(|field| is_there(field)),
-        Presence::Present => fields.all(|field| is_there(field)),
+        ExistenceRule::Any => true,
+        ExistenceRule::Missing => !fields.any(|field| is_there(field)),
+        ExistenceRule::Present => fields.all(|field| is_there(field)),
     }
 }
 
 /// Removes fields that were set with a deadline that has passed. The reference publishes all steps,
 /// even if there was nothing to remove.
-fn remove_pairs(opened: &mut Opened<'_, '_>, pairs: &[&[u8]], now: UnixMs) -> Result<u64, Stop> {
+fn remove_pairs(opened: &mut OpenKey<'_, '_>, pairs: &[&[u8]], now: UnixMs) -> Result<u64, Stop> {
     let mut removed = 0;
     let was_there = opened.exists();
     if let Some(hash) = opened.collection_mut::<Hash>()? {
@@ -190,8 +190,8 @@ pub(super) const HGETEX: Command = writes("HGETEX", hgetex)
     )
     .summary("Returns the values of fields of a hash and sets or clears their deadlines.");
 
-fn hgetex(call: &mut Call<'_, '_>) -> Done {
-    let (at, words) = Words::parse(call, false)?;
+fn hgetex(call: &mut Call<'_, '_>) -> CommandResult {
+    let (at, words) = FieldOptions::parse(call, false)?;
     let fields = counted(call.args, at, 1)?;
     check_arguments(call)?;
     let (key, now, clock) = (call.key(), call.now(), call.clock());
@@ -200,7 +200,7 @@ fn hgetex(call: &mut Call<'_, '_>) -> Done {
     clean::<Hash>(&mut opened, now, call.lane)?;
     let scope = *opened.scope();
     let is_recorded = scope.recorder.is_some();
-    let mut recorded = record::Words::new();
+    let mut recorded = record::RecordedWords::new();
     let mut hash = opened.collection_mut::<Hash>()?;
     let deadline = words.time.deadline(clock, call.command.name);
     let deadline = match deadline {
@@ -267,7 +267,7 @@ pub(super) const HGETDEL: Command = writes("HGETDEL", hgetdel)
     .syntax("key (FIELDS numfields:int field [field ...])")
     .summary("Returns the values of fields of a hash and removes the fields.");
 
-fn hgetdel(call: &mut Call<'_, '_>) -> Done {
+fn hgetdel(call: &mut Call<'_, '_>) -> CommandResult {
     if !is_word(call.args[2], "FIELDS") {
         return Err(error::SYNTAX.into());
     }

@@ -7,10 +7,10 @@ use pantala_values::hash::HashRef;
 use pantala_values::{Collection as _, Hash};
 
 use super::{check_lane, reads};
-use crate::calls::call::{Call, Done, Lane, Stop, reply_string};
+use crate::calls::call::{Call, CommandResult, Lane, Stop, reply_string};
 use crate::error;
 use crate::long_work::incremental::{self, Aggregate, Header};
-use crate::options::{ElementScan, LeaveOut};
+use crate::options::{ElementScan, OmitOption};
 use crate::rows::command::{Command, Flags};
 
 /// A hash of more bytes than this is read as a whole on the slow lane.
@@ -32,7 +32,7 @@ pub(super) const HGETALL: Command = reads("HGETALL", hgetall)
     .syntax("key")
     .summary("Returns all fields of a hash and their values.");
 
-fn hgetall(call: &mut Call<'_, '_>) -> Done {
+fn hgetall(call: &mut Call<'_, '_>) -> CommandResult {
     read_whole(call, Aggregate::Map, |reply, field, value| {
         reply_string(reply, field);
         reply_string(reply, value);
@@ -47,7 +47,7 @@ pub(super) const HKEYS: Command = reads("HKEYS", hkeys)
     .syntax("key")
     .summary("Returns all fields of a hash, without their values.");
 
-fn hkeys(call: &mut Call<'_, '_>) -> Done {
+fn hkeys(call: &mut Call<'_, '_>) -> CommandResult {
     read_whole(call, Aggregate::Array, |reply, field, _| reply_string(reply, field))
 }
 
@@ -59,7 +59,7 @@ pub(super) const HVALS: Command = reads("HVALS", hvals)
     .syntax("key")
     .summary("Returns the values of all fields of a hash.");
 
-fn hvals(call: &mut Call<'_, '_>) -> Done {
+fn hvals(call: &mut Call<'_, '_>) -> CommandResult {
     read_whole(call, Aggregate::Array, |reply, _, value| reply_string(reply, value))
 }
 
@@ -68,7 +68,7 @@ fn read_whole(
     call: &mut Call<'_, '_>,
     aggregate: Aggregate,
     write: impl Fn(&mut Reply<'_>, StrRef<'_>, StrRef<'_>),
-) -> Done {
+) -> CommandResult {
     let (now, lane) = (call.now(), call.lane);
     let read = call.read_whole(
         incremental::open,
@@ -103,7 +103,7 @@ pub(super) const HSCAN: Command = reads("HSCAN", hscan)
     .summary("Lists some fields of a hash, and tells where to go on.");
 
 /// As in the reference, a missing key or one of another type is reported before a wrong option.
-fn hscan(call: &mut Call<'_, '_>) -> Done {
+fn hscan(call: &mut Call<'_, '_>) -> CommandResult {
     let cursor = parse_u64(call.args[2]).ok_or(error::INVALID_CURSOR)?;
     let (key, now) = (call.key(), call.now());
     let opened = call.keys.read(key);
@@ -112,7 +112,7 @@ fn hscan(call: &mut Call<'_, '_>) -> Done {
         call.reply.array(0);
         return Ok(());
     };
-    let options = ElementScan::parse(&call.args[3..], LeaveOut::Values)?;
+    let options = ElementScan::parse(&call.args[3..], OmitOption::Values)?;
     let looked_at = match hash {
         HashRef::Packed(_) => hash.len(),
         HashRef::Large(_) => hash.len().min(options.count),

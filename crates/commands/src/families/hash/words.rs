@@ -32,7 +32,7 @@ pub(super) fn counted<'c>(
 
 /// Whether something must be present or absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Presence {
+pub(super) enum ExistenceRule {
     #[default]
     Any,
     Missing,
@@ -65,27 +65,27 @@ impl Time<'_> {
 
 /// The options of HSETEX (without PERSIST) and HGETEX (only PERSIST and the times).
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Words<'c> {
+pub(super) struct FieldOptions<'c> {
     /// NX, XX: the key.
-    pub key: Presence,
+    pub key: ExistenceRule,
     /// FNX, FXX: the fields.
-    pub fields: Presence,
+    pub fields: ExistenceRule,
     pub time: Time<'c>,
 }
 
-impl<'c> Words<'c> {
+impl<'c> FieldOptions<'c> {
     /// Parses the options; returns the position where they end, and them.
     pub(super) fn parse(
         call: &Call<'c, '_>,
         sets: bool,
-    ) -> Result<(usize, Words<'c>), ClientError> {
+    ) -> Result<(usize, FieldOptions<'c>), ClientError> {
         let at = match find_fields(call.args, 2) {
             // The reference searches from the command's name on. If FIELDS is nowhere else, the key
             // itself is taken for the word, with the reference's reply.
             Err(_) if is_word(call.args[1], "FIELDS") => 1,
             found => found?,
         };
-        let mut words = Words::default();
+        let mut words = FieldOptions::default();
         let mut rest = call.args.get(2..at).unwrap_or_default().iter().copied();
         while let Some(word) = rest.next() {
             let is_known = (sets && words.take_condition(word))
@@ -100,13 +100,13 @@ impl<'c> Words<'c> {
 
     fn take_condition(&mut self, word: &[u8]) -> bool {
         let (place, wanted) = match word {
-            _ if is_word(word, "NX") => (&mut self.key, Presence::Missing),
-            _ if is_word(word, "XX") => (&mut self.key, Presence::Present),
-            _ if is_word(word, "FNX") => (&mut self.fields, Presence::Missing),
-            _ if is_word(word, "FXX") => (&mut self.fields, Presence::Present),
+            _ if is_word(word, "NX") => (&mut self.key, ExistenceRule::Missing),
+            _ if is_word(word, "XX") => (&mut self.key, ExistenceRule::Present),
+            _ if is_word(word, "FNX") => (&mut self.fields, ExistenceRule::Missing),
+            _ if is_word(word, "FXX") => (&mut self.fields, ExistenceRule::Present),
             _ => return false,
         };
-        let fits = *place == Presence::Any || *place == wanted;
+        let fits = *place == ExistenceRule::Any || *place == wanted;
         *place = wanted;
         fits
     }

@@ -5,11 +5,11 @@
 
 use pantala_keyspace::{Expiry, event};
 use pantala_values::hyperloglog::{
-    Draft, Encoding, Mark, add, add_dense, empty, outdate, would_change,
+    Draft, RegisterMark, SketchEncoding, add, add_dense, empty, outdate, would_change,
 };
 
 use super::sketch;
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const PFADD: Command = Command::write("PFADD", pfadd, Group::HyperLogLog)
@@ -21,7 +21,7 @@ pub(super) const PFADD: Command = Command::write("PFADD", pfadd, Group::HyperLog
     .syntax("key [element ...]")
     .summary("Adds elements to a HyperLogLog, creating it when missing.");
 
-fn pfadd(call: &mut Call<'_, '_>) -> Done {
+fn pfadd(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, elements) = (call.key(), &call.args[2..]);
     let sparse_max = call.settings.hll_sparse_max_bytes;
     let mut opened = call.keys.open(key);
@@ -32,11 +32,11 @@ fn pfadd(call: &mut Call<'_, '_>) -> Done {
             opened.set_string(&draft, Expiry::Never);
             true
         }
-        Some((Encoding::Sparse, text)) => {
+        Some((SketchEncoding::Sparse, text)) => {
             // Elements that change nothing need no copy.
             let mut first = 0;
             while let Some(element) = elements.get(first)
-                && !would_change(text, Mark::of(element))?
+                && !would_change(text, RegisterMark::of(element))?
             {
                 first += 1;
             }
@@ -47,11 +47,11 @@ fn pfadd(call: &mut Call<'_, '_>) -> Done {
             }
             first < elements.len()
         }
-        Some((Encoding::Dense, _)) => {
+        Some((SketchEncoding::Dense, _)) => {
             let mut has_changed = false;
             if let Some(text) = opened.string_mut()? {
                 for element in elements {
-                    has_changed |= add_dense(text, Mark::of(element));
+                    has_changed |= add_dense(text, RegisterMark::of(element));
                 }
                 if has_changed {
                     outdate(text);
@@ -70,9 +70,9 @@ fn pfadd(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// Adds elements, the first of which changes the sketch.
-fn add_all(draft: &mut Draft, elements: &[&[u8]], sparse_max: usize) -> Done {
+fn add_all(draft: &mut Draft, elements: &[&[u8]], sparse_max: usize) -> CommandResult {
     for element in elements {
-        add(draft, Mark::of(element), sparse_max)?;
+        add(draft, RegisterMark::of(element), sparse_max)?;
     }
     outdate(draft);
     Ok(())

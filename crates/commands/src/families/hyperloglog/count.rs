@@ -2,12 +2,12 @@
 
 use pantala_keyspace::{Key, event};
 use pantala_values::hyperloglog::{
-    Draft, Encoding, Registers, cache, cached, count, empty, outdate, to_dense,
+    Draft, Registers, SketchEncoding, cache, cached, count, empty, outdate, to_dense,
 };
 
 use super::sketch;
-use crate::calls::call::{Call, Done, Lane, Stop};
-use crate::long_work::incremental::{FirstLooks, Gathered};
+use crate::calls::call::{Call, CommandResult, Lane, Stop};
+use crate::long_work::incremental::{GatherState, OnceCountedKeys};
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const PFCOUNT: Command = Command::read("PFCOUNT", pfcount, Group::HyperLogLog)
@@ -31,7 +31,7 @@ pub(super) const PFMERGE: Command = Command::write("PFMERGE", pfmerge, Group::Hy
 /// Merging more sketches than this is for the slow lane: it takes some 100 microseconds.
 const WORKER_SKETCHES: usize = 64;
 
-fn check_lane(call: &Call<'_, '_>) -> Done {
+fn check_lane(call: &Call<'_, '_>) -> CommandResult {
     match call.lane {
         Lane::Worker if call.hashes.len() > WORKER_SKETCHES => Err(Stop::Lane),
         Lane::Worker | Lane::Slow => Ok(()),
@@ -39,7 +39,7 @@ fn check_lane(call: &Call<'_, '_>) -> Done {
 }
 
 /// The count of a single sketch is cached in it: a change without an event.
-fn pfcount(call: &mut Call<'_, '_>) -> Done {
+fn pfcount(call: &mut Call<'_, '_>) -> CommandResult {
     if call.args.len() > 2 {
         return count_together(call);
     }
@@ -64,7 +64,7 @@ fn pfcount(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// The merged registers of several sketches.
-struct Merged {
+struct MergedSketch {
     all: Registers,
     /// The registers of the first sketch.
     first: Option<Registers>,
@@ -77,31 +77,31 @@ struct Merged {
 fn merge_all<R>(
     call: &mut Call<'_, '_>,
     keys: &[Key<'_>],
-    finish: impl Fn(Merged) -> R,
+    finish: impl Fn(MergedSketch) -> R,
 ) -> Result<R, Stop> {
     check_lane(call)?;
-    let mut read = FirstLooks::default();
+    let mut read = OnceCountedKeys::default();
     call.gather(
         keys,
-        |_| Ok(Merged { all: Registers::new(), first: None, is_dense: false, count: 0 }),
+        |_| Ok(MergedSketch { all: Registers::new(), first: None, is_dense: false, count: 0 }),
         |call, merged, _| {
             for key in keys.iter().skip(merged.count).take(WORKER_SKETCHES) {
                 merged.add(sketch(&read.read(call.keys, *key, merged.count))?)?;
             }
             match merged.count == keys.len() {
-                true => Ok(Gathered::Whole),
-                false => Ok(Gathered::PartOf(merged.count)),
+                true => Ok(GatherState::Whole),
+                false => Ok(GatherState::PartOf(merged.count)),
             }
         },
         |_, merged| finish(merged),
     )
 }
 
-impl Merged {
-    fn add(&mut self, sketch: Option<(Encoding, &[u8])>) -> Done {
+impl MergedSketch {
+    fn add(&mut self, sketch: Option<(SketchEncoding, &[u8])>) -> CommandResult {
         if let Some((encoding, text)) = sketch {
             self.all.merge(text)?;
-            self.is_dense |= encoding == Encoding::Dense;
+            self.is_dense |= encoding == SketchEncoding::Dense;
         }
         self.first.get_or_insert_with(|| self.all.clone());
         self.count += 1;
@@ -109,7 +109,7 @@ impl Merged {
     }
 }
 
-fn count_together(call: &mut Call<'_, '_>) -> Done {
+fn count_together(call: &mut Call<'_, '_>) -> CommandResult {
     let keys = call.all_keys();
     let count = merge_all(call, &keys, |merged| merged.all.count())?;
     call.reply.int(count.cast_signed());
@@ -117,14 +117,14 @@ fn count_together(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// The destination becomes dense as soon as one sketch is.
-fn pfmerge(call: &mut Call<'_, '_>) -> Done {
+fn pfmerge(call: &mut Call<'_, '_>) -> CommandResult {
     let keys = call.all_keys();
-    let Merged { all, first, is_dense, .. } = merge_all(call, &keys, |merged| merged)?;
+    let MergedSketch { all, first, is_dense, .. } = merge_all(call, &keys, |merged| merged)?;
     // If the destination has everything already, a sparse one need not be merged into.
     let is_known = first.is_some_and(|first| first == all);
     let mut opened = call.keys.open(keys[0]);
     match sketch(&opened)? {
-        Some((Encoding::Dense, _)) => {
+        Some((SketchEncoding::Dense, _)) => {
             if let Some(text) = opened.string_mut()? {
                 all.pack_into(text);
                 outdate(text);

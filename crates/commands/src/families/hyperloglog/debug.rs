@@ -1,10 +1,12 @@
 //! PFDEBUG and PFSELFTEST: the insides of sketches.
 
-use pantala_keyspace::Opened;
-use pantala_values::hyperloglog::{Encoding, Registers, describe_sparse, self_test, to_dense};
+use pantala_keyspace::OpenKey;
+use pantala_values::hyperloglog::{
+    Registers, SketchEncoding, describe_sparse, self_test, to_dense,
+};
 
 use super::sketch;
-use crate::calls::call::{Call, Done, Stop};
+use crate::calls::call::{Call, CommandResult, Stop};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
@@ -24,7 +26,7 @@ pub(super) const PFSELFTEST: Command = Command::new("PFSELFTEST", pfselftest, Gr
     .complexity("O(1), some milliseconds")
     .summary("Checks that HyperLogLogs work on this machine.");
 
-fn pfdebug(call: &mut Call<'_, '_>) -> Done {
+fn pfdebug(call: &mut Call<'_, '_>) -> CommandResult {
     let word = call.args[1];
     if is_word(word, "SIMD") {
         return simd(call);
@@ -43,12 +45,12 @@ fn pfdebug(call: &mut Call<'_, '_>) -> Done {
             all.values().iter().for_each(|value| call.reply.int(i64::from(*value)));
         }
         _ if is_word(word, "DECODE") => match encoding {
-            Encoding::Dense => return Err(error::HLL_NOT_SPARSE.into()),
-            Encoding::Sparse => call.reply.bulk(&describe_sparse(text)),
+            SketchEncoding::Dense => return Err(error::HLL_NOT_SPARSE.into()),
+            SketchEncoding::Sparse => call.reply.bulk(&describe_sparse(text)),
         },
         _ if is_word(word, "ENCODING") => call.reply.simple(match encoding {
-            Encoding::Dense => "dense",
-            Encoding::Sparse => "sparse",
+            SketchEncoding::Dense => "dense",
+            SketchEncoding::Sparse => "sparse",
         }),
         _ if is_word(word, "TODENSE") => {
             let was_sparse = make_dense(&mut opened)?;
@@ -60,8 +62,8 @@ fn pfdebug(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// Makes a sparse sketch dense; whether it was sparse.
-fn make_dense(opened: &mut Opened<'_, '_>) -> Result<bool, Stop> {
-    let Some((Encoding::Sparse, text)) = sketch(opened)? else { return Ok(false) };
+fn make_dense(opened: &mut OpenKey<'_, '_>) -> Result<bool, Stop> {
+    let Some((SketchEncoding::Sparse, text)) = sketch(opened)? else { return Ok(false) };
     let dense = to_dense(text)?;
     opened.rewrite_string(&dense);
     opened.publish_silently();
@@ -69,7 +71,7 @@ fn make_dense(opened: &mut Opened<'_, '_>) -> Result<bool, Stop> {
 }
 
 /// The processor's abilities are detected at the start; there is nothing to switch.
-fn simd(call: &mut Call<'_, '_>) -> Done {
+fn simd(call: &mut Call<'_, '_>) -> CommandResult {
     let word = call.args[2];
     if !is_word(word, "ON") && !is_word(word, "OFF") {
         return Err(ClientError::text("ERR Argument must be ON or OFF").into());
@@ -78,7 +80,7 @@ fn simd(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn pfselftest(call: &mut Call<'_, '_>) -> Done {
+fn pfselftest(call: &mut Call<'_, '_>) -> CommandResult {
     if !self_test() {
         return Err(error::HLL_SELF_TEST.into());
     }

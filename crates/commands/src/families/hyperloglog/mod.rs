@@ -13,9 +13,9 @@ mod add;
 mod count;
 mod debug;
 
-use pantala_keyspace::Opened;
+use pantala_keyspace::OpenKey;
 use pantala_table::StrRef;
-use pantala_values::hyperloglog::{Corrupt, Encoding, encoding};
+use pantala_values::hyperloglog::{Corrupt, SketchEncoding, encoding};
 
 use crate::calls::call::Stop;
 use crate::error;
@@ -26,7 +26,7 @@ pub const ROWS: &[Command] =
     &[add::PFADD, count::PFCOUNT, count::PFMERGE, debug::PFDEBUG, debug::PFSELFTEST];
 
 /// The sketch at a key, if there is one; anything else is an error.
-fn sketch<'o>(opened: &'o Opened<'_, '_>) -> Result<Option<(Encoding, &'o [u8])>, Stop> {
+fn sketch<'o>(opened: &'o OpenKey<'_, '_>) -> Result<Option<(SketchEncoding, &'o [u8])>, Stop> {
     match opened.string()? {
         None => Ok(None),
         // An integer is no sketch.

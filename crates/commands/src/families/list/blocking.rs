@@ -11,8 +11,8 @@ use pantala_values::{List, Type};
 use super::pop::{event_of, pop_word, take_from_first};
 use super::shift::{Ends, shift};
 use super::{FROM_TO, parse_end, reply_element};
-use crate::calls::call::{AtTimeout, Call, Done, KeyWait, Park, Stop, WaitedKeys};
-use crate::options::{FromFirst, timeout};
+use crate::calls::call::{Call, CommandResult, KeyWait, Park, Stop, TimeoutReply, WaitedKeys};
+use crate::options::{PopOptions, timeout};
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 const ALL_BUT_LAST: &[KeySpec] = &[KeySpec::range(1, -2, 1, KeyFlags::TAKE)];
@@ -28,7 +28,7 @@ pub(super) const BLPOP: Command = Command::write("BLPOP", blpop, Group::List)
     .syntax("key [key ...] timeout:float")
     .summary("Removes the first element of the first list that has any, waiting for one.");
 
-fn blpop(call: &mut Call<'_, '_>) -> Done {
+fn blpop(call: &mut Call<'_, '_>) -> CommandResult {
     pop(call, End::Head)
 }
 
@@ -41,7 +41,7 @@ pub(super) const BRPOP: Command = Command::write("BRPOP", brpop, Group::List)
     .syntax("key [key ...] timeout:float")
     .summary("Removes the last element of the first list that has any, waiting for one.");
 
-fn brpop(call: &mut Call<'_, '_>) -> Done {
+fn brpop(call: &mut Call<'_, '_>) -> CommandResult {
     pop(call, End::Tail)
 }
 
@@ -49,11 +49,11 @@ fn is_list(call: &mut Call<'_, '_>, key: Key<'_>) -> bool {
     call.keys.peek(key).kind() == Some(Type::List)
 }
 
-fn wait(call: &mut Call<'_, '_>, until: Option<UnixMs>, keys: WaitedKeys) -> Done {
-    call.wait(KeyWait { until, keys, at_timeout: AtTimeout::NullArray, args: None })
+fn wait(call: &mut Call<'_, '_>, until: Option<UnixMs>, keys: WaitedKeys) -> CommandResult {
+    call.wait(KeyWait { until, keys, at_timeout: TimeoutReply::NullArray, args: None })
 }
 
-fn pop(call: &mut Call<'_, '_>, end: End) -> Done {
+fn pop(call: &mut Call<'_, '_>, end: End) -> CommandResult {
     let until = timeout(call.args[call.args.len() - 1], call.now())?;
     let fill = call.fill();
     for key in call.keys_of_type(Type::List) {
@@ -82,8 +82,8 @@ pub(super) const BLMPOP: Command = Command::write("BLMPOP", blmpop, Group::List)
     .syntax("timeout:float numkeys:int key [key ...] (where: LEFT | RIGHT) [COUNT count:int]")
     .summary("Removes elements from the first list that has any, waiting until one has.");
 
-fn blmpop(call: &mut Call<'_, '_>) -> Done {
-    let wanted = FromFirst::parse(&call.args[2..], parse_end)?;
+fn blmpop(call: &mut Call<'_, '_>) -> CommandResult {
+    let wanted = PopOptions::parse(&call.args[2..], parse_end)?;
     let until = timeout(call.args[1], call.now())?;
     let keys = call.keys_of_type(Type::List);
     if take_from_first(call, &keys, &wanted)? {
@@ -100,7 +100,7 @@ pub(super) const BRPOPLPUSH: Command = Command::write("BRPOPLPUSH", brpoplpush, 
     .syntax("source:key destination:key timeout:float")
     .summary("Moves the last element of a list to the head of another, waiting for one.");
 
-fn brpoplpush(call: &mut Call<'_, '_>) -> Done {
+fn brpoplpush(call: &mut Call<'_, '_>) -> CommandResult {
     let until = timeout(call.args[3], call.now())?;
     let args = call.args;
     shift_or_wait(call, until, Ends::ROUND, &[b"RPOPLPUSH", args[1], args[2]])
@@ -117,7 +117,7 @@ pub(super) const BLMOVE: Command = Command::write("BLMOVE", blmove, Group::List)
     )
     .summary("Moves an element from one list to another, waiting until there is one.");
 
-fn blmove(call: &mut Call<'_, '_>) -> Done {
+fn blmove(call: &mut Call<'_, '_>) -> CommandResult {
     let ends = Ends::parse(call.args[3], call.args[4])?;
     let until = timeout(call.args[5], call.now())?;
     let args = call.args;
@@ -130,7 +130,7 @@ fn shift_or_wait(
     until: Option<UnixMs>,
     ends: Ends,
     recorded: &[&[u8]],
-) -> Done {
+) -> CommandResult {
     let (source, target) = (call.nth_key(1, 0), call.space().key(call.args[2]));
     let is_served = call.ready.is_some();
     if is_served && !is_list(call, source) {

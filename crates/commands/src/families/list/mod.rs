@@ -26,12 +26,12 @@ use pantala_base::number::parse_i64;
 use pantala_keyspace::event;
 use pantala_protocol::Reply;
 use pantala_values::List;
-use pantala_values::list::{End, Way};
+use pantala_values::list::{End, ListEnd};
 use pantala_values::packed::Element;
 
-use crate::calls::call::{Call, Done, Lane, Stop};
+use crate::calls::call::{Call, CommandResult, Lane, Stop};
 use crate::error::{self, ClientError};
-use crate::long_work::incremental::{self, Step};
+use crate::long_work::incremental::{self, WorkStep};
 use crate::options::is_word;
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
@@ -131,12 +131,12 @@ fn span(start: i64, stop: i64, len: usize) -> (usize, usize) {
 }
 
 /// Writes the elements of a range while there is room; returns the rest of the range.
-fn reply_span(step: &mut Step<'_, '_>, list: &List, places: Range<usize>) -> Range<usize> {
+fn reply_span(step: &mut WorkStep<'_, '_>, list: &List, places: Range<usize>) -> Range<usize> {
     let mut left = places;
     if left.is_empty() {
         return left;
     }
-    list.visit(left.start, Way::Forward, |element| {
+    list.visit(left.start, ListEnd::Forward, |element| {
         reply_element(step.reply, element);
         left.start += 1;
         match left.is_empty() || !step.has_room() {
@@ -160,7 +160,7 @@ const LLEN: Command = Command::read("LLEN", llen, Group::List)
     .syntax("key")
     .summary("Counts the elements of a list.");
 
-fn llen(call: &mut Call<'_, '_>) -> Done {
+fn llen(call: &mut Call<'_, '_>) -> CommandResult {
     let key = call.key();
     let len = call.keys.read(key).collection::<List>()?.map_or(0, List::len);
     call.reply.int(len as i64);
@@ -176,7 +176,7 @@ const LINDEX: Command = Command::read("LINDEX", lindex, Group::List)
     .summary("Returns the element at an index; negative ones count from the end.");
 
 /// A missing key is reported before the index is checked.
-fn lindex(call: &mut Call<'_, '_>) -> Done {
+fn lindex(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, index) = (call.key(), parse_i64(call.args[2]));
     let opened = call.keys.read(key);
     let Some(list) = opened.collection::<List>()? else {
@@ -200,7 +200,7 @@ const LRANGE: Command = Command::read("LRANGE", lrange, Group::List)
     .syntax("key start:int stop:int")
     .summary("Returns the elements between two indices, both included.");
 
-fn lrange(call: &mut Call<'_, '_>) -> Done {
+fn lrange(call: &mut Call<'_, '_>) -> CommandResult {
     let (start, stop, lane) = (call.int(2)?, call.int(3)?, call.lane);
     let read = call.read_whole(
         incremental::open,
@@ -232,7 +232,7 @@ const LSET: Command = Command::write("LSET", lset, Group::List)
     .summary("Puts an element in the place of the one at an index.");
 
 /// A missing key is reported before the index is checked.
-fn lset(call: &mut Call<'_, '_>) -> Done {
+fn lset(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, index, text) = (call.key(), parse_i64(call.args[2]), storable(call.args[3])?);
     let fill = call.fill();
     let mut opened = call.keys.open(key);
@@ -264,10 +264,10 @@ const LINSERT: Command = Command::write("LINSERT", linsert, Group::List)
     .syntax("key (where: BEFORE | AFTER) pivot element")
     .summary("Puts an element before or after the first one equal to the pivot.");
 
-fn linsert(call: &mut Call<'_, '_>) -> Done {
+fn linsert(call: &mut Call<'_, '_>) -> CommandResult {
     let way = match call.args[2] {
-        word if is_word(word, "AFTER") => Way::Forward,
-        word if is_word(word, "BEFORE") => Way::Backward,
+        word if is_word(word, "AFTER") => ListEnd::Forward,
+        word if is_word(word, "BEFORE") => ListEnd::Backward,
         _ => return Err(error::SYNTAX.into()),
     };
     let (pivot, text) = (Element::of(call.args[3]), storable(call.args[4])?);
@@ -301,12 +301,12 @@ const LREM: Command = Command::write("LREM", lrem, Group::List)
     .syntax("key count:int element")
     .summary("Removes elements equal to one: all, or some from the head or from the tail.");
 
-fn lrem(call: &mut Call<'_, '_>) -> Done {
+fn lrem(call: &mut Call<'_, '_>) -> CommandResult {
     let count = call.int(2)?;
     if count == i64::MIN {
         return Err(error::NOT_OPPOSITE.into());
     }
-    let way = if count < 0 { Way::Backward } else { Way::Forward };
+    let way = if count < 0 { ListEnd::Backward } else { ListEnd::Forward };
     let most = match usize::try_from(count.unsigned_abs()) {
         Ok(most @ 1..) => most,
         _ => usize::MAX,
@@ -333,9 +333,9 @@ fn lrem(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// Whether everything to be removed from a long list is near the end where the search begins.
-fn ends_soon(list: &List, wanted: Element<'_>, most: usize, way: Way) -> bool {
+fn ends_soon(list: &List, wanted: Element<'_>, most: usize, way: ListEnd) -> bool {
     let (mut seen, mut left) = (0, most);
-    let from = if way == Way::Forward { 0 } else { list.len() - 1 };
+    let from = if way == ListEnd::Forward { 0 } else { list.len() - 1 };
     list.visit(from, way, |element| {
         left -= usize::from(element == wanted);
         seen += 1;
@@ -354,7 +354,7 @@ const LTRIM: Command = Command::write("LTRIM", ltrim, Group::List)
     .syntax("key start:int stop:int")
     .summary("Keeps only the elements between two indices, both included.");
 
-fn ltrim(call: &mut Call<'_, '_>) -> Done {
+fn ltrim(call: &mut Call<'_, '_>) -> CommandResult {
     let (start, stop) = (call.int(2)?, call.int(3)?);
     let (key, fill, lane) = (call.key(), call.fill(), call.lane);
     let mut opened = call.keys.open(key);

@@ -2,15 +2,15 @@
 
 use pantala_base::number::parse_i64;
 use pantala_keyspace::Key;
-use pantala_keyspace::event::{self, Event};
+use pantala_keyspace::event::{self, KeyEvent};
 use pantala_values::List;
-use pantala_values::list::{End, Way};
+use pantala_values::list::{End, ListEnd};
 use std::ops::ControlFlow;
 
 use super::{parse_end, reply_element};
-use crate::calls::call::{Call, Done, Stop};
+use crate::calls::call::{Call, CommandResult, Stop};
 use crate::error;
-use crate::options::FromFirst;
+use crate::options::PopOptions;
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 const TAKE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE)];
@@ -23,7 +23,7 @@ pub(super) const LPOP: Command = Command::write("LPOP", lpop, Group::List)
     .syntax("key [count:int]")
     .summary("Removes elements from the head of a list and returns them.");
 
-fn lpop(call: &mut Call<'_, '_>) -> Done {
+fn lpop(call: &mut Call<'_, '_>) -> CommandResult {
     pop(call, End::Head)
 }
 
@@ -35,11 +35,11 @@ pub(super) const RPOP: Command = Command::write("RPOP", rpop, Group::List)
     .syntax("key [count:int]")
     .summary("Removes elements from the tail of a list and returns them.");
 
-fn rpop(call: &mut Call<'_, '_>) -> Done {
+fn rpop(call: &mut Call<'_, '_>) -> CommandResult {
     pop(call, End::Tail)
 }
 
-pub(super) fn event_of(end: End) -> Event {
+pub(super) fn event_of(end: End) -> KeyEvent {
     match end {
         End::Head => event::LPOP,
         End::Tail => event::RPOP,
@@ -55,7 +55,7 @@ pub(super) fn pop_word(end: End) -> &'static [u8] {
 }
 
 #[inline]
-fn pop(call: &mut Call<'_, '_>, end: End) -> Done {
+fn pop(call: &mut Call<'_, '_>, end: End) -> CommandResult {
     match call.args {
         [_, _] => pop_one(call, end),
         [_, _, count] => {
@@ -66,7 +66,7 @@ fn pop(call: &mut Call<'_, '_>, end: End) -> Done {
     }
 }
 
-fn pop_one(call: &mut Call<'_, '_>, end: End) -> Done {
+fn pop_one(call: &mut Call<'_, '_>, end: End) -> CommandResult {
     let (key, fill) = (call.key(), call.fill());
     let mut opened = call.keys.open(key);
     let Some(list) = opened.collection_mut::<List>()? else {
@@ -79,7 +79,7 @@ fn pop_one(call: &mut Call<'_, '_>, end: End) -> Done {
     Ok(())
 }
 
-fn pop_count(call: &mut Call<'_, '_>, end: End, count: usize) -> Done {
+fn pop_count(call: &mut Call<'_, '_>, end: End, count: usize) -> CommandResult {
     let key = call.key();
     let Some(len) = call.keys.open(key).collection::<List>()?.map(List::len) else {
         call.reply.null_array();
@@ -94,14 +94,14 @@ fn pop_count(call: &mut Call<'_, '_>, end: End, count: usize) -> Done {
 }
 
 /// Returns `count` elements of a list that has as many, as an array, and removes them.
-fn take(call: &mut Call<'_, '_>, key: Key<'_>, end: End, count: usize) -> Done {
+fn take(call: &mut Call<'_, '_>, key: Key<'_>, end: End, count: usize) -> CommandResult {
     call.touches(count)?;
     let fill = call.fill();
     let mut opened = call.keys.peek(key);
     let Some(list) = opened.collection_mut::<List>()? else { return Ok(()) };
     let (from, way, first) = match end {
-        End::Head => (0, Way::Forward, 0),
-        End::Tail => (list.len() - count, Way::Backward, list.len() - 1),
+        End::Head => (0, ListEnd::Forward, 0),
+        End::Tail => (list.len() - count, ListEnd::Backward, list.len() - 1),
     };
     call.reply.array(count);
     let mut left = count;
@@ -126,8 +126,8 @@ pub(super) const LMPOP: Command = Command::write("LMPOP", lmpop, Group::List)
     .syntax("numkeys:int key [key ...] (where: LEFT | RIGHT) [COUNT count:int]")
     .summary("Removes elements from the first list that has any.");
 
-fn lmpop(call: &mut Call<'_, '_>) -> Done {
-    let wanted = FromFirst::parse(&call.args[1..], parse_end)?;
+fn lmpop(call: &mut Call<'_, '_>) -> CommandResult {
+    let wanted = PopOptions::parse(&call.args[1..], parse_end)?;
     let keys = call.all_keys();
     if !take_from_first(call, &keys, &wanted)? {
         call.reply.null_array();
@@ -139,7 +139,7 @@ fn lmpop(call: &mut Call<'_, '_>) -> Done {
 pub(super) fn take_from_first(
     call: &mut Call<'_, '_>,
     keys: &[Key<'_>],
-    wanted: &FromFirst<End>,
+    wanted: &PopOptions<End>,
 ) -> Result<bool, Stop> {
     for &key in keys {
         let len = call.keys.open(key).collection::<List>()?.map(List::len);

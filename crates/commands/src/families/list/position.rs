@@ -5,19 +5,19 @@ use std::ops::ControlFlow;
 use pantala_base::number::parse_i64;
 use pantala_protocol::Reply;
 use pantala_values::List;
-use pantala_values::list::Way;
+use pantala_values::list::ListEnd;
 use pantala_values::packed::Element;
 
 use super::{READ, WORKER_ELEMENTS};
-use crate::calls::call::{Call, Done, Lane, Stop};
+use crate::calls::call::{Call, CommandResult, Lane, Stop};
 use crate::error::{self, ClientError};
-use crate::long_work::incremental::{Aggregate, Budget, Gathered, Header};
+use crate::long_work::incremental::{Aggregate, Budget, GatherState, Header};
 use crate::options::is_word;
 use crate::rows::command::{Command, Group};
 
 /// The options of LPOS.
 struct Question {
-    way: Way,
+    way: ListEnd,
     /// How many matches are skipped.
     skip: u64,
     /// How many matches are returned, as an array; `None`: one, by itself.
@@ -28,7 +28,7 @@ struct Question {
 
 impl Question {
     fn parse(options: &[&[u8]]) -> Result<Question, ClientError> {
-        let mut asked = Question { way: Way::Forward, skip: 0, count: None, most: usize::MAX };
+        let mut asked = Question { way: ListEnd::Forward, skip: 0, count: None, most: usize::MAX };
         let mut rest = options.iter();
         while let Some(word) = rest.next() {
             let Some(number) = rest.next() else { return Err(error::SYNTAX) };
@@ -49,8 +49,8 @@ impl Question {
         match rank {
             i64::MIN => return Err(error::NOT_OPPOSITE),
             0 => return Err(RANK_ZERO),
-            1.. => self.way = Way::Forward,
-            _ => self.way = Way::Backward,
+            1.. => self.way = ListEnd::Forward,
+            _ => self.way = ListEnd::Backward,
         }
         self.skip = rank.unsigned_abs() - 1;
         Ok(())
@@ -79,7 +79,7 @@ pub(super) const LPOS: Command = Command::read("LPOS", lpos, Group::List)
     .syntax("key element [RANK rank:int] [COUNT num-matches:int] [MAXLEN len:int]")
     .summary("Returns where an element stands in a list.");
 
-fn lpos(call: &mut Call<'_, '_>) -> Done {
+fn lpos(call: &mut Call<'_, '_>) -> CommandResult {
     let asked = Question::parse(&call.args[3..])?;
     let (key, wanted) = (call.key(), Element::of(call.args[2]));
     call.keys.read(key).collection::<List>()?;
@@ -91,7 +91,7 @@ fn lpos(call: &mut Call<'_, '_>) -> Done {
                 return Err(Stop::Lane);
             }
             let opened = call.keys.peek(key);
-            let Some(list) = opened.collection::<List>()? else { return Ok(Gathered::Whole) };
+            let Some(list) = opened.collection::<List>()? else { return Ok(GatherState::Whole) };
             Ok(search.go_on(list, wanted, &asked, budget, &mut call.reply))
         },
         |reply, search| search.end(&asked, reply),
@@ -125,9 +125,9 @@ impl Search {
         asked: &Question,
         budget: &mut Budget,
         reply: &mut Reply<'_>,
-    ) -> Gathered {
+    ) -> GatherState {
         let (most, last) = (asked.most.min(list.len()), list.len() - 1);
-        let place = |seen| if asked.way == Way::Forward { seen } else { last - seen };
+        let place = |seen| if asked.way == ListEnd::Forward { seen } else { last - seen };
         list.visit(place(self.seen), asked.way, |element| {
             if element == wanted && self.skip > 0 {
                 self.skip -= 1;
@@ -145,7 +145,7 @@ impl Search {
                 false => ControlFlow::Continue(()),
             }
         });
-        Gathered::whole_if(self.is_done(most))
+        GatherState::whole_if(self.is_done(most))
     }
 
     fn is_done(&self, most: usize) -> bool {

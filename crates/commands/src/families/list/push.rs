@@ -1,13 +1,13 @@
 //! Adding elements at the ends.
 
 use pantala_keyspace::Expiry;
-use pantala_keyspace::event::{self, Event};
+use pantala_keyspace::event::{self, KeyEvent};
 use pantala_values::List;
 use pantala_values::list::End;
 use pantala_values::packed::Element;
 
 use super::{ADD, storable};
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::rows::command::{Command, Flags, Group};
 
 const PUSH: Flags = Flags::DENYOOM.and(Flags::FAST);
@@ -20,7 +20,7 @@ pub(super) const LPUSH: Command = Command::write("LPUSH", lpush, Group::List)
     .syntax("key element [element ...]")
     .summary("Puts elements at the head of a list; a missing one is created.");
 
-fn lpush(call: &mut Call<'_, '_>) -> Done {
+fn lpush(call: &mut Call<'_, '_>) -> CommandResult {
     push(call, End::Head, true)
 }
 
@@ -32,7 +32,7 @@ pub(super) const RPUSH: Command = Command::write("RPUSH", rpush, Group::List)
     .syntax("key element [element ...]")
     .summary("Puts elements at the tail of a list; a missing one is created.");
 
-fn rpush(call: &mut Call<'_, '_>) -> Done {
+fn rpush(call: &mut Call<'_, '_>) -> CommandResult {
     push(call, End::Tail, true)
 }
 
@@ -45,7 +45,7 @@ pub(super) const LPUSHX: Command = Command::write("LPUSHX", lpushx, Group::List)
     .syntax("key element [element ...]")
     .summary("Puts elements at the head of a list, if there is one.");
 
-fn lpushx(call: &mut Call<'_, '_>) -> Done {
+fn lpushx(call: &mut Call<'_, '_>) -> CommandResult {
     push(call, End::Head, false)
 }
 
@@ -58,11 +58,11 @@ pub(super) const RPUSHX: Command = Command::write("RPUSHX", rpushx, Group::List)
     .syntax("key element [element ...]")
     .summary("Puts elements at the tail of a list, if there is one.");
 
-fn rpushx(call: &mut Call<'_, '_>) -> Done {
+fn rpushx(call: &mut Call<'_, '_>) -> CommandResult {
     push(call, End::Tail, false)
 }
 
-pub(super) fn event_of(end: End) -> Event {
+pub(super) fn event_of(end: End) -> KeyEvent {
     match end {
         End::Head => event::LPUSH,
         End::Tail => event::RPUSH,
@@ -70,7 +70,7 @@ pub(super) fn event_of(end: End) -> Event {
 }
 
 #[inline]
-fn push(call: &mut Call<'_, '_>, end: End, creates: bool) -> Done {
+fn push(call: &mut Call<'_, '_>, end: End, creates: bool) -> CommandResult {
     let (key, fill, elements) = (call.key(), call.fill(), &call.args[2..]);
     let mut bytes = 0;
     for element in elements {

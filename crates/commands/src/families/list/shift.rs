@@ -8,7 +8,7 @@ use pantala_values::packed::Element;
 use smallvec::SmallVec;
 
 use super::{FROM_TO, parse_end, pop, push, reply_element};
-use crate::calls::call::{Call, Done, Stop};
+use crate::calls::call::{Call, CommandResult, Stop};
 use crate::error::ClientError;
 use crate::rows::command::{Command, Flags, Group};
 
@@ -36,7 +36,7 @@ pub(super) const RPOPLPUSH: Command = Command::write("RPOPLPUSH", rpoplpush, Gro
     .syntax("source:key destination:key")
     .summary("Moves the last element of a list to the head of another, and returns it.");
 
-fn rpoplpush(call: &mut Call<'_, '_>) -> Done {
+fn rpoplpush(call: &mut Call<'_, '_>) -> CommandResult {
     shift_or_null(call, Ends::ROUND)
 }
 
@@ -48,12 +48,12 @@ pub(super) const LMOVE: Command = Command::write("LMOVE", lmove, Group::List)
     .syntax("source:key destination:key (wherefrom: LEFT | RIGHT) (whereto: LEFT | RIGHT)")
     .summary("Moves an element from an end of a list to an end of a list, and returns it.");
 
-fn lmove(call: &mut Call<'_, '_>) -> Done {
+fn lmove(call: &mut Call<'_, '_>) -> CommandResult {
     let ends = Ends::parse(call.args[3], call.args[4])?;
     shift_or_null(call, ends)
 }
 
-fn shift_or_null(call: &mut Call<'_, '_>, ends: Ends) -> Done {
+fn shift_or_null(call: &mut Call<'_, '_>, ends: Ends) -> CommandResult {
     let (source, target) = (call.nth_key(1, 0), call.nth_key(2, 1));
     if !shift(call, source, target, ends)? {
         call.reply.null();

@@ -13,7 +13,7 @@ use super::item::{self, Count, Counted, Deleted, Fetch, Store, Stored};
 use super::meta::mode_of;
 use super::refusal;
 use super::text::count_miss;
-use crate::calls::call::{Call, Done, Stop};
+use crate::calls::call::{Call, CommandResult, Stop};
 use reply::Failure;
 
 fn request<'a>(call: &Call<'a, '_>) -> Result<Request<'a>, Stop> {
@@ -23,7 +23,7 @@ fn request<'a>(call: &Call<'a, '_>) -> Result<Request<'a>, Stop> {
 }
 
 /// GET, GETK, GAT, GATK
-pub(super) fn get(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn get(call: &mut Call<'_, '_>) -> CommandResult {
     let Request { asked, is_quiet, command } = request(call)?;
     let Command::Get { key, with_key, exptime_s } = command else {
         return Err(refusal::MALFORMED.into());
@@ -48,7 +48,7 @@ pub(super) fn get(call: &mut Call<'_, '_>) -> Done {
     })
 }
 
-pub(super) fn touch(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn touch(call: &mut Call<'_, '_>) -> CommandResult {
     let Request { asked, command, .. } = request(call)?;
     let Command::Touch { exptime_s, .. } = command else {
         return Err(refusal::MALFORMED.into());
@@ -65,7 +65,7 @@ pub(super) fn touch(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// SET, ADD, REPLACE, APPEND, PREPEND
-pub(super) fn set(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn set(call: &mut Call<'_, '_>) -> CommandResult {
     let Request { asked, is_quiet, command } = request(call)?;
     let Command::Store { storing, cas, flags, exptime_s, data, .. } = command else {
         return Err(refusal::MALFORMED.into());
@@ -95,7 +95,7 @@ pub(super) fn set(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn delete(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn delete(call: &mut Call<'_, '_>) -> CommandResult {
     let Request { asked, is_quiet, command } = request(call)?;
     let Command::Delete { cas, .. } = command else { return Err(refusal::MALFORMED.into()) };
     let failure = match item::delete(call, cas)? {
@@ -115,7 +115,7 @@ pub(super) fn delete(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// INCREMENT, DECREMENT
-pub(super) fn count(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn count(call: &mut Call<'_, '_>) -> CommandResult {
     let Request { asked, is_quiet, command } = request(call)?;
     let Command::Count { direction, delta, made_as, cas, .. } = command else {
         return Err(refusal::MALFORMED.into());
@@ -145,7 +145,7 @@ pub(super) fn count(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// An oversized value was to be set: the old one is removed.
-pub(super) fn too_large(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn too_large(call: &mut Call<'_, '_>) -> CommandResult {
     let asked = Parts::asked(call.args[2]);
     item::delete(call, None)?;
     if let Some(asked) = asked {

@@ -7,14 +7,14 @@
 
 use pantala_base::UnixMs;
 use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_u64, parse_u64};
-use pantala_keyspace::{Expiry, Opened, event};
+use pantala_keyspace::{Expiry, OpenKey, event};
 use pantala_memcached::arithmetic::{self, Direction, Text};
 use pantala_memcached::expiry::Expires;
 use pantala_memcached::size::item_bytes;
 use pantala_protocol::Reply;
 use pantala_table::{IntText, StrRef, Tail};
 
-use crate::calls::call::{Call, Done, Lane, Stop};
+use crate::calls::call::{Call, CommandResult, Lane, Stop};
 use crate::error;
 use crate::families::generic::{give_deadline, record_deadline};
 
@@ -45,7 +45,7 @@ pub fn fetch(
     call: &mut Call<'_, '_>,
     how: Fetch,
     render: impl FnOnce(&mut Reply<'_>, Option<&Item<'_>>),
-) -> Done {
+) -> CommandResult {
     let key = call.key();
     let Call { keys, reply, lane, .. } = call;
     let mut opened = keys.read(key);
@@ -83,34 +83,34 @@ pub fn touch(call: &mut Call<'_, '_>, expires: Expires) -> Result<bool, Stop> {
 }
 
 /// The result of setting a time to live.
-pub(super) enum Touched {
+pub(super) enum TouchOutcome {
     Unchanged,
     Persists,
     Lives(UnixMs, bool),
 }
 
-pub(super) fn touch_opened(opened: &mut Opened<'_, '_>, expires: Expires) -> Touched {
+pub(super) fn touch_opened(opened: &mut OpenKey<'_, '_>, expires: Expires) -> TouchOutcome {
     match expires {
-        Expires::Never if opened.deadline().is_none() => Touched::Unchanged,
+        Expires::Never if opened.deadline().is_none() => TouchOutcome::Unchanged,
         Expires::Never => {
             opened.set_deadline(None);
             opened.publish(event::PERSIST);
-            Touched::Persists
+            TouchOutcome::Persists
         }
         Expires::Now => {
             let now = opened.scope().now;
-            Touched::Lives(now, give_deadline(opened, now))
+            TouchOutcome::Lives(now, give_deadline(opened, now))
         }
-        Expires::At(deadline) => Touched::Lives(deadline, give_deadline(opened, deadline)),
+        Expires::At(deadline) => TouchOutcome::Lives(deadline, give_deadline(opened, deadline)),
     }
 }
 
-pub(super) fn record_touched(call: &Call<'_, '_>, touched: Touched) {
+pub(super) fn record_touched(call: &Call<'_, '_>, touched: TouchOutcome) {
     let key = call.key();
     match touched {
-        Touched::Persists if call.is_recorded() => call.record_as(&[b"PERSIST", key.bytes]),
-        Touched::Lives(deadline, stays) => record_deadline(call, key, deadline, stays),
-        Touched::Unchanged | Touched::Persists => {}
+        TouchOutcome::Persists if call.is_recorded() => call.record_as(&[b"PERSIST", key.bytes]),
+        TouchOutcome::Lives(deadline, stays) => record_deadline(call, key, deadline, stays),
+        TouchOutcome::Unchanged | TouchOutcome::Persists => {}
     }
 }
 
@@ -249,14 +249,14 @@ pub(super) enum Change {
 
 /// The cas number of an item just stored; for one that is gone already, a number that no item ever
 /// has.
-fn number_of(opened: &mut Opened<'_, '_>) -> u64 {
+fn number_of(opened: &mut OpenKey<'_, '_>) -> u64 {
     const OF_NONE: u64 = 1;
     opened.cas_number().max(OF_NONE)
 }
 
 /// Replaces the value.
 #[inline]
-pub(super) fn put(opened: &mut Opened<'_, '_>, how: Store<'_>) -> Change {
+pub(super) fn put(opened: &mut OpenKey<'_, '_>, how: Store<'_>) -> Change {
     let expiry = match how.expires {
         Expires::Never => Expiry::Never,
         Expires::At(deadline) => Expiry::At(deadline),
@@ -275,7 +275,7 @@ pub(super) fn put(opened: &mut Opened<'_, '_>, how: Store<'_>) -> Change {
 }
 
 /// Stores a value that is older than the present one: time to live and state stay.
-fn put_stale(opened: &mut Opened<'_, '_>, how: Store<'_>, state: u8) -> Change {
+fn put_stale(opened: &mut OpenKey<'_, '_>, how: Store<'_>, state: u8) -> Change {
     set(opened, how.value, Expiry::Keep, how.flags);
     opened.publish(event::SET);
     opened.set_item_state(state);
@@ -283,7 +283,7 @@ fn put_stale(opened: &mut Opened<'_, '_>, how: Store<'_>, state: u8) -> Change {
 }
 
 #[inline]
-fn set(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry, flags: u32) {
+fn set(opened: &mut OpenKey<'_, '_>, value: &[u8], expiry: Expiry, flags: u32) {
     if flags == 0 {
         opened.set_string(value, expiry);
     } else {
@@ -292,7 +292,7 @@ fn set(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry, flags: u32) {
 }
 
 /// Appends or prepends to a present string.
-fn extend(opened: &mut Opened<'_, '_>, how: Store<'_>) -> Result<Change, Stop> {
+fn extend(opened: &mut OpenKey<'_, '_>, how: Store<'_>) -> Result<Change, Stop> {
     if how.mode == Mode::Append {
         opened.append(how.value);
         opened.publish(event::APPEND);
@@ -332,7 +332,7 @@ fn record_item(call: &Call<'_, '_>, value: &[u8], expiry: Expiry, flags: u32) {
 }
 
 /// mc.flags: sets the flags of an item, as [`record_item`] records them.
-pub fn flags(call: &mut Call<'_, '_>) -> Done {
+pub fn flags(call: &mut Call<'_, '_>) -> CommandResult {
     let flags = parse_u64(call.args[2]).and_then(|flags| u32::try_from(flags).ok());
     let flags = flags.ok_or(error::NOT_INTEGER)?;
     let mut opened = call.keys.peek(call.key());

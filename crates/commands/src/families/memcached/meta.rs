@@ -12,12 +12,12 @@
 //! last when its cas number was requested, or later; without a number it counts as used just now.
 
 use pantala_base::UnixMs;
-use pantala_keyspace::Opened;
+use pantala_keyspace::OpenKey;
 use pantala_memcached::expiry::Expires;
 use pantala_memcached::meta::reply::{self as meta_reply, Description, Outcome, Renewal};
 use pantala_memcached::meta::{Action, Get, Request, reply::Item as Shown};
 use pantala_memcached::number;
-use pantala_memcached::request::Storing;
+use pantala_memcached::request::StoreMode;
 use pantala_memcached::size::item_bytes;
 use pantala_protocol::Reply;
 use pantala_table::IntText;
@@ -25,7 +25,7 @@ use pantala_table::IntText;
 use super::item::{self, Count, Counted, Deleted, Mode, Store, Stored, state};
 use super::refusal;
 use super::text::count_miss;
-use crate::calls::call::{Call, Done, Lane, Stop};
+use crate::calls::call::{Call, CommandResult, Lane, Stop};
 
 const LINE_END: &[u8] = b"\r\n";
 
@@ -35,7 +35,7 @@ fn request<'a>(call: &Call<'a, '_>, letter: u8) -> Result<Request<'a>, Stop> {
     Request::of_parts(letter, key, flags, b"").ok_or_else(|| refusal::MALFORMED.into())
 }
 
-pub(super) fn describe(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn describe(call: &mut Call<'_, '_>) -> CommandResult {
     let request = request(call, b'e')?;
     let (key, now) = (call.key(), call.now());
     let mut opened = call.keys.look(key);
@@ -56,7 +56,7 @@ pub(super) fn describe(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn get(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn get(call: &mut Call<'_, '_>) -> CommandResult {
     let request = request(call, b'g')?;
     let Action::Get(get) = request.action else { return Err(refusal::MALFORMED.into()) };
     let (key, now, lane) = (call.key(), call.now(), call.lane);
@@ -96,11 +96,11 @@ pub(super) fn get(call: &mut Call<'_, '_>) -> Done {
 /// Writes an item that is there, as it will be.
 fn show(
     reply: &mut Reply<'_>,
-    opened: &mut Opened<'_, '_>,
+    opened: &mut OpenKey<'_, '_>,
     request: &Request<'_>,
     get: Get,
     mut shown: Shown,
-) -> Done {
+) -> CommandResult {
     let now = opened.scope().now;
     let before = opened.deadline();
     let after = match get.exptime_s.map(|exptime_s| Expires::of(exptime_s, now)) {
@@ -135,7 +135,7 @@ fn show(
 /// Creates an empty item, which this client is to fill.
 fn vivify(
     reply: &mut Reply<'_>,
-    opened: &mut Opened<'_, '_>,
+    opened: &mut OpenKey<'_, '_>,
     request: &Request<'_>,
     expires: Expires,
 ) -> item::Change {
@@ -170,7 +170,7 @@ fn vivified_s(request: &Request<'_>, now: UnixMs) -> Option<Option<u32>> {
 }
 
 /// Whether this client is to renew an item with this many seconds to live.
-fn renew(opened: &mut Opened<'_, '_>, get: Get, ttl_s: Option<u32>, now: UnixMs) -> Renewal {
+fn renew(opened: &mut OpenKey<'_, '_>, get: Get, ttl_s: Option<u32>, now: UnixMs) -> Renewal {
     let bits = opened.tail().state;
     let (is_stale, was_won) = (bits & state::STALE != 0, bits & state::WON != 0);
     let at_most_s = match get.recache_s.map(|recache_s| Expires::of(recache_s, now)) {
@@ -186,7 +186,7 @@ fn renew(opened: &mut Opened<'_, '_>, get: Get, ttl_s: Option<u32>, now: UnixMs)
 }
 
 /// `ms key data flags`
-pub(super) fn set(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn set(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, data, flags) = (call.args[1], call.args[2], call.args[3]);
     let request = Request::of_parts(b's', key, flags, data);
     let Some(request) = request else { return Err(refusal::MALFORMED.into()) };
@@ -211,17 +211,17 @@ pub(super) fn set(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// The mode of storing.
-pub(super) fn mode_of(storing: Storing) -> Mode {
+pub(super) fn mode_of(storing: StoreMode) -> Mode {
     match storing {
-        Storing::Always | Storing::IfUnchanged(_) => Mode::Set,
-        Storing::IfMissing => Mode::Add,
-        Storing::IfPresent => Mode::Replace,
-        Storing::After => Mode::Append,
-        Storing::Before => Mode::Prepend,
+        StoreMode::Always | StoreMode::IfUnchanged(_) => Mode::Set,
+        StoreMode::IfMissing => Mode::Add,
+        StoreMode::IfPresent => Mode::Replace,
+        StoreMode::After => Mode::Append,
+        StoreMode::Before => Mode::Prepend,
     }
 }
 
-pub(super) fn delete(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn delete(call: &mut Call<'_, '_>) -> CommandResult {
     let request = request(call, b'd')?;
     let Action::Delete(wanted) = request.action else { return Err(refusal::MALFORMED.into()) };
     let deleted = if wanted.makes_stale {
@@ -242,7 +242,7 @@ pub(super) fn delete(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn count(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn count(call: &mut Call<'_, '_>) -> CommandResult {
     let request = request(call, b'a')?;
     let Action::Count(wanted) = request.action else { return Err(refusal::MALFORMED.into()) };
     let now = call.now();
@@ -292,7 +292,7 @@ pub(super) fn count(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// An oversized value was to be stored: the old one is removed.
-pub(super) fn too_large(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn too_large(call: &mut Call<'_, '_>) -> CommandResult {
     item::delete(call, None)?;
     call.reply.raw(pantala_memcached::reply::TOO_LARGE);
     Ok(())
@@ -306,12 +306,12 @@ fn seconds_left(deadline: Option<UnixMs>, now: UnixMs) -> Option<u32> {
 
 /// Seconds since the last use, as far as known: 0 if it was used lately, else the time since its
 /// cas number was assigned.
-fn idle_s(opened: &Opened<'_, '_>, was_fetched: bool, now: UnixMs) -> u32 {
+fn idle_s(opened: &OpenKey<'_, '_>, was_fetched: bool, now: UnixMs) -> u32 {
     let given_at = if was_fetched { None } else { opened.cas_given_at() };
     let idle_ms = given_at.map_or(0, |moment| now.0.saturating_sub(moment.0).max(0));
     u32::try_from(idle_ms / 1000).unwrap_or(u32::MAX)
 }
 
-fn is_hot(opened: &Opened<'_, '_>) -> bool {
+fn is_hot(opened: &OpenKey<'_, '_>) -> bool {
     opened.record().is_some_and(|(table, place)| table.hotness(place) > table.fresh_hotness())
 }

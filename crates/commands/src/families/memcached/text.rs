@@ -10,33 +10,33 @@ use pantala_table::IntText;
 use super::item::{self, Count, Counted, Deleted, Fetch, Item, Mode, Store, Stored};
 use super::refusal;
 use super::words::{LAST, MORE, is_answered};
-use crate::calls::call::{Call, Done, Stop};
+use crate::calls::call::{Call, CommandResult, Stop};
 use crate::error;
 
 /// The version of Memcached that clients are told.
 pub const VERSION: &str = "1.6.18";
 
-pub(super) fn get(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn get(call: &mut Call<'_, '_>) -> CommandResult {
     fetch(call, Fetch::default())
 }
 
-pub(super) fn gets(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn gets(call: &mut Call<'_, '_>) -> CommandResult {
     fetch(call, Fetch { with_cas: true, ..Fetch::default() })
 }
 
-pub(super) fn gat(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn gat(call: &mut Call<'_, '_>) -> CommandResult {
     let expires = Some(expires(call, 2));
     fetch(call, Fetch { expires, ..Fetch::default() })
 }
 
-pub(super) fn gats(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn gats(call: &mut Call<'_, '_>) -> CommandResult {
     let expires = Some(expires(call, 2));
     fetch(call, Fetch { expires, with_cas: true })
 }
 
 /// One key of a `get`; after the last of them the end.
 #[inline]
-fn fetch(call: &mut Call<'_, '_>, how: Fetch) -> Done {
+fn fetch(call: &mut Call<'_, '_>, how: Fetch) -> CommandResult {
     let (key, others) = (call.args[1], call.args[2..].last());
     let has_more = others.is_some_and(|word| *word == MORE);
     let is_one_of_many = has_more || others.is_some_and(|word| *word == LAST);
@@ -78,28 +78,28 @@ fn write_value(reply: &mut Reply<'_>, key: &[u8], item: &Item<'_>, with_cas: boo
     }
 }
 
-pub(super) fn set(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn set(call: &mut Call<'_, '_>) -> CommandResult {
     store(call, Mode::Set)
 }
 
-pub(super) fn add(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn add(call: &mut Call<'_, '_>) -> CommandResult {
     store(call, Mode::Add)
 }
 
-pub(super) fn replace(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn replace(call: &mut Call<'_, '_>) -> CommandResult {
     store(call, Mode::Replace)
 }
 
-pub(super) fn append(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn append(call: &mut Call<'_, '_>) -> CommandResult {
     store(call, Mode::Append)
 }
 
-pub(super) fn prepend(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn prepend(call: &mut Call<'_, '_>) -> CommandResult {
     store(call, Mode::Prepend)
 }
 
 /// `cas k data flags exptime unique`
-pub(super) fn cas(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn cas(call: &mut Call<'_, '_>) -> CommandResult {
     let tally = call.keys.scope().tally;
     let unchanged = unsigned(call.args[5]);
     let stored = store_if(call, Mode::Set, unchanged)?;
@@ -112,7 +112,7 @@ pub(super) fn cas(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn store(call: &mut Call<'_, '_>, mode: Mode) -> Done {
+fn store(call: &mut Call<'_, '_>, mode: Mode) -> CommandResult {
     let stored = store_if(call, mode, None)?;
     answer_stored(call, stored);
     Ok(())
@@ -138,13 +138,13 @@ fn answer_stored(call: &mut Call<'_, '_>, stored: Stored) {
 
 /// An oversized value was to be set: the old one is removed, so that it is not taken for the new
 /// one.
-pub(super) fn too_large(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn too_large(call: &mut Call<'_, '_>) -> CommandResult {
     item::delete(call, None)?;
     answer(call, reply::TOO_LARGE);
     Ok(())
 }
 
-pub(super) fn delete(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn delete(call: &mut Call<'_, '_>) -> CommandResult {
     let deleted = item::delete(call, None)?;
     if deleted == Deleted::NotFound {
         call.keys.scope().tally.item_delete_misses.add(1);
@@ -153,15 +153,15 @@ pub(super) fn delete(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn incr(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn incr(call: &mut Call<'_, '_>) -> CommandResult {
     count(call, Direction::Up)
 }
 
-pub(super) fn decr(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn decr(call: &mut Call<'_, '_>) -> CommandResult {
     count(call, Direction::Down)
 }
 
-fn count(call: &mut Call<'_, '_>, direction: Direction) -> Done {
+fn count(call: &mut Call<'_, '_>, direction: Direction) -> CommandResult {
     let delta = unsigned(call.args[2]).unwrap_or_default();
     match item::count(call, Count::by(delta, direction))? {
         Counted::Number(now) if is_answered(call.args) => {
@@ -186,7 +186,7 @@ pub(super) fn count_miss(call: &Call<'_, '_>, direction: Direction) {
     }
 }
 
-pub(super) fn touch(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn touch(call: &mut Call<'_, '_>) -> CommandResult {
     let expires = expires(call, 2);
     let is_there = item::touch(call, expires)?;
     if !is_there {
@@ -196,17 +196,17 @@ pub(super) fn touch(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn verbosity(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn verbosity(call: &mut Call<'_, '_>) -> CommandResult {
     answer(call, reply::OK);
     Ok(())
 }
 
-pub(super) fn version(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn version(call: &mut Call<'_, '_>) -> CommandResult {
     reply::version(call.reply.output(), VERSION);
     Ok(())
 }
 
-pub(super) fn meta_nothing(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn meta_nothing(call: &mut Call<'_, '_>) -> CommandResult {
     call.reply.raw(reply::META_NOTHING);
     Ok(())
 }

@@ -12,11 +12,11 @@ use pantala_values::Set;
 use pantala_values::set::{SetLimits, SetRef};
 
 use super::{
-    CommandRef, Place, Present, Sets, check_lane, combines, limits, many, read_all, sets_at,
-    source_keys, store, stores,
+    Destination, Place, PresentMembers, Sets, check_lane, combines, limits, many, read_all,
+    sets_at, source_keys, store, stores,
 };
-use crate::calls::call::{Call, Done, Lane, Stop};
-use crate::long_work::incremental::{Budget, Gathered};
+use crate::calls::call::{Call, CommandResult, Lane, Stop};
+use crate::long_work::incremental::{Budget, GatherState};
 use crate::rows::command::Command;
 
 /// A union of more sets than this is collected before it is sent: otherwise each member is looked
@@ -31,11 +31,11 @@ fn total(sets: &[SetRef<'_>]) -> usize {
 /// A union in progress. Integers stay a sorted array for as long as possible.
 struct Union {
     place: Place,
-    found: CommandRef,
+    found: Destination,
 }
 
 impl Union {
-    fn begin(found: CommandRef) -> Union {
+    fn begin(found: Destination) -> Union {
         Union { place: Place::default(), found }
     }
 
@@ -45,9 +45,9 @@ impl Union {
         reply: &mut Reply<'_>,
         budget: &mut Budget,
         (limits, now): (SetLimits, UnixMs),
-    ) -> Gathered {
+    ) -> GatherState {
         let Union { place, found } = self;
-        let is_shown = matches!(found, CommandRef::Reply(_));
+        let is_shown = matches!(found, Destination::Reply(_));
         place.go_on(sets, now, budget, |nth, member| {
             let is_known = is_shown && sets[..nth].iter().any(|set| set.has_member(member, now));
             if !is_known {
@@ -61,8 +61,8 @@ impl Union {
 fn gather_union<'c, R>(
     call: &mut Call<'c, '_>,
     keys: &[Key<'_>],
-    begin: impl Fn(&[SetRef<'_>], &mut Reply<'c>) -> CommandRef,
-    finish: impl Fn(&mut Reply<'c>, CommandRef) -> R,
+    begin: impl Fn(&[SetRef<'_>], &mut Reply<'c>) -> Destination,
+    finish: impl Fn(&mut Reply<'c>, Destination) -> R,
 ) -> Result<R, Stop> {
     if many::has_many(call) {
         return many::gather_union(call, keys, finish);
@@ -72,12 +72,14 @@ fn gather_union<'c, R>(
     call.gather(
         keys,
         |call| {
-            let sets: Present<'_> = sets_at(call.keys, keys)?.into_iter().flatten().collect();
+            let sets: PresentMembers<'_> =
+                sets_at(call.keys, keys)?.into_iter().flatten().collect();
             check_lane(call.lane, total(&sets))?;
             Ok(Union::begin(begin(&sets, &mut call.reply)))
         },
         |call, union, budget| {
-            let sets: Present<'_> = sets_at(call.keys, keys)?.into_iter().flatten().collect();
+            let sets: PresentMembers<'_> =
+                sets_at(call.keys, keys)?.into_iter().flatten().collect();
             Ok(union.go_on(&sets, &mut call.reply, budget, work))
         },
         |reply, union| finish(reply, union.found),
@@ -88,14 +90,14 @@ pub(super) const SUNION: Command = combines("SUNION", sunion)
     .complexity("O(N) for N members of all sets")
     .summary("Returns the members of all of the sets.");
 
-fn sunion(call: &mut Call<'_, '_>) -> Done {
+fn sunion(call: &mut Call<'_, '_>) -> CommandResult {
     let (keys, now) = (call.all_keys(), call.now());
     let begin = |sets: &[SetRef<'_>], reply: &mut Reply<'_>| {
         let before_last = sets.split_last().map_or(sets, |(_, before)| before);
         let is_quick = before_last.iter().all(|set| matches!(set, SetRef::Large(_)));
         match is_quick && before_last.len() <= MOST_LOOKUPS {
-            true => CommandRef::reply(reply),
-            false => CommandRef::Set(Set::default()),
+            true => Destination::reply(reply),
+            false => Destination::Set(Set::default()),
         }
     };
     gather_union(call, &keys, begin, |reply, found| found.answer(reply, now))
@@ -105,9 +107,9 @@ pub(super) const SUNIONSTORE: Command = stores("SUNIONSTORE", sunionstore)
     .complexity("O(N) for N members of all sets")
     .summary("Stores the members of all of the sets.");
 
-fn sunionstore(call: &mut Call<'_, '_>) -> Done {
+fn sunionstore(call: &mut Call<'_, '_>) -> CommandResult {
     let keys = source_keys(call)?;
-    let begin = |_: &[SetRef<'_>], _: &mut Reply<'_>| CommandRef::Set(Set::default());
+    let begin = |_: &[SetRef<'_>], _: &mut Reply<'_>| Destination::Set(Set::default());
     let result = gather_union(call, &keys, begin, |_, found| found.into_set())?;
     store(call, result, event::SUNIONSTORE);
     Ok(())
@@ -116,12 +118,12 @@ fn sunionstore(call: &mut Call<'_, '_>) -> Done {
 /// A difference, and the way it is computed.
 struct Difference<'s> {
     /// The set that members are taken from, if any, and then those they may not be in.
-    sets: Present<'s>,
-    way: Way,
+    sets: PresentMembers<'s>,
+    way: CombineMethod,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum CombineMethod {
     /// Looks each member up in the others, the largest first.
     LookUp,
     /// Removes the others from a copy.
@@ -133,28 +135,28 @@ impl<'s> Difference<'s> {
         check_lane(lane, sets.iter().flatten().map(|set| set.work()).sum())?;
         let is_same = keys.iter().skip(1).any(|key| key.bytes == keys[0].bytes);
         if is_same || sets[0].is_none() {
-            return Ok(Difference { sets: Present::new(), way: Way::LookUp });
+            return Ok(Difference { sets: PresentMembers::new(), way: CombineMethod::LookUp });
         }
-        let mut sets: Present<'s> = sets.into_iter().flatten().collect();
+        let mut sets: PresentMembers<'s> = sets.into_iter().flatten().collect();
         // The first way does less work if members are found; it may cost twice as much.
         let look_up = sets[0].len().saturating_mul(sets.len()) / 2;
         let take_out = sets.iter().map(|set| set.len()).sum::<usize>();
         if look_up > take_out {
-            return Ok(Difference { sets, way: Way::TakeOut });
+            return Ok(Difference { sets, way: CombineMethod::TakeOut });
         }
         check_lane(lane, sets[0].len().saturating_mul(sets.len()))?;
         sets[1..].sort_by_key(|set| std::cmp::Reverse(set.len()));
-        Ok(Difference { sets, way: Way::LookUp })
+        Ok(Difference { sets, way: CombineMethod::LookUp })
     }
 
     fn look_up(
         &self,
-        (place, found): &mut (Place, CommandRef),
+        (place, found): &mut (Place, Destination),
         reply: &mut Reply<'_>,
         budget: &mut Budget,
         (limits, now): (SetLimits, UnixMs),
-    ) -> Gathered {
-        let Some((first, others)) = self.sets.split_first() else { return Gathered::Whole };
+    ) -> GatherState {
+        let Some((first, others)) = self.sets.split_first() else { return GatherState::Whole };
         place.go_on(&[*first], now, budget, |_, member| {
             if !others.iter().any(|other| other.has_member(member, now)) {
                 found.add(member.element, reply, limits, now);
@@ -164,17 +166,17 @@ impl<'s> Difference<'s> {
 
     fn take_out(
         &self,
-        (place, found): &mut (Place, CommandRef),
+        (place, found): &mut (Place, Destination),
         budget: &mut Budget,
         (limits, now): (SetLimits, UnixMs),
-    ) -> Gathered {
-        let CommandRef::Set(set) = found else { return Gathered::Whole };
+    ) -> GatherState {
+        let Destination::Set(set) = found else { return GatherState::Whole };
         let gathered = place.go_on(&self.sets, now, budget, |nth, member| match nth {
             0 => _ = set.add_element(member.element, limits, now),
             _ => _ = set.remove_element(member.element, now),
         });
         match place.set > 0 && set.view().is_empty() {
-            true => Gathered::Whole,
+            true => GatherState::Whole,
             false => gathered,
         }
     }
@@ -185,7 +187,7 @@ fn gather_difference<'c, R>(
     call: &mut Call<'c, '_>,
     keys: &[Key<'_>],
     is_shown: bool,
-    finish: impl Fn(&mut Reply<'c>, CommandRef) -> R,
+    finish: impl Fn(&mut Reply<'c>, Destination) -> R,
 ) -> Result<R, Stop> {
     if many::has_many(call) {
         return many::gather_difference(call, keys, is_shown, finish);
@@ -196,17 +198,19 @@ fn gather_difference<'c, R>(
         keys,
         |call| {
             let difference = Difference::of(keys, sets_at(call.keys, keys)?, call.lane)?;
-            let found = match is_shown && difference.way == Way::LookUp {
-                true => CommandRef::reply(&mut call.reply),
-                false => CommandRef::Set(Set::default()),
+            let found = match is_shown && difference.way == CombineMethod::LookUp {
+                true => Destination::reply(&mut call.reply),
+                false => Destination::Set(Set::default()),
             };
             Ok((Place::default(), found))
         },
         |call, gathered, budget| {
             let difference = Difference::of(keys, sets_at(call.keys, keys)?, call.lane)?;
             Ok(match difference.way {
-                Way::LookUp => difference.look_up(gathered, &mut call.reply, budget, work),
-                Way::TakeOut => difference.take_out(gathered, budget, work),
+                CombineMethod::LookUp => {
+                    difference.look_up(gathered, &mut call.reply, budget, work)
+                }
+                CombineMethod::TakeOut => difference.take_out(gathered, budget, work),
             })
         },
         |reply, (_, found)| finish(reply, found),
@@ -217,7 +221,7 @@ pub(super) const SDIFF: Command = combines("SDIFF", sdiff)
     .complexity("O(N) for N members of all sets")
     .summary("Returns the members of the first set that are in none of the others.");
 
-fn sdiff(call: &mut Call<'_, '_>) -> Done {
+fn sdiff(call: &mut Call<'_, '_>) -> CommandResult {
     let (keys, now) = (call.all_keys(), call.now());
     gather_difference(call, &keys, true, |reply, found| found.answer(reply, now))
 }
@@ -226,7 +230,7 @@ pub(super) const SDIFFSTORE: Command = stores("SDIFFSTORE", sdiffstore)
     .complexity("O(N) for N members of all sets")
     .summary("Stores the members of the first set that are in none of the others.");
 
-fn sdiffstore(call: &mut Call<'_, '_>) -> Done {
+fn sdiffstore(call: &mut Call<'_, '_>) -> CommandResult {
     let keys = source_keys(call)?;
     let result = gather_difference(call, &keys, false, |_, found| found.into_set())?;
     store(call, result, event::SDIFFSTORE);

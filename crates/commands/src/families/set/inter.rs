@@ -10,20 +10,20 @@ use pantala_values::packed::Element;
 use pantala_values::set::SetRef;
 
 use super::{
-    Present, check_lane, combines, limits, many, read_all, reads, reply_member, sets_at,
+    PresentMembers, check_lane, combines, limits, many, read_all, reads, reply_member, sets_at,
     source_keys, store, stores,
 };
-use crate::calls::call::{Call, Done, Stop};
+use crate::calls::call::{Call, CommandResult, Stop};
 use crate::error;
-use crate::long_work::incremental::{Aggregate, Gathered, Header};
+use crate::long_work::incremental::{Aggregate, GatherState, Header};
 use crate::options::is_word;
 use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 
 const COUNTED: &[KeySpec] = &[KeySpec::counted(1, 1, KeyFlags::READ)];
 
 /// The sets from the smallest to the largest; empty if one is missing, so that the result is empty.
-fn sorted_at<'l>(keys: &'l Locked<'_>, of: &[Key<'_>]) -> Result<Present<'l>, Stop> {
-    let sets = sets_at(keys, of)?.into_iter().collect::<Option<Present<'l>>>();
+fn sorted_at<'l>(keys: &'l Locked<'_>, of: &[Key<'_>]) -> Result<PresentMembers<'l>, Stop> {
+    let sets = sets_at(keys, of)?.into_iter().collect::<Option<PresentMembers<'l>>>();
     let mut sets = sets.unwrap_or_default();
     sets.sort_by_key(|set| set.len());
     Ok(sets)
@@ -55,14 +55,14 @@ fn gather_common<'c, S, R>(
         },
         |call, (from, found), budget| {
             let sets = sorted_at(call.keys, keys)?;
-            let Some((first, others)) = sets.split_first() else { return Ok(Gathered::Whole) };
+            let Some((first, others)) = sets.split_first() else { return Ok(GatherState::Whole) };
             let mut goes_on = true;
             let next = first.part_common(others, *from, now, |member| {
                 goes_on = goes_on && each(found, &mut call.reply, member);
                 goes_on && budget.take(member.len())
             });
             *from = next.unwrap_or_default();
-            Ok(Gathered::whole_if(next.is_none() || !goes_on))
+            Ok(GatherState::whole_if(next.is_none() || !goes_on))
         },
         |reply, (_, found)| finish(reply, found),
     )
@@ -72,7 +72,7 @@ pub(super) const SINTER: Command = combines("SINTER", sinter)
     .complexity("O(N*M) for N members of the smallest of M sets")
     .summary("Returns the members that are in all of the sets.");
 
-fn sinter(call: &mut Call<'_, '_>) -> Done {
+fn sinter(call: &mut Call<'_, '_>) -> CommandResult {
     let keys = call.all_keys();
     gather_common(
         call,
@@ -92,7 +92,7 @@ pub(super) const SINTERSTORE: Command = stores("SINTERSTORE", sinterstore)
     .summary("Stores the members that are in all of the sets.");
 
 /// The stored set has the encoding of the reference's.
-fn sinterstore(call: &mut Call<'_, '_>) -> Done {
+fn sinterstore(call: &mut Call<'_, '_>) -> CommandResult {
     let (keys, now, limits) = (source_keys(call)?, call.now(), limits(call.settings));
     let result = gather_common(
         call,
@@ -130,7 +130,7 @@ pub(super) const SINTERCARD: Command = reads("SINTERCARD", sintercard)
     .syntax("numkeys:int key [key ...] [LIMIT limit:int]")
     .summary("Tells how many members are in all of the sets.");
 
-fn sintercard(call: &mut Call<'_, '_>) -> Done {
+fn sintercard(call: &mut Call<'_, '_>) -> CommandResult {
     let limit = parse_card(call.args)?;
     let keys = call.all_keys();
     gather_common(

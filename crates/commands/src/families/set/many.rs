@@ -22,9 +22,9 @@ use pantala_values::Set;
 use pantala_values::packed::Element;
 use pantala_values::set::{SetLimits, SetRef};
 
-use super::{CommandRef, Place, limits};
+use super::{Destination, Place, limits};
 use crate::calls::call::{Call, Lane, Stop};
-use crate::long_work::incremental::{Budget, FirstLooks, Gathered};
+use crate::long_work::incremental::{Budget, GatherState, OnceCountedKeys};
 
 /// Whether a command has very many keys and runs on the lane.
 #[inline]
@@ -36,40 +36,40 @@ pub(super) fn has_many(call: &Call<'_, '_>) -> bool {
 pub(super) fn gather_union<'c, R>(
     call: &mut Call<'c, '_>,
     keys: &[Key<'_>],
-    finish: impl Fn(&mut Reply<'c>, CommandRef) -> R,
+    finish: impl Fn(&mut Reply<'c>, Destination) -> R,
 ) -> Result<R, Stop> {
     let work = (limits(call.settings), call.now());
-    let mut looks = FirstLooks::default();
+    let mut looks = OnceCountedKeys::default();
     call.gather(
         keys,
-        |_| Ok(Through::default()),
+        |_| Ok(CombineWalk::default()),
         |call, through, _| through.go_on(call.keys, keys, &mut looks, work, |_| true),
-        |reply, through| finish(reply, CommandRef::Set(through.found)),
+        |reply, through| finish(reply, Destination::Set(through.found)),
     )
 }
 
 /// A set that is built by going through others.
 #[derive(Default)]
-struct Through {
+struct CombineWalk {
     place: Place,
     found: Set,
 }
 
-impl Through {
+impl CombineWalk {
     /// Adds the members of the sets for which `adds` is true by number, and removes those of the
     /// others.
     fn go_on(
         &mut self,
         locked: &mut Locked<'_>,
         keys: &[Key<'_>],
-        looks: &mut FirstLooks,
+        looks: &mut OnceCountedKeys,
         (limits, now): (SetLimits, UnixMs),
         adds: impl Fn(usize) -> bool,
-    ) -> Result<Gathered, Stop> {
-        let (Through { place, found }, mut budget) = (self, Budget::of_step());
+    ) -> Result<GatherState, Stop> {
+        let (CombineWalk { place, found }, mut budget) = (self, Budget::of_step());
         while let Some(key) = keys.get(place.set) {
             if !budget.take(0) {
-                return Ok(Gathered::PartOf(place.set + usize::from(place.from > 0)));
+                return Ok(GatherState::PartOf(place.set + usize::from(place.from > 0)));
             }
             let opened = looks.read(locked, *key, place.set);
             let adds = adds(place.set);
@@ -87,7 +87,7 @@ impl Through {
                 None => *place = Place { set: place.set + 1, from: 0 },
             }
         }
-        Ok(Gathered::Whole)
+        Ok(GatherState::Whole)
     }
 }
 
@@ -114,7 +114,7 @@ impl Owned {
 }
 
 /// The members of one set that are in all, or in none, of others.
-struct Kept {
+struct FilteredMembers {
     members: Vec<Owned>,
     /// The number of the set whose members they are.
     source: usize,
@@ -131,10 +131,10 @@ struct Kept {
     kept: usize,
 }
 
-impl Kept {
-    fn of(source: usize, others: Vec<usize>) -> Kept {
+impl FilteredMembers {
+    fn of(source: usize, others: Vec<usize>) -> FilteredMembers {
         let (members, from) = (Vec::new(), Some(0));
-        Kept { members, source, from, others, at: 0, left: 0, asked: 0, kept: 0 }
+        FilteredMembers { members, source, from, others, at: 0, left: 0, asked: 0, kept: 0 }
     }
 
     /// Goes on; whether it is complete.
@@ -144,11 +144,11 @@ impl Kept {
         keys: &[Key<'_>],
         are_in: bool,
         now: UnixMs,
-    ) -> Result<Gathered, Stop> {
+    ) -> Result<GatherState, Stop> {
         let mut budget = Budget::of_step();
         while let Some(from) = self.from {
             if !budget.is_left() {
-                return Ok(Gathered::Part);
+                return Ok(GatherState::Part);
             }
             let source = locked.collection::<Set>(keys[self.source])?;
             self.from = source.and_then(|set| {
@@ -163,17 +163,17 @@ impl Kept {
             && let Some(other) = self.others.get(self.at)
         {
             if !budget.take(0) {
-                return Ok(Gathered::Part);
+                return Ok(GatherState::Part);
             }
             if let Some(set) = locked.collection::<Set>(keys[*other])?.map(Set::view) {
                 if !self.ask(set, are_in, now, &mut budget) {
-                    return Ok(Gathered::Part);
+                    return Ok(GatherState::Part);
                 }
                 self.left = self.kept;
             }
             (self.at, self.asked, self.kept) = (self.at + 1, 0, 0);
         }
-        Ok(Gathered::Whole)
+        Ok(GatherState::Whole)
     }
 
     /// The members that have passed all sets.
@@ -205,26 +205,26 @@ type Sizes = Vec<Option<(usize, bool)>>;
 fn ask_sizes(
     locked: &mut Locked<'_>,
     keys: &[Key<'_>],
-    looks: &mut FirstLooks,
+    looks: &mut OnceCountedKeys,
     sizes: &mut Sizes,
-) -> Result<Gathered, Stop> {
+) -> Result<GatherState, Stop> {
     let mut budget = Budget::of_step();
     while let Some(key) = keys.get(sizes.len()) {
         if !budget.take(0) {
-            return Ok(Gathered::PartOf(sizes.len()));
+            return Ok(GatherState::PartOf(sizes.len()));
         }
         let opened = looks.read(locked, *key, sizes.len());
         let set = opened.collection::<Set>()?.map(Set::view);
         sizes.push(set.map(|set| (set.len(), matches!(set, SetRef::Ints(_)))));
     }
-    Ok(Gathered::Whole)
+    Ok(GatherState::Whole)
 }
 
 /// The stage of a difference or an intersection.
 enum Stage {
     Sizes(Sizes),
-    Kept(Kept, bool),
-    Through(Through),
+    Kept(FilteredMembers, bool),
+    Through(CombineWalk),
 }
 
 /// The difference of the sets at some keys; it may go to the reply if `is_shown`.
@@ -232,37 +232,37 @@ pub(super) fn gather_difference<'c, R>(
     call: &mut Call<'c, '_>,
     keys: &[Key<'_>],
     is_shown: bool,
-    finish: impl Fn(&mut Reply<'c>, CommandRef) -> R,
+    finish: impl Fn(&mut Reply<'c>, Destination) -> R,
 ) -> Result<R, Stop> {
     let work @ (limits, now) = (limits(call.settings), call.now());
-    let mut looks = FirstLooks::default();
+    let mut looks = OnceCountedKeys::default();
     call.gather(
         keys,
         |_| Ok(Stage::Sizes(Sizes::new())),
         |call, stage, _| match stage {
             Stage::Sizes(sizes) => match ask_sizes(call.keys, keys, &mut looks, sizes)? {
-                Gathered::Whole => {
+                GatherState::Whole => {
                     *stage = way_of(keys, sizes);
-                    Ok(Gathered::Part)
+                    Ok(GatherState::Part)
                 }
                 part => Ok(part),
             },
             Stage::Kept(kept, _) => kept.go_on(call.keys, keys, false, now),
             Stage::Through(through) => {
                 match through.place.set > 0 && through.found.view().is_empty() {
-                    true => Ok(Gathered::Whole),
+                    true => Ok(GatherState::Whole),
                     false => all_of(through.go_on(call.keys, keys, &mut looks, work, is_first)?),
                 }
             }
         },
         |reply, stage| {
             let found = match stage {
-                Stage::Through(through) => CommandRef::Set(through.found),
-                Stage::Sizes(_) => CommandRef::Set(Set::default()),
+                Stage::Through(through) => Destination::Set(through.found),
+                Stage::Sizes(_) => Destination::Set(Set::default()),
                 Stage::Kept(kept, _) => {
                     let mut found = match is_shown {
-                        true => CommandRef::reply(reply),
-                        false => CommandRef::Set(Set::default()),
+                        true => Destination::reply(reply),
+                        false => Destination::Set(Set::default()),
                     };
                     kept.result().for_each(|member| found.add(member, reply, limits, now));
                     found
@@ -278,8 +278,8 @@ fn is_first(nth: usize) -> bool {
 }
 
 /// All keys have been looked at before.
-fn all_of(gathered: Gathered) -> Result<Gathered, Stop> {
-    Ok(Gathered::whole_if(gathered == Gathered::Whole))
+fn all_of(gathered: GatherState) -> Result<GatherState, Stop> {
+    Ok(GatherState::whole_if(gathered == GatherState::Whole))
 }
 
 /// How a difference is computed: see `combine`.
@@ -288,20 +288,20 @@ fn way_of(keys: &[Key<'_>], sizes: &Sizes) -> Stage {
     let first = sizes.first().copied().flatten();
     let Some((first, _)) = first.filter(|_| !keys[1..].iter().any(is_first)) else {
         // The result is empty.
-        return Stage::Through(Through {
+        return Stage::Through(CombineWalk {
             place: Place { set: keys.len(), from: 0 },
-            ..Through::default()
+            ..CombineWalk::default()
         });
     };
     let present = sizes.iter().flatten();
     let look_up = first.saturating_mul(present.clone().count()) / 2;
     if look_up > present.map(|(size, _)| size).sum() {
-        return Stage::Through(Through::default());
+        return Stage::Through(CombineWalk::default());
     }
     let size = |nth: &usize| sizes[*nth].map_or(0, |(size, _)| size);
     let mut others: Vec<usize> = (1..sizes.len()).filter(|nth| sizes[*nth].is_some()).collect();
     others.sort_by_key(|nth| Reverse(size(nth)));
-    Stage::Kept(Kept::of(0, others), false)
+    Stage::Kept(FilteredMembers::of(0, others), false)
 }
 
 /// The intersection of the sets at some keys, as `inter` makes it.
@@ -313,20 +313,20 @@ pub(super) fn gather_common<'c, S, R>(
     finish: impl Fn(&mut Reply<'c>, S) -> R,
 ) -> Result<R, Stop> {
     let now = call.now();
-    let mut looks = FirstLooks::default();
+    let mut looks = OnceCountedKeys::default();
     call.gather(
         keys,
         |_| Ok(Stage::Sizes(Sizes::new())),
         |call, stage, _| match stage {
             Stage::Sizes(sizes) => match ask_sizes(call.keys, keys, &mut looks, sizes)? {
-                Gathered::Whole => {
+                GatherState::Whole => {
                     *stage = smallest_of(sizes);
-                    Ok(Gathered::Part)
+                    Ok(GatherState::Part)
                 }
                 part => Ok(part),
             },
             Stage::Kept(kept, _) => kept.go_on(call.keys, keys, true, now),
-            Stage::Through(_) => Ok(Gathered::Whole),
+            Stage::Through(_) => Ok(GatherState::Whole),
         },
         |reply, stage| {
             let Stage::Kept(kept, are_ints) = stage else {
@@ -347,11 +347,11 @@ fn smallest_of(sizes: &Sizes) -> Stage {
     let mut order: Vec<usize> = (0..present.as_ref().map_or(0, Vec::len)).collect();
     order.sort_by_key(|nth| sizes[*nth].map_or(0, |(size, _)| size));
     if order.is_empty() {
-        return Stage::Through(Through::default());
+        return Stage::Through(CombineWalk::default());
     }
     let smallest = order.remove(0);
     let are_ints = sizes[smallest].is_some_and(|(_, are_ints)| are_ints);
-    Stage::Kept(Kept::of(smallest, order), are_ints)
+    Stage::Kept(FilteredMembers::of(smallest, order), are_ints)
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
-use pantala_keyspace::{Expiry, Opened, event};
+use pantala_keyspace::{Expiry, OpenKey, event};
 use pantala_values::Set;
 use pantala_values::set::SetLimits;
 
 use super::{check_lane, limits, open, reads, writes};
-use crate::calls::call::{Call, Done};
-use crate::calls::record::Words;
+use crate::calls::call::{Call, CommandResult};
+use crate::calls::record::RecordedWords;
 use crate::error;
 use crate::families::deadlines;
 use crate::options::{Conditions, TimeForm, field_deadline, is_word};
@@ -39,7 +39,7 @@ pub(super) const SADD: Command = writes("SADD", sadd)
     .syntax("key member [member ...]")
     .summary("Adds members to a set, creating it when missing.");
 
-fn sadd(call: &mut Call<'_, '_>) -> Done {
+fn sadd(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, now, limits) = (call.key(), call.now(), limits(call.settings));
     let members = &call.args[2..];
     if call.has_many_args() {
@@ -69,7 +69,7 @@ fn sadd(call: &mut Call<'_, '_>) -> Done {
 
 /// SADD of many members: a small or new set is changed in a copy.
 #[cold]
-fn add_many(call: &mut Call<'_, '_>, members: &[&[u8]]) -> Done {
+fn add_many(call: &mut Call<'_, '_>, members: &[&[u8]]) -> CommandResult {
     let (key, now, limits) = (call.key(), call.now(), limits(call.settings));
     check_lane(call.lane, members.len())?;
     let add = |set: &mut Set| {
@@ -97,7 +97,7 @@ fn add_many(call: &mut Call<'_, '_>, members: &[&[u8]]) -> Done {
 }
 
 /// Ends SADD, which has added this many members.
-fn publish_added(opened: &mut Opened<'_, '_>, added: usize) {
+fn publish_added(opened: &mut OpenKey<'_, '_>, added: usize) {
     if added == 0 {
         return opened.unchanged();
     }
@@ -114,7 +114,7 @@ pub(super) const SADDEX: Command = writes("SADDEX", saddex)
     .summary("Adds members to a set, each for so many seconds (Dragonfly).");
 
 /// Dragonfly's SADD with a time to live for each member: `key [KEEPTTL] seconds member ...`.
-fn saddex(call: &mut Call<'_, '_>) -> Done {
+fn saddex(call: &mut Call<'_, '_>) -> CommandResult {
     let keeps_old = is_word(call.args[2], "KEEPTTL");
     let rest = &call.args[2 + usize::from(keeps_old)..];
     let [seconds, members @ ..] = rest else { return Err(error::SYNTAX.into()) };
@@ -128,7 +128,7 @@ fn saddex(call: &mut Call<'_, '_>) -> Done {
     let deadline = UnixMs(call.clock().0.saturating_add(seconds * 1000));
     let mut opened = open(call.keys, key, call.lane)?;
     let is_recorded = opened.scope().recorder.is_some();
-    let mut new = Words::new();
+    let mut new = RecordedWords::new();
     let set = opened.collection_or_new::<Set>()?;
     let mut added = 0;
     for member in members {
@@ -163,7 +163,7 @@ pub(super) const SPEXPIREAT: Command = writes("SPEXPIREAT", spexpireat)
 
 /// What SADDEX and FIELDEXPIRE are recorded as: their times are relative, which a record must not
 /// be.
-fn spexpireat(call: &mut Call<'_, '_>) -> Done {
+fn spexpireat(call: &mut Call<'_, '_>) -> CommandResult {
     if !is_word(call.args[3], "MEMBERS") {
         return Err(error::SYNTAX.into());
     }
@@ -191,7 +191,7 @@ pub(super) const SREM: Command = writes("SREM", srem)
     .syntax("key member [member ...]")
     .summary("Removes members of a set.");
 
-fn srem(call: &mut Call<'_, '_>) -> Done {
+fn srem(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, now) = (call.key(), call.now());
     check_lane(call.lane, call.args.len())?;
     if call.has_many_args() {
@@ -226,7 +226,7 @@ pub(super) const SISMEMBER: Command = reads("SISMEMBER", sismember)
     .syntax("key member")
     .summary("Tells whether a set has a member.");
 
-fn sismember(call: &mut Call<'_, '_>) -> Done {
+fn sismember(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, now) = (call.key(), call.now());
     let opened = call.keys.read(key);
     let set = opened.collection::<Set>()?;
@@ -243,7 +243,7 @@ pub(super) const SMISMEMBER: Command = reads("SMISMEMBER", smismember)
     .syntax("key member [member ...]")
     .summary("Tells for each text whether it is a member of a set.");
 
-fn smismember(call: &mut Call<'_, '_>) -> Done {
+fn smismember(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, now) = (call.key(), call.now());
     check_lane(call.lane, call.args.len())?;
     let opened = call.keys.read(key);
@@ -262,7 +262,7 @@ pub(super) const SCARD: Command = reads("SCARD", scard)
     .syntax("key")
     .summary("Tells how many members a set has.");
 
-fn scard(call: &mut Call<'_, '_>) -> Done {
+fn scard(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, now) = (call.key(), call.now());
     let opened = call.keys.read(key);
     let set = opened.collection::<Set>()?.map(Set::view);
@@ -280,7 +280,7 @@ pub(super) const SMOVE: Command = writes("SMOVE", smove)
     .syntax("source:key destination:key member")
     .summary("Moves a member from one set to another.");
 
-fn smove(call: &mut Call<'_, '_>) -> Done {
+fn smove(call: &mut Call<'_, '_>) -> CommandResult {
     let (from, to, member) = (call.nth_key(1, 0), call.nth_key(2, 1), call.args[3]);
     let (now, limits) = (call.now(), limits(call.settings));
     let source = open(call.keys, from, call.lane)?;

@@ -22,8 +22,8 @@ mod random;
 mod whole;
 
 use pantala_base::UnixMs;
-use pantala_keyspace::event::{DEL, Event};
-use pantala_keyspace::{Expiry, Key, Locked, Opened, WrongType};
+use pantala_keyspace::event::{DEL, KeyEvent};
+use pantala_keyspace::{Expiry, Key, Locked, OpenKey, WrongType};
 use pantala_protocol::Reply;
 use pantala_settings::Settings;
 use pantala_table::is_expired;
@@ -34,7 +34,7 @@ use smallvec::SmallVec;
 
 use crate::calls::call::{Call, Lane, Stop};
 use crate::calls::record::expire_all;
-use crate::long_work::incremental::{Aggregate, Budget, Gathered, Header};
+use crate::long_work::incremental::{Aggregate, Budget, GatherState, Header};
 use crate::rows::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 
 /// The rows of this family.
@@ -112,7 +112,7 @@ fn open<'l, 'k>(
     keys: &'l mut Locked<'k>,
     key: Key<'l>,
     lane: Lane,
-) -> Result<Opened<'l, 'k>, Stop> {
+) -> Result<OpenKey<'l, 'k>, Stop> {
     let now = keys.scope().now;
     let mut opened = keys.open(key);
     clean(&mut opened, now, lane)?;
@@ -121,7 +121,7 @@ fn open<'l, 'k>(
 
 /// Removes some of the expired members; all of them, if that is recorded.
 #[inline]
-fn clean(opened: &mut Opened<'_, '_>, now: UnixMs, lane: Lane) -> Result<(), Stop> {
+fn clean(opened: &mut OpenKey<'_, '_>, now: UnixMs, lane: Lane) -> Result<(), Stop> {
     let deadline = opened.collection::<Set>()?.and_then(Set::next_deadline);
     if deadline.is_some_and(|deadline| is_expired(deadline, now)) {
         expire_all(opened, lane)?;
@@ -150,7 +150,7 @@ type Keys<'c> = SmallVec<[Key<'c>; 4]>;
 /// The sets at several keys, in order.
 type Sets<'s> = SmallVec<[Option<SetRef<'s>>; 8]>;
 /// The sets that are present.
-type Present<'s> = SmallVec<[SetRef<'s>; 8]>;
+type PresentMembers<'s> = SmallVec<[SetRef<'s>; 8]>;
 
 /// Reads each key, so that [`sets_at`] may look at all at once.
 fn read_all(keys: &mut Locked<'_>, of: &[Key<'_>]) -> Result<(), WrongType> {
@@ -178,10 +178,10 @@ impl Place {
         now: UnixMs,
         budget: &mut Budget,
         mut each: impl FnMut(usize, &Member<'_>),
-    ) -> Gathered {
+    ) -> GatherState {
         while let Some(set) = sets.get(self.set) {
             if !budget.is_left() {
-                return Gathered::Part;
+                return GatherState::Part;
             }
             let next = set.part_to_look_up(self.from, now, |member| {
                 each(self.set, &member);
@@ -192,38 +192,38 @@ impl Place {
                 None => *self = Place { set: self.set + 1, from: 0 },
             }
         }
-        Gathered::Whole
+        GatherState::Whole
     }
 }
 
 /// The destination of the resulting members.
-enum CommandRef {
+enum Destination {
     Reply(Header),
     Set(Set),
 }
 
-impl CommandRef {
+impl Destination {
     /// The reply.
-    fn reply(reply: &mut Reply<'_>) -> CommandRef {
-        CommandRef::Reply(Header::later(reply))
+    fn reply(reply: &mut Reply<'_>) -> Destination {
+        Destination::Reply(Header::later(reply))
     }
 
     #[inline]
     fn add(&mut self, member: Element<'_>, reply: &mut Reply<'_>, limits: SetLimits, now: UnixMs) {
         match self {
-            CommandRef::Reply(header) => {
+            Destination::Reply(header) => {
                 reply_member(reply, member);
                 header.count += 1;
             }
-            CommandRef::Set(set) => _ = set.add_element(member, limits, now),
+            Destination::Set(set) => _ = set.add_element(member, limits, now),
         }
     }
 
     /// Completes the reply.
     fn answer(self, reply: &mut Reply<'_>, now: UnixMs) {
         match self {
-            CommandRef::Reply(header) => header.end(Aggregate::Set, reply),
-            CommandRef::Set(set) => {
+            Destination::Reply(header) => header.end(Aggregate::Set, reply),
+            Destination::Set(set) => {
                 reply.set(set.view().len());
                 set.view().iter(now).for_each(|member| reply_member(reply, member));
             }
@@ -233,8 +233,8 @@ impl CommandRef {
     /// The set to be stored.
     fn into_set(self) -> Set {
         match self {
-            CommandRef::Reply(_) => Set::default(),
-            CommandRef::Set(set) => set,
+            Destination::Reply(_) => Set::default(),
+            Destination::Set(set) => set,
         }
     }
 }
@@ -254,7 +254,7 @@ fn source_keys<'c>(call: &mut Call<'c, '_>) -> Result<Keys<'c>, Stop> {
 
 /// Stores a result at the command's first key, whatever is there, and replies with its size. An
 /// empty result removes the key.
-fn store(call: &mut Call<'_, '_>, result: Set, event: Event) {
+fn store(call: &mut Call<'_, '_>, result: Set, event: KeyEvent) {
     let key = call.nth_key(1, 0);
     let size = result.view().len();
     let mut opened = call.keys.open(key);

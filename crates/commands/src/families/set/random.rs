@@ -7,8 +7,8 @@ use pantala_keyspace::{Expiry, event};
 use pantala_values::Set;
 
 use super::{ANY_OUTPUT, check_lane, limits, open, reads, reply_member, writes};
-use crate::calls::call::{Call, Done};
-use crate::calls::record::Gone;
+use crate::calls::call::{Call, CommandResult};
+use crate::calls::record::RemovedElements;
 use crate::error;
 use crate::long_work::draws::{Selection, are_few};
 use crate::long_work::incremental::{self, Aggregate, Header};
@@ -28,7 +28,7 @@ pub(super) const SPOP: Command = writes("SPOP", spop)
     .syntax("key [count:int]")
     .summary("Removes random members of a set and returns them.");
 
-fn spop(call: &mut Call<'_, '_>) -> Done {
+fn spop(call: &mut Call<'_, '_>) -> CommandResult {
     match call.args.len() {
         2 => pop_one(call),
         3 => pop_many(call),
@@ -36,9 +36,9 @@ fn spop(call: &mut Call<'_, '_>) -> Done {
     }
 }
 
-fn pop_one(call: &mut Call<'_, '_>) -> Done {
+fn pop_one(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, now, space) = (call.key(), call.now(), call.space());
-    let mut gone = Gone::new(call);
+    let mut gone = RemovedElements::new(call);
     let mut opened = open(call.keys, key, call.lane)?;
     let reply = &mut call.reply;
     let Some(set) = opened.collection_mut::<Set>()? else {
@@ -64,12 +64,12 @@ fn pop_one(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn pop_many(call: &mut Call<'_, '_>) -> Done {
+fn pop_many(call: &mut Call<'_, '_>) -> CommandResult {
     let count = parse_i64(call.args[2]).and_then(|count| usize::try_from(count).ok());
     let count = count.ok_or(error::NOT_POSITIVE)?;
     let (key, now, space) = (call.key(), call.now(), call.space());
     let limits = limits(call.settings);
-    let mut gone = Gone::new(call);
+    let mut gone = RemovedElements::new(call);
     let mut opened = open(call.keys, key, call.lane)?;
     if let Some(set) = opened.collection::<Set>()?.map(Set::view)
         && !set.is_exact(now)
@@ -139,7 +139,7 @@ pub(super) const SRANDMEMBER: Command = reads("SRANDMEMBER", srandmember)
     .syntax("key [count:int]")
     .summary("Returns random members of a set.");
 
-fn srandmember(call: &mut Call<'_, '_>) -> Done {
+fn srandmember(call: &mut Call<'_, '_>) -> CommandResult {
     match call.args.len() {
         2 => show_one(call),
         3 => show_many(call),
@@ -147,7 +147,7 @@ fn srandmember(call: &mut Call<'_, '_>) -> Done {
     }
 }
 
-fn show_one(call: &mut Call<'_, '_>) -> Done {
+fn show_one(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, now, space) = (call.key(), call.now(), call.space());
     let opened = call.keys.read(key);
     let set = opened.collection::<Set>()?.map(Set::view);
@@ -158,7 +158,7 @@ fn show_one(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn show_many(call: &mut Call<'_, '_>) -> Done {
+fn show_many(call: &mut Call<'_, '_>) -> CommandResult {
     let wanted = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
     if wanted == i64::MIN {
         return Err(error::COUNT_OUT_OF_RANGE.into());
@@ -184,7 +184,7 @@ fn show_many(call: &mut Call<'_, '_>) -> Done {
     )
 }
 
-fn show_different(call: &mut Call<'_, '_>, count: usize) -> Done {
+fn show_different(call: &mut Call<'_, '_>, count: usize) -> CommandResult {
     let (key, now, lane, mut chance) = (call.key(), call.now(), call.lane, call.space().chance());
     let opened = call.keys.read(key);
     let set = opened.collection::<Set>()?.map(Set::view).filter(|_| count > 0);

@@ -8,10 +8,10 @@ use pantala_values::packed::Element;
 use pantala_values::set::SetRef;
 
 use super::{ANY_ORDER, ANY_OUTPUT, check_lane, reads, reply_member};
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error;
 use crate::long_work::incremental::{self, Aggregate, Header};
-use crate::options::{ElementScan, LeaveOut};
+use crate::options::{ElementScan, OmitOption};
 use crate::rows::command::Command;
 
 pub(super) const SMEMBERS: Command = reads("SMEMBERS", smembers)
@@ -21,7 +21,7 @@ pub(super) const SMEMBERS: Command = reads("SMEMBERS", smembers)
     .syntax("key")
     .summary("Returns all members of a set.");
 
-fn smembers(call: &mut Call<'_, '_>) -> Done {
+fn smembers(call: &mut Call<'_, '_>) -> CommandResult {
     let (now, lane) = (call.now(), call.lane);
     let read = call.read_whole(
         incremental::open,
@@ -56,7 +56,7 @@ pub(super) const SSCAN: Command = reads("SSCAN", sscan)
     .summary("Lists some members of a set, and tells where to go on.");
 
 /// As in the reference, a missing key or one of another type is reported before a wrong option.
-fn sscan(call: &mut Call<'_, '_>) -> Done {
+fn sscan(call: &mut Call<'_, '_>) -> CommandResult {
     let cursor = parse_u64(call.args[2]).ok_or(error::INVALID_CURSOR)?;
     let (key, now) = (call.key(), call.now());
     let opened = call.keys.read(key);
@@ -65,7 +65,7 @@ fn sscan(call: &mut Call<'_, '_>) -> Done {
         call.reply.array(0);
         return Ok(());
     };
-    let options = ElementScan::parse(&call.args[3..], LeaveOut::Nothing)?;
+    let options = ElementScan::parse(&call.args[3..], OmitOption::Nothing)?;
     check_lane(call.lane, set.len().min(options.count))?;
     let fits = |member: Element<'_>| options.fits(member.text(&mut IntText::new()));
     let mut count = 0;

@@ -35,16 +35,18 @@ use pantala_values::list::Fill;
 use pantala_values::packed::Element;
 use pantala_values::{Hash, List};
 
-use crate::calls::call::{Call, Done, Lane, Stop, reply_string};
+use crate::calls::call::{Call, CommandResult, Lane, Stop, reply_string};
 use crate::calls::record::expire_all;
 use crate::clients::permission;
 use crate::error;
-use crate::long_work::incremental::{Budget, Gathered};
-use crate::rows::command::{Begin, Category, Command, Find, Flags, Group, KeyFlags, KeySpec};
+use crate::long_work::incremental::{Budget, GatherState};
+use crate::rows::command::{
+    Category, Command, Find, Flags, Group, KeyFlags, KeySpec, KeySpecStart,
+};
 
 use pattern::Pattern;
 use query::Query;
-use texts::{Taking, Texts};
+use texts::{ElementSelection, Texts};
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[SORT, SORT_RO];
@@ -53,7 +55,7 @@ const CATEGORIES: &[Category] =
     &[Category::Set, Category::SortedSet, Category::List, Category::Dangerous];
 
 const PATTERN_KEYS: KeySpec =
-    KeySpec { begin: Begin::Unknown, find: Find::Unknown, flags: KeyFlags::READ };
+    KeySpec { begin: KeySpecStart::Unknown, find: Find::Unknown, flags: KeyFlags::READ };
 
 const SORT: Command = Command::write("SORT", sort, Group::Generic)
     .replaces()
@@ -63,7 +65,7 @@ const SORT: Command = Command::write("SORT", sort, Group::Generic)
     .keys(&[
         KeySpec::one(1, KeyFlags::READ),
         PATTERN_KEYS,
-        KeySpec { begin: Begin::Unknown, find: Find::SortStore, flags: KeyFlags::OVERWRITE },
+        KeySpec { begin: KeySpecStart::Unknown, find: Find::SortStore, flags: KeyFlags::OVERWRITE },
     ])
     .complexity("O(N+M*log(M)) for N elements, of which M are returned")
     .syntax(
@@ -89,7 +91,7 @@ const SORT_RO: Command = Command::read("SORT_RO", sort, Group::Generic)
 /// How often a run begins again before it takes all partitions.
 const TRIES: usize = 4;
 
-fn sort(call: &mut Call<'_, '_>) -> Done {
+fn sort(call: &mut Call<'_, '_>) -> CommandResult {
     let may_store = call.command.flags.has(Flags::WRITE);
     if call.session.has_rules()
         && let Some(error) = query::denied(call.args, may_store)
@@ -119,15 +121,15 @@ fn sort(call: &mut Call<'_, '_>) -> Done {
 
 /// Sorts where no pattern names a key: only the elements are read, and if they are many they are
 /// sorted with the partitions free.
-fn sort_elements(call: &mut Call<'_, '_>, query: &Query<'_>) -> Done {
+fn sort_elements(call: &mut Call<'_, '_>, query: &Query<'_>) -> CommandResult {
     let (key, fill) = (call.nth_key(1, 0), call.fill());
     texts::read(call)?;
     let list = call.gather(
         &[key],
-        |call| Taking::begin(call, query),
+        |call| ElementSelection::begin(call, query),
         |call, taking, budget| taking.go_on(call, budget),
-        |reply, Taking { texts: elements, .. }| {
-            let meanings = &mut Meanings::default();
+        |reply, ElementSelection { texts: elements, .. }| {
+            let meanings = &mut PatternValues::default();
             let (mut picked, range) = numbered(query, &elements);
             if let Some(by) = query.weights(elements.kind) {
                 order::sort(meanings, &by, &elements, &mut picked, &range)?;
@@ -156,13 +158,13 @@ fn numbered(query: &Query<'_>, elements: &Texts) -> (Vec<usize>, Range<usize>) {
 }
 
 /// The hashes of keys whose partitions are busy; one for each partition.
-type Missed = Vec<u64>;
+type BusyHashes = Vec<u64>;
 
 /// One run with patterns that name keys. The returned partitions must be taken before the next run.
-fn attempt(call: &mut Call<'_, '_>, query: &Query<'_>) -> Result<Option<Missed>, Stop> {
+fn attempt(call: &mut Call<'_, '_>, query: &Query<'_>) -> Result<Option<BusyHashes>, Stop> {
     texts::read(call)?;
-    let mut taking = Taking::begin(call, query)?;
-    while taking.go_on(call, &mut Budget::for_all())? == Gathered::Part {}
+    let mut taking = ElementSelection::begin(call, query)?;
+    while taking.go_on(call, &mut Budget::for_all())? == GatherState::Part {}
     let elements = taking.texts;
     let (mut picked, range) = numbered(query, &elements);
     if let Some(by) = query.weights(elements.kind) {
@@ -171,14 +173,14 @@ fn attempt(call: &mut Call<'_, '_>, query: &Query<'_>) -> Result<Option<Missed>,
         {
             return Ok(Some(missed));
         }
-        order::sort(&mut Meanings::of(call.keys), &by, &elements, &mut picked, &range)?;
+        order::sort(&mut PatternValues::of(call.keys), &by, &elements, &mut picked, &range)?;
     }
     let picked = &picked[range];
     if let Some(missed) = reach(call, &query.gets, &elements, picked) {
         return Ok(Some(missed));
     }
     let fill = call.fill();
-    let meanings = &mut Meanings::of(call.keys);
+    let meanings = &mut PatternValues::of(call.keys);
     if query.store.is_none() {
         answer(&mut call.reply, meanings, query, &elements, picked);
     } else {
@@ -194,9 +196,9 @@ fn reach(
     patterns: &[Pattern<'_>],
     elements: &Texts,
     picked: &[usize],
-) -> Option<Missed> {
+) -> Option<BusyHashes> {
     let space = call.space();
-    let (mut name, mut missed) = (Vec::new(), Missed::new());
+    let (mut name, mut missed) = (Vec::new(), BusyHashes::new());
     for pattern in patterns.iter().filter(|pattern| pattern.names_key()) {
         for &index in picked {
             pattern.write_key(elements.get(index), &mut name);
@@ -213,15 +215,15 @@ fn reach(
 
 /// Resolves patterns for elements.
 #[derive(Default)]
-struct Meanings<'l, 'k> {
+struct PatternValues<'l, 'k> {
     /// `None` if no pattern names a key.
     keys: Option<&'l mut Locked<'k>>,
     name: Vec<u8>,
 }
 
-impl<'l, 'k> Meanings<'l, 'k> {
-    fn of(keys: &'l mut Locked<'k>) -> Meanings<'l, 'k> {
-        Meanings { keys: Some(keys), name: Vec::new() }
+impl<'l, 'k> PatternValues<'l, 'k> {
+    fn of(keys: &'l mut Locked<'k>) -> PatternValues<'l, 'k> {
+        PatternValues { keys: Some(keys), name: Vec::new() }
     }
 
     /// Passes `show` what a pattern means for an element; `None` if there is nothing.
@@ -253,7 +255,7 @@ impl<'l, 'k> Meanings<'l, 'k> {
 
 fn answer(
     reply: &mut Reply<'_>,
-    meanings: &mut Meanings<'_, '_>,
+    meanings: &mut PatternValues<'_, '_>,
     query: &Query<'_>,
     elements: &Texts,
     picked: &[usize],
@@ -275,7 +277,7 @@ fn answer(
 
 /// A list of the result, if there is any; missing values are empty texts.
 fn results(
-    meanings: &mut Meanings<'_, '_>,
+    meanings: &mut PatternValues<'_, '_>,
     query: &Query<'_>,
     elements: &Texts,
     picked: &[usize],

@@ -9,10 +9,10 @@ use std::ops::Range;
 use pantala_base::number::parse_f64;
 use pantala_table::{IntText, StrRef};
 
-use super::Meanings;
+use super::PatternValues;
 use super::query::Weights;
 use super::texts::Texts;
-use crate::calls::call::{Done, Stop};
+use crate::calls::call::{CommandResult, Stop};
 use crate::error::ClientError;
 
 const NOT_NUMBERS: ClientError =
@@ -20,12 +20,12 @@ const NOT_NUMBERS: ClientError =
 
 /// Puts `picked`, the numbers of all elements, in order, as far as the range needs it.
 pub(super) fn sort(
-    meanings: &mut Meanings<'_, '_>,
+    meanings: &mut PatternValues<'_, '_>,
     by: &Weights<'_>,
     elements: &Texts,
     picked: &mut [usize],
     range: &Range<usize>,
-) -> Done {
+) -> CommandResult {
     let turn = |order: Ordering| if by.is_descending { order.reverse() } else { order };
     if !by.is_alpha {
         let numbers = numbers(meanings, by, elements)?;
@@ -59,7 +59,7 @@ fn place(picked: &mut [usize], range: &Range<usize>, compare: impl Fn(usize, usi
 
 /// Numbers as weights; a missing one is 0.
 fn numbers(
-    meanings: &mut Meanings<'_, '_>,
+    meanings: &mut PatternValues<'_, '_>,
     by: &Weights<'_>,
     elements: &Texts,
 ) -> Result<Vec<f64>, Stop> {
@@ -81,7 +81,7 @@ fn numbers(
 
 /// Texts as weights, and whether each exists: a missing text comes before all others.
 fn texts(
-    meanings: &mut Meanings<'_, '_>,
+    meanings: &mut PatternValues<'_, '_>,
     by: &Weights<'_>,
     elements: &Texts,
 ) -> (Texts, Vec<bool>) {

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::part;
 use super::pattern::Pattern;
-use crate::calls::call::{Done, Lane, Stop};
+use crate::calls::call::{CommandResult, Lane, Stop};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 
@@ -110,7 +110,7 @@ impl<'a> Query<'a> {
 
     /// Moves a command to the slow lane before it copies the elements of a value of this length, if
     /// they are many.
-    pub fn check_lane(&self, lane: Lane, kind: Type, length: usize) -> Done {
+    pub fn check_lane(&self, lane: Lane, kind: Type, length: usize) -> CommandResult {
         let is_cut = kind != Type::Set && self.keeps_order(Some(kind));
         let count = if is_cut { self.range(length).len() } else { length };
         let lookups = count.saturating_mul(self.pattern_count());

@@ -4,14 +4,14 @@ use std::ops::{ControlFlow, Range};
 
 use pantala_base::number::push_i64;
 use pantala_table::{IntText, StrRef};
-use pantala_values::list::Way;
+use pantala_values::list::ListEnd;
 use pantala_values::packed::Element;
 use pantala_values::{List, Set, SortedSet, Type};
 
 use super::query::Query;
-use crate::calls::call::{Call, Done, Stop};
+use crate::calls::call::{Call, CommandResult, Stop};
 use crate::error;
-use crate::long_work::incremental::{Budget, Gathered};
+use crate::long_work::incremental::{Budget, GatherState};
 
 /// Many texts in one buffer: the elements that SORT sorts, or looked-up values.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl Texts {
 }
 
 /// Reads the key to be sorted: counts it, and removes what has expired.
-pub(super) fn read(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn read(call: &mut Call<'_, '_>) -> CommandResult {
     let key = call.nth_key(1, 0);
     let kind = call.keys.peek(key).kind();
     match kind {
@@ -67,18 +67,18 @@ pub(super) fn read(call: &mut Call<'_, '_>) -> Done {
 /// Elements being taken from a value, in steps. If they keep their order, only those in LIMIT's
 /// range.
 #[derive(Debug)]
-pub(super) struct Taking {
+pub(super) struct ElementSelection {
     pub texts: Texts,
     /// The position of the next element: its index, or a set's cursor.
     at: usize,
-    way: Way,
+    way: ListEnd,
     /// How many are still to come, at most.
     left: usize,
 }
 
-impl Taking {
+impl ElementSelection {
     /// Looks at the command's first key. Many elements are taken on the slow lane only.
-    pub fn begin(call: &mut Call<'_, '_>, query: &Query<'_>) -> Result<Taking, Stop> {
+    pub fn begin(call: &mut Call<'_, '_>, query: &Query<'_>) -> Result<ElementSelection, Stop> {
         let opened = call.keys.peek(call.nth_key(1, 0));
         let kind = opened.kind();
         let length = match kind {
@@ -88,9 +88,9 @@ impl Taking {
             Some(Type::SortedSet) => opened.collection::<SortedSet>()?.map_or(0, SortedSet::len),
             Some(Type::String | Type::Hash | Type::Stream) => return Err(error::WRONG_TYPE.into()),
         };
-        let Some(kind) = kind else { return Ok(Taking::of(None, length)) };
+        let Some(kind) = kind else { return Ok(ElementSelection::of(None, length)) };
         query.check_lane(call.lane, kind, length)?;
-        let mut taking = Taking::of(Some(kind), length);
+        let mut taking = ElementSelection::of(Some(kind), length);
         if kind != Type::Set && query.keeps_order(Some(kind)) {
             taking.texts.is_cut = true;
             taking.cut(query.range(length), length, query.is_descending);
@@ -98,16 +98,16 @@ impl Taking {
         Ok(taking)
     }
 
-    fn of(kind: Option<Type>, length: usize) -> Taking {
+    fn of(kind: Option<Type>, length: usize) -> ElementSelection {
         let texts = Texts { kind, ..Texts::default() };
-        Taking { texts, at: 0, way: Way::Forward, left: length }
+        ElementSelection { texts, at: 0, way: ListEnd::Forward, left: length }
     }
 
     fn cut(&mut self, range: Range<usize>, length: usize, is_descending: bool) {
         self.left = range.len();
         self.at = range.start;
         if is_descending {
-            (self.at, self.way) = (length.wrapping_sub(range.start + 1), Way::Backward);
+            (self.at, self.way) = (length.wrapping_sub(range.start + 1), ListEnd::Backward);
         }
     }
 
@@ -116,9 +116,9 @@ impl Taking {
         &mut self,
         call: &mut Call<'_, '_>,
         budget: &mut Budget,
-    ) -> Result<Gathered, Stop> {
+    ) -> Result<GatherState, Stop> {
         if self.left == 0 {
-            return Ok(Gathered::Whole);
+            return Ok(GatherState::Whole);
         }
         let now = call.now();
         let opened = call.keys.peek(call.nth_key(1, 0));
@@ -134,16 +134,16 @@ impl Taking {
                 }
             }
             _ => {
-                let Some(set) = opened.collection::<Set>()? else { return Ok(Gathered::Whole) };
+                let Some(set) = opened.collection::<Set>()? else { return Ok(GatherState::Whole) };
                 let next = set.view().part(self.at, now, |member| {
                     self.texts.push_element(member);
                     budget.take(member.len())
                 });
                 self.at = next.unwrap_or_default();
-                return Ok(Gathered::whole_if(next.is_none()));
+                return Ok(GatherState::whole_if(next.is_none()));
             }
         }
-        Ok(Gathered::whole_if(self.left == 0))
+        Ok(GatherState::whole_if(self.left == 0))
     }
 
     fn take_list(&mut self, list: &List, budget: &mut Budget) {
@@ -162,11 +162,11 @@ impl Taking {
     fn take_sorted_set(&mut self, set: &SortedSet, budget: &mut Budget) {
         let count = self.left.min(budget.left());
         match self.way {
-            Way::Forward => set.view().entries(self.at, count).for_each(|(member, _)| {
+            ListEnd::Forward => set.view().entries(self.at, count).for_each(|(member, _)| {
                 budget.take(member.len());
                 self.texts.push_string(member);
             }),
-            Way::Backward => set.view().entries_back(self.at, count).for_each(|(member, _)| {
+            ListEnd::Backward => set.view().entries_back(self.at, count).for_each(|(member, _)| {
                 budget.take(member.len());
                 self.texts.push_string(member);
             }),
@@ -177,8 +177,8 @@ impl Taking {
 
     fn step(&mut self, count: usize) {
         self.at = match self.way {
-            Way::Forward => self.at + count,
-            Way::Backward => self.at.wrapping_sub(count),
+            ListEnd::Forward => self.at + count,
+            ListEnd::Backward => self.at.wrapping_sub(count),
         };
     }
 }

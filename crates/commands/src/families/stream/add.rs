@@ -6,9 +6,9 @@ use pantala_values::Stream;
 use pantala_values::stream::{Counters, StreamId, next_id};
 
 use super::options::{self, AddOptions, NewId};
-use super::trimmed::Trimmed;
+use super::trimmed::TrimResult;
 use super::{fast, leave_if_long, limits, reply_id};
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
@@ -55,7 +55,7 @@ const ID_TOO_SMALL: ClientError = ClientError::text(
 );
 const TOO_LARGE: ClientError = ClientError::text("ERR Elements are too large to be stored");
 
-fn xadd(call: &mut Call<'_, '_>) -> Done {
+fn xadd(call: &mut Call<'_, '_>) -> CommandResult {
     let options = AddOptions::of_xadd(call)?;
     let pairs = match options.id {
         Some((_, at)) => &call.args[at + 1..],
@@ -86,8 +86,9 @@ fn xadd(call: &mut Call<'_, '_>) -> Done {
     let is_recorded = opened.scope().recorder.is_some();
     let stream = opened.collection_or_new::<Stream>()?;
     stream.append(id, pairs, limits);
-    let trimmed =
-        options.trim.map_or_else(Trimmed::default, |trim| Trimmed::of(stream, trim, is_recorded));
+    let trimmed = options
+        .trim
+        .map_or_else(TrimResult::default, |trim| TrimResult::of(stream, trim, is_recorded));
     opened.publish(event::XADD);
     if trimmed.count > 0 {
         opened.announce(event::XTRIM);
@@ -118,7 +119,7 @@ fn choose_id(id: NewId, last: StreamId, now: UnixMs) -> Result<StreamId, ClientE
     if id > last { Ok(id) } else { Err(ID_TOO_SMALL) }
 }
 
-fn xtrim(call: &mut Call<'_, '_>) -> Done {
+fn xtrim(call: &mut Call<'_, '_>) -> CommandResult {
     let options = AddOptions::of_xtrim(call)?;
     let key = call.key();
     let mut opened = call.keys.open(key);
@@ -129,8 +130,8 @@ fn xtrim(call: &mut Call<'_, '_>) -> Done {
     leave_if_long(call.lane, stream.trim_cost(trim))?;
     let is_recorded = opened.scope().recorder.is_some();
     let trimmed = match opened.collection_mut::<Stream>()? {
-        Some(stream) => Trimmed::of(stream, trim, is_recorded),
-        None => Trimmed::default(),
+        Some(stream) => TrimResult::of(stream, trim, is_recorded),
+        None => TrimResult::default(),
     };
     match trimmed.count {
         0 => opened.unchanged(),
@@ -157,7 +158,7 @@ const ADDED_BELOW_LENGTH: ClientError = ClientError::text(
     "ERR The entries_added specified in XSETID is smaller than the target stream length",
 );
 
-fn xsetid(call: &mut Call<'_, '_>) -> Done {
+fn xsetid(call: &mut Call<'_, '_>) -> CommandResult {
     let is_repeated = call.is_repeated();
     let counters = parse_counters(call.args, is_repeated)?;
     let key = call.key();

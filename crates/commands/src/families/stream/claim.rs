@@ -4,14 +4,14 @@ use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
 use pantala_protocol::Reply;
 use pantala_values::Stream;
-use pantala_values::stream::{ConsumerNumber, Entries, Group, Pending, StreamId, once_more};
+use pantala_values::stream::{ConsumerNumber, Entries, Group, PendingEntry, StreamId, once_more};
 
 use super::options::{id, int_or, interval_start};
 use super::pending::idle_ms;
 use super::read::settle;
 use super::recorded::{Deliveries, Delivery};
 use super::{fast, leave_if_long, no_key_or_group, reply_entry, reply_id};
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 use crate::rows::command::{Command, KeyFlags, KeySpec};
@@ -114,7 +114,7 @@ fn unrecognized(word: &[u8]) -> ClientError {
     ClientError::bytes([b"ERR Unrecognized XCLAIM option '", word, b"'"].concat())
 }
 
-fn xclaim(call: &mut Call<'_, '_>) -> Done {
+fn xclaim(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, name, now) = (call.key(), call.args[2], call.clock());
     let mut opened = call.keys.read(key);
     let stream = opened.collection::<Stream>()?;
@@ -156,7 +156,7 @@ fn xclaim(call: &mut Call<'_, '_>) -> Done {
             }
             continue;
         }
-        let fresh = Pending { id, consumer, delivered_at: now, count: 1 };
+        let fresh = PendingEntry { id, consumer, delivered_at: now, count: 1 };
         let (pending, is_fresh) = match held {
             Some(pending) => (pending, false),
             None if options.forced => (fresh, true),
@@ -192,7 +192,7 @@ impl Claim {
         reply: &mut Reply<'_>,
         group: &mut Group,
         entries: Entries<'_>,
-        before: Pending,
+        before: PendingEntry,
     ) -> Delivery {
         let count = match self.retry_count {
             Some(count) => count,
@@ -200,7 +200,7 @@ impl Claim {
             None => once_more(before.count),
         };
         let (consumer, delivered_at) = (self.consumer, self.delivered_at);
-        group.hold(Pending { consumer, delivered_at, count, ..before });
+        group.hold(PendingEntry { consumer, delivered_at, count, ..before });
         if let Some(consumer) = group.consumer_mut(self.consumer) {
             consumer.active_at = Some(self.now);
         }
@@ -233,7 +233,7 @@ fn parse_auto(words: &[&[u8]]) -> Result<(u64, bool), ClientError> {
     Ok((count.unsigned_abs(), just_ids))
 }
 
-fn xautoclaim(call: &mut Call<'_, '_>) -> Done {
+fn xautoclaim(call: &mut Call<'_, '_>) -> CommandResult {
     let min_idle_ms = int_or(call.args[4], AUTOCLAIM_MIN_IDLE)?.max(0);
     let start = interval_start(call.args[5])?;
     let (most, just_ids) = parse_auto(&call.args[6..])?;
@@ -254,7 +254,7 @@ fn xautoclaim(call: &mut Call<'_, '_>) -> Done {
     let (consumer, is_new) = see_consumer(group, call.args[3], now);
     let claim =
         Claim { consumer, min_idle_ms, delivered_at: now, retry_count: None, just_ids, now };
-    let found = CommandRef::search(group, entries, start, looks, most, &claim);
+    let found = FoundPending::search(group, entries, start, looks, most, &claim);
     call.reply.array(3);
     reply_id(&mut call.reply, found.next);
     call.reply.array(found.claimed.len());
@@ -277,16 +277,16 @@ fn xautoclaim(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// What XAUTOCLAIM finds.
-struct CommandRef {
+struct FoundPending {
     /// Entries to be claimed.
-    claimed: Vec<Pending>,
+    claimed: Vec<PendingEntry>,
     /// Pending entries that are not in the stream any more.
     gone: Vec<StreamId>,
     /// Where to go on; zero at the end.
     next: StreamId,
 }
 
-impl CommandRef {
+impl FoundPending {
     fn search(
         group: &Group,
         entries: Entries<'_>,
@@ -294,8 +294,8 @@ impl CommandRef {
         looks: u64,
         most: u64,
         claim: &Claim,
-    ) -> CommandRef {
-        let mut found = CommandRef { claimed: Vec::new(), gone: Vec::new(), next: StreamId::MIN };
+    ) -> FoundPending {
+        let mut found = FoundPending { claimed: Vec::new(), gone: Vec::new(), next: StreamId::MIN };
         for (looked, pending) in (0..).zip(group.pending().iter_from(start)) {
             let taken = (found.claimed.len() + found.gone.len()) as u64;
             if looked == looks || taken == most {

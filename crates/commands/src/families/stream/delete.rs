@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::options::{id, references};
 use super::{fast, record_ids};
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 use crate::rows::command::{Command, KeyFlags, KeySpec};
@@ -51,7 +51,7 @@ const NO_SUCH_ENTRY: i64 = -1;
 const DELETED: i64 = 1;
 const STILL_NEEDED: i64 = 2;
 
-fn xdel(call: &mut Call<'_, '_>) -> Done {
+fn xdel(call: &mut Call<'_, '_>) -> CommandResult {
     let key = call.key();
     let mut opened = call.keys.open(key);
     if opened.collection::<Stream>()?.is_none() {
@@ -106,7 +106,7 @@ impl Options {
     }
 }
 
-fn xdelex(call: &mut Call<'_, '_>) -> Done {
+fn xdelex(call: &mut Call<'_, '_>) -> CommandResult {
     let options = Options::parse(&call.args[2..])?;
     let key = call.key();
     let mut opened = call.keys.open(key);
@@ -145,7 +145,7 @@ fn xdelex(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn xackdel(call: &mut Call<'_, '_>) -> Done {
+fn xackdel(call: &mut Call<'_, '_>) -> CommandResult {
     let options = Options::parse(&call.args[3..])?;
     let (key, name) = (call.key(), call.args[2]);
     let mut opened = call.keys.open(key);
@@ -222,7 +222,7 @@ fn acknowledge(
 }
 
 /// Ends a change that has deleted entries, or only references of groups, or nothing.
-fn settle(opened: &mut pantala_keyspace::Opened<'_, '_>, deleted: bool, forgotten: bool) {
+fn settle(opened: &mut pantala_keyspace::OpenKey<'_, '_>, deleted: bool, forgotten: bool) {
     if deleted {
         opened.publish(event::XDEL);
     } else if forgotten {

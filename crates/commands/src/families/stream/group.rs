@@ -6,7 +6,7 @@ use pantala_values::stream::{Group, StreamId};
 
 use super::options::{id, int};
 use super::{leave_if_long, no_group_of_key};
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 use crate::rows::command::{Command, Flags, Group as Chapter, Handler, KeyFlags, KeySpec};
@@ -120,7 +120,7 @@ fn id_or_last(text: &[u8], stream: Option<&Stream>) -> Result<StreamId, ClientEr
     }
 }
 
-fn create(call: &mut Call<'_, '_>) -> Done {
+fn create(call: &mut Call<'_, '_>) -> CommandResult {
     let options = Options::parse(call, true)?;
     let (key, name) = (call.key(), call.args[3]);
     let mut opened = call.keys.open(key);
@@ -144,7 +144,7 @@ fn create(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn set_id(call: &mut Call<'_, '_>) -> Done {
+fn set_id(call: &mut Call<'_, '_>) -> CommandResult {
     let options = Options::parse(call, false)?;
     let (key, name) = (call.key(), call.args[3]);
     let mut opened = call.keys.open(key);
@@ -166,7 +166,7 @@ fn set_id(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn destroy(call: &mut Call<'_, '_>) -> Done {
+fn destroy(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, name) = (call.key(), call.args[3]);
     let mut opened = call.keys.open(key);
     let stream = opened.collection::<Stream>()?.ok_or(NEEDS_KEY)?;
@@ -181,7 +181,7 @@ fn destroy(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn create_consumer(call: &mut Call<'_, '_>) -> Done {
+fn create_consumer(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, name, now) = (call.key(), call.args[3], call.clock());
     let mut opened = call.keys.open(key);
     let stream = opened.collection_mut::<Stream>();
@@ -200,7 +200,7 @@ fn create_consumer(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn delete_consumer(call: &mut Call<'_, '_>) -> Done {
+fn delete_consumer(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, name) = (call.key(), call.args[3]);
     let mut opened = call.keys.open(key);
     let stream = opened.collection::<Stream>()?.ok_or(NEEDS_KEY)?;

@@ -10,7 +10,7 @@ use pantala_values::Stream;
 use pantala_values::stream::{Consumer, Group, StreamId};
 
 use super::{leave_if_long, no_group_of_key, reply_entries, reply_entry, reply_id};
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 use crate::rows::command::{Command, Flags, Group as Chapter, Handler, KeyFlags, KeySpec};
@@ -72,7 +72,7 @@ fn pair_int_or_null(reply: &mut Reply<'_>, name: &str, value: Option<i64>) {
     }
 }
 
-fn consumers(call: &mut Call<'_, '_>) -> Done {
+fn consumers(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, name, now) = (call.key(), call.args[3], call.clock());
     let opened = call.keys.read(key);
     let stream = opened.collection::<Stream>()?.ok_or(error::NO_SUCH_KEY)?;
@@ -92,7 +92,7 @@ fn consumers(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn groups(call: &mut Call<'_, '_>) -> Done {
+fn groups(call: &mut Call<'_, '_>) -> CommandResult {
     let key = call.key();
     let opened = call.keys.read(key);
     let stream = opened.collection::<Stream>()?.ok_or(error::NO_SUCH_KEY)?;
@@ -135,7 +135,7 @@ fn parse_full(call: &Call<'_, '_>) -> Result<Option<usize>, ClientError> {
     }))
 }
 
-fn stream(call: &mut Call<'_, '_>) -> Done {
+fn stream(call: &mut Call<'_, '_>) -> CommandResult {
     let key = call.key();
     let full = parse_full(call);
     let opened = call.keys.read(key);

@@ -108,7 +108,7 @@ pub(super) struct AddOptions {
 
 /// The parsed words, before they are checked together.
 #[derive(Default)]
-struct Words {
+struct ParsedOptions {
     only_existing: bool,
     bound: Option<Bound>,
     approximate: bool,
@@ -120,18 +120,18 @@ struct Words {
 impl AddOptions {
     /// Parses those of XADD, up to the id.
     pub fn of_xadd(call: &Call<'_, '_>) -> Result<AddOptions, ClientError> {
-        Words::parse(call.args, true)?.judge(call, true)
+        ParsedOptions::parse(call.args, true)?.judge(call, true)
     }
 
     /// Parses those of XTRIM.
     pub fn of_xtrim(call: &Call<'_, '_>) -> Result<AddOptions, ClientError> {
-        Words::parse(call.args, false)?.judge(call, false)
+        ParsedOptions::parse(call.args, false)?.judge(call, false)
     }
 }
 
-impl Words {
-    fn parse(args: &[&[u8]], adds: bool) -> Result<Words, ClientError> {
-        let mut words = Words::default();
+impl ParsedOptions {
+    fn parse(args: &[&[u8]], adds: bool) -> Result<ParsedOptions, ClientError> {
+        let mut words = ParsedOptions::default();
         let mut at = 2;
         while let Some(&word) = args.get(at) {
             let has_more = at + 1 < args.len();

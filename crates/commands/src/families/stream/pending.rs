@@ -3,11 +3,11 @@
 use pantala_base::UnixMs;
 use pantala_protocol::Reply;
 use pantala_values::Stream;
-use pantala_values::stream::{Consumer, Group, Pending, StreamId};
+use pantala_values::stream::{Consumer, Group, PendingEntry, StreamId};
 
 use super::options::{id, int, interval_end, interval_start};
 use super::{fast, leave_if_long, no_key_or_group, reply_id};
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 use crate::rows::command::{Command, Group as Chapter, KeyFlags, KeySpec};
@@ -27,7 +27,7 @@ pub(super) const XPENDING: Command = Command::read("XPENDING", xpending, Chapter
     .syntax("key group [filters: [IDLE min-idle-time:int] start end count:int [consumer]]")
     .summary("Tells what is pending in a group.");
 
-fn xack(call: &mut Call<'_, '_>) -> Done {
+fn xack(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, name) = (call.key(), call.args[2]);
     let mut opened = call.keys.read(key);
     let has_group = opened.collection::<Stream>()?.is_some_and(|s| s.group(name).is_some());
@@ -88,7 +88,7 @@ impl<'a> Filter<'a> {
     }
 }
 
-fn xpending(call: &mut Call<'_, '_>) -> Done {
+fn xpending(call: &mut Call<'_, '_>) -> CommandResult {
     let filter = Filter::parse(&call.args[3..])?;
     let (key, name, now) = (call.key(), call.args[2], call.clock());
     let opened = call.keys.read(key);
@@ -116,11 +116,11 @@ fn xpending(call: &mut Call<'_, '_>) -> Done {
     leave_if_long(call.lane, looked_at as u64)?;
     let mark = call.reply.begin();
     let mut count = 0;
-    let mut reply_one = |pending: &Pending| {
+    let mut reply_one = |pending: &PendingEntry| {
         reply_pending(&mut call.reply, group, pending, now);
         count += 1;
     };
-    let fits = |pending: &&Pending| idle_ms(pending, now) >= filter.min_idle_ms;
+    let fits = |pending: &&PendingEntry| idle_ms(pending, now) >= filter.min_idle_ms;
     match consumer {
         None => {
             let rest = group.pending().iter_from(filter.start);
@@ -138,11 +138,11 @@ fn xpending(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// Milliseconds since an entry was delivered; negative if the clock was set back.
-pub(super) fn idle_ms(pending: &Pending, now: UnixMs) -> i64 {
+pub(super) fn idle_ms(pending: &PendingEntry, now: UnixMs) -> i64 {
     now.0.saturating_sub(pending.delivered_at.0)
 }
 
-fn reply_pending(reply: &mut Reply<'_>, group: &Group, pending: &Pending, now: UnixMs) {
+fn reply_pending(reply: &mut Reply<'_>, group: &Group, pending: &PendingEntry, now: UnixMs) {
     reply.array(4);
     reply_id(reply, pending.id);
     reply.bulk(group.consumer(pending.consumer).map_or(&[], |consumer| &consumer.name));

@@ -5,9 +5,9 @@ use pantala_values::stream::{Entry, StreamId};
 
 use super::options::{int, interval_end, interval_start};
 use super::{WORKER_ENTRIES, leave_if_long, reply_entry};
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error::{self, ClientError};
-use crate::long_work::incremental::{self, Aggregate, Header, Step};
+use crate::long_work::incremental::{self, Aggregate, Header, WorkStep};
 use crate::options::is_word;
 use crate::rows::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 
@@ -37,14 +37,14 @@ pub(super) const XREVRANGE: Command = range_row("XREVRANGE", |call| xrange(call,
     .syntax("key end start [COUNT count:int]")
     .summary("Returns the entries of a stream from one id back to another.");
 
-fn xlen(call: &mut Call<'_, '_>) -> Done {
+fn xlen(call: &mut Call<'_, '_>) -> CommandResult {
     let key = call.key();
     let count = call.keys.read(key).collection::<Stream>()?.map_or(0, Stream::len);
     call.reply.int(count.cast_signed());
     Ok(())
 }
 
-fn xrange(call: &mut Call<'_, '_>, is_back: bool) -> Done {
+fn xrange(call: &mut Call<'_, '_>, is_back: bool) -> CommandResult {
     let (start_at, end_at) = if is_back { (3, 2) } else { (2, 3) };
     let start = interval_start(call.args[start_at])?;
     let end = interval_end(call.args[end_at])?;
@@ -88,7 +88,7 @@ fn xrange(call: &mut Call<'_, '_>, is_back: bool) -> Done {
 
 /// Writes entries while there is room; returns the last one, if there may be more after it.
 fn reply_some<'a>(
-    step: &mut Step<'_, '_>,
+    step: &mut WorkStep<'_, '_>,
     entries: impl Iterator<Item = Entry<'a>>,
     header: &mut Header,
 ) -> Option<StreamId> {

@@ -6,7 +6,7 @@
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
-use pantala_keyspace::{Key, Opened, event};
+use pantala_keyspace::{Key, OpenKey, event};
 use pantala_protocol::{Reply, Version};
 use pantala_values::Stream;
 use pantala_values::stream::{ConsumerNumber, Entries, Group, ID_TEXT_MAX_BYTES, StreamId};
@@ -15,14 +15,20 @@ use smallvec::SmallVec;
 use super::options::{id, int};
 use super::recorded::{Deliveries, Delivery};
 use super::{WORKER_ENTRIES, leave_if_long, no_group, reply_entry, reply_id};
-use crate::calls::call::{AtTimeout, Call, Done, KeyWait, Stop, WaitedKeys};
+use crate::calls::call::{Call, CommandResult, KeyWait, Stop, TimeoutReply, WaitedKeys};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
-use crate::rows::command::{Begin, Command, Find, Flags, Group as Chapter, KeyFlags, KeySpec};
+use crate::rows::command::{
+    Command, Find, Flags, Group as Chapter, KeyFlags, KeySpec, KeySpecStart,
+};
 use crate::rows::keys::streams_begin;
 
 const fn streams_from(at: isize) -> KeySpec {
-    KeySpec { begin: Begin::Keyword("STREAMS", at), find: Find::Streams, flags: KeyFlags::READ }
+    KeySpec {
+        begin: KeySpecStart::Keyword("STREAMS", at),
+        find: Find::Streams,
+        flags: KeyFlags::READ,
+    }
 }
 
 pub(super) const XREAD: Command = Command::read("XREAD", xread, Chapter::Stream)
@@ -70,12 +76,12 @@ const NEW_WITHOUT_GROUP: ClientError = ClientError::text(
      <consumer> option.",
 );
 
-fn xread(call: &mut Call<'_, '_>) -> Done {
+fn xread(call: &mut Call<'_, '_>) -> CommandResult {
     let request = Request::parse(call.args, false)?;
     read(call, &request)
 }
 
-fn xreadgroup(call: &mut Call<'_, '_>) -> Done {
+fn xreadgroup(call: &mut Call<'_, '_>) -> CommandResult {
     let request = Request::parse(call.args, true)?;
     read(call, &request)
 }
@@ -195,7 +201,7 @@ fn unbalanced(has_group: bool) -> ClientError {
     })
 }
 
-fn read(call: &mut Call<'_, '_>, request: &Request<'_>) -> Done {
+fn read(call: &mut Call<'_, '_>, request: &Request<'_>) -> CommandResult {
     let until = match request.block_ms {
         None | Some(0) => None,
         Some(ms) => {
@@ -228,7 +234,7 @@ fn read(call: &mut Call<'_, '_>, request: &Request<'_>) -> Done {
         return Ok(());
     }
     let args = with_ids_of_now(call, request, &positions);
-    call.wait(KeyWait { until, keys: WaitedKeys::All, at_timeout: AtTimeout::NullArray, args })
+    call.wait(KeyWait { until, keys: WaitedKeys::All, at_timeout: TimeoutReply::NullArray, args })
 }
 
 /// The arguments with the present ids in place of `$`; `None` if there is no `$`.
@@ -375,7 +381,7 @@ fn serve(
 }
 
 /// The reading of one stream by one consumer.
-struct Reading<'r> {
+struct GroupRead<'r> {
     group: &'r mut Group,
     entries: Entries<'r>,
     consumer: ConsumerNumber,
@@ -411,7 +417,7 @@ fn serve_group(
     }
     let (most, no_ack) = (request.count, request.no_ack);
     let told = is_recorded.then(Vec::new);
-    let mut reading = Reading { group, entries, consumer, most, no_ack, now, told };
+    let mut reading = GroupRead { group, entries, consumer, most, no_ack, now, told };
     let is_served = match position {
         Position::Behind(id) => {
             reading.reply_pending(&mut call.reply, id);
@@ -419,7 +425,7 @@ fn serve_group(
         }
         _ => reading.deliver_new(&mut call.reply),
     };
-    let Reading { group, told, .. } = reading;
+    let GroupRead { group, told, .. } = reading;
     let deliveries = told.map(|list| {
         let mut deliveries = Deliveries { list, ..Deliveries::default() };
         deliveries.note(group, group_before, is_new);
@@ -437,14 +443,14 @@ fn serve_group(
 }
 
 /// Ends a change by a consumer that may be new.
-pub(super) fn settle(opened: &mut Opened<'_, '_>, is_new_consumer: bool) {
+pub(super) fn settle(opened: &mut OpenKey<'_, '_>, is_new_consumer: bool) {
     opened.publish_silently();
     if is_new_consumer {
         opened.announce(event::XGROUP_CREATECONSUMER);
     }
 }
 
-impl Reading<'_> {
+impl GroupRead<'_> {
     /// Delivers entries that the group has not read; whether there were any.
     fn deliver_new(&mut self, reply: &mut Reply<'_>) -> bool {
         if self.entries.are_read_up_to(self.group.last_id) {

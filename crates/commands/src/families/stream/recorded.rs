@@ -15,7 +15,7 @@ use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, fmt_u64};
 use pantala_values::stream::{Group, ID_TEXT_MAX_BYTES, StreamId};
 
 use crate::calls::call::Call;
-use crate::calls::record::Words;
+use crate::calls::record::RecordedWords;
 
 /// The most ids recorded in one command.
 const IDS_AT_ONCE: usize = 512;
@@ -83,7 +83,7 @@ impl Deliveries {
         let (moment, counted) = (&mut [0; I64_TEXT_MAX_BYTES], &mut [0; I64_TEXT_MAX_BYTES]);
         let last = &mut [0; ID_TEXT_MAX_BYTES];
         let texts = Texts::of(batch.iter().map(|delivery| delivery.id));
-        let mut words = Words::from_slice(&[b"XCLAIM", key, group, consumer, b"0"]);
+        let mut words = RecordedWords::from_slice(&[b"XCLAIM", key, group, consumer, b"0"]);
         words.extend(texts.iter());
         words.extend([&b"TIME"[..], fmt_i64(at.0, moment)]);
         words.extend([&b"RETRYCOUNT"[..], fmt_u64(*count, counted)]);
@@ -96,7 +96,7 @@ impl Deliveries {
 pub(super) fn record_ids(call: &Call<'_, '_>, first: &[&[u8]], ids: &[StreamId]) {
     for ids in ids.chunks(IDS_AT_ONCE) {
         let texts = Texts::of(ids.iter().copied());
-        let words: Words<'_> = texts.iter().collect();
+        let words: RecordedWords<'_> = texts.iter().collect();
         call.record_listed(first, &words);
     }
 }

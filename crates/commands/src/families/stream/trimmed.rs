@@ -11,12 +11,12 @@ use pantala_values::stream::{Bound, ID_TEXT_MAX_BYTES, References, StreamId, Tri
 use super::options::{AddOptions, NewId, references};
 use super::record_ids;
 use crate::calls::call::Call;
-use crate::calls::record::Words;
+use crate::calls::record::RecordedWords;
 use crate::options::is_word;
 
 /// What was removed, and what is left.
 #[derive(Default)]
-pub(super) struct Trimmed {
+pub(super) struct TrimResult {
     /// How many entries were removed.
     pub count: u64,
     /// Which ones, if references were respected.
@@ -30,11 +30,11 @@ pub(super) struct Trimmed {
     first_id: StreamId,
 }
 
-impl Trimmed {
+impl TrimResult {
     /// Trims a stream.
-    pub fn of(stream: &mut Stream, trim: Trim, is_recorded: bool) -> Trimmed {
+    pub fn of(stream: &mut Stream, trim: Trim, is_recorded: bool) -> TrimResult {
         if !is_recorded {
-            return Trimmed { count: stream.trim(trim), ..Trimmed::default() };
+            return TrimResult { count: stream.trim(trim), ..TrimResult::default() };
         }
         let minds_references = stream.minds_references(trim);
         let mut gone = Vec::new();
@@ -52,7 +52,7 @@ impl Trimmed {
         // In an empty stream no removed id is after the first entry's.
         let first_id = if length == 0 { StreamId::MAX } else { stream.first_id() };
         let has_gaps = gone.last().is_some_and(|last| *last > first_id);
-        Trimmed { count, gone, groups, minds_references, has_gaps, length, first_id }
+        TrimResult { count, gone, groups, minds_references, has_gaps, length, first_id }
     }
 
     /// Records XADD, with this id at this argument, or XTRIM.
@@ -68,7 +68,7 @@ impl Trimmed {
         let length = fmt_u64(self.length, digits);
         let end = added.map_or(call.args.len(), |(_, at)| at);
         let given = &call.args[2..end];
-        let mut words = Words::from_slice(&call.args[..2]);
+        let mut words = RecordedWords::from_slice(&call.args[..2]);
         match options.trim {
             Some(_) if self.has_gaps => {}
             Some(_) if self.minds_references => words.extend([&b"MAXLEN"[..], b"=", length]),
@@ -97,7 +97,7 @@ impl Trimmed {
 }
 
 /// The words before the id, with the threshold in place of an approximate one.
-fn push_exact<'w>(words: &mut Words<'w>, given: &[&'w [u8]], threshold: &'w [u8]) {
+fn push_exact<'w>(words: &mut RecordedWords<'w>, given: &[&'w [u8]], threshold: &'w [u8]) {
     let mut rest = given;
     while let [word, behind @ ..] = rest {
         rest = behind;

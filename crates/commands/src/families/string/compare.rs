@@ -18,11 +18,11 @@ pub(super) struct CompareForm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Comparison<'a> {
     wants_same: bool,
-    wanted: Wanted<'a>,
+    wanted: Operand<'a>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted<'a> {
+enum Operand<'a> {
     Text(&'a [u8]),
     Digest(u64),
 }
@@ -41,8 +41,8 @@ impl CompareForm {
 
     pub(super) fn with(self, text: &[u8]) -> Result<Comparison<'_>, ClientError> {
         let wanted = match self.by_digest {
-            true => Wanted::Digest(parse_digest(text)?),
-            false => Wanted::Text(text),
+            true => Operand::Digest(parse_digest(text)?),
+            false => Operand::Text(text),
         };
         Ok(Comparison { wants_same: self.wants_same, wanted })
     }
@@ -52,8 +52,8 @@ impl Comparison<'_> {
     /// An absent value is equal to nothing.
     pub(super) fn holds(self, value: Option<StrRef<'_>>) -> bool {
         let is_same = value.is_some_and(|value| match self.wanted {
-            Wanted::Text(text) => is_text(value, text),
-            Wanted::Digest(digest) => digest_of(value) == digest,
+            Operand::Text(text) => is_text(value, text),
+            Operand::Digest(digest) => digest_of(value) == digest,
         });
         is_same == self.wants_same
     }

@@ -11,7 +11,7 @@
 
 use pantala_table::IntText;
 
-use crate::calls::call::{Call, Done, Lane, Stop};
+use crate::calls::call::{Call, CommandResult, Lane, Stop};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 use crate::rows::command::{Command, Group, KeyFlags, KeySpec};
@@ -66,7 +66,7 @@ pub(super) const LCS: Command = Command::read("LCS", lcs, Group::String)
     .syntax("key1:key key2:key [LEN] [IDX] [MINMATCHLEN min-match-len:int] [WITHMATCHLEN]")
     .summary("Finds the longest common subsequence of two strings.");
 
-fn lcs(call: &mut Call<'_, '_>) -> Done {
+fn lcs(call: &mut Call<'_, '_>) -> CommandResult {
     let cells = cells(call)?;
     let options = Options::parse(&call.args[3..])?;
     check_size(call, cells)?;

@@ -1,11 +1,11 @@
 //! Several keys in one command.
 
-use pantala_keyspace::{Expiry, Key, Opened};
+use pantala_keyspace::{Expiry, Key, OpenKey};
 use pantala_protocol::Reply;
 
-use super::options::{Condition, SetOptions, Words};
+use super::options::{Condition, OptionWords, SetOptions};
 use super::{Put, put, record_put};
-use crate::calls::call::{Call, Done, Stop, reply_string};
+use crate::calls::call::{Call, CommandResult, Stop, reply_string};
 use crate::error;
 use crate::long_work::by_partition::prefetch;
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
@@ -19,7 +19,7 @@ pub(super) const MGET: Command = Command::read("MGET", mget, Group::String)
     .syntax("key [key ...]")
     .summary("Returns the strings at several keys.");
 
-fn mget(call: &mut Call<'_, '_>) -> Done {
+fn mget(call: &mut Call<'_, '_>) -> CommandResult {
     let count = call.args.len() - 1;
     if call.has_many_args() {
         return mget_many(call, count);
@@ -35,7 +35,7 @@ fn mget(call: &mut Call<'_, '_>) -> Done {
 
 /// MGET of many keys: they are read in any order, and put into order with the partitions free.
 #[cold]
-fn mget_many(call: &mut Call<'_, '_>, count: usize) -> Done {
+fn mget_many(call: &mut Call<'_, '_>, count: usize) -> CommandResult {
     let (version, most) = (call.reply.version(), call.most_output_bytes());
     let (mut values, mut ranges) = (Vec::new(), vec![(0, 0); count]);
     let mut is_over = false;
@@ -61,7 +61,7 @@ fn mget_many(call: &mut Call<'_, '_>, count: usize) -> Done {
 
 /// Writes the value; one of another type counts as missing.
 #[inline]
-fn reply_value(reply: &mut Reply<'_>, opened: Opened<'_, '_>) {
+fn reply_value(reply: &mut Reply<'_>, opened: OpenKey<'_, '_>) {
     match opened.string() {
         Ok(Some(value)) => reply_string(reply, value),
         Ok(None) | Err(_) => reply.null(),
@@ -79,7 +79,7 @@ pub(super) const MSET: Command = Command::write("MSET", mset, Group::String)
     .syntax("key value [key value ...]")
     .summary("Sets several keys to strings, all at once.");
 
-fn mset(call: &mut Call<'_, '_>) -> Done {
+fn mset(call: &mut Call<'_, '_>) -> CommandResult {
     pair_count(call)?;
     set_pairs(call, 1, Expiry::Never, |_, _, _, _| {})?;
     call.reply.ok();
@@ -96,7 +96,7 @@ pub(super) const MSETNX: Command = Command::write("MSETNX", msetnx, Group::Strin
     .syntax("key value [key value ...]")
     .summary("Sets several keys to strings if none of them is there.");
 
-fn msetnx(call: &mut Call<'_, '_>) -> Done {
+fn msetnx(call: &mut Call<'_, '_>) -> CommandResult {
     let count = pair_count(call)?;
     let is_set = holds(call, 1, count, Condition::Missing);
     if is_set {
@@ -122,11 +122,11 @@ pub(super) const MSETEX: Command = Command::write("MSETEX", msetex, Group::Strin
     )
     .summary("Sets several keys to strings with one deadline, all at once or not at all.");
 
-fn msetex(call: &mut Call<'_, '_>) -> Done {
+fn msetex(call: &mut Call<'_, '_>) -> CommandResult {
     let count = call.int(1).ok().filter(|count| (1..=i64::from(i32::MAX)).contains(count));
     let count = count.ok_or(error::KEY_COUNT)? as usize;
     let words = call.args.get(2 + 2 * count..).ok_or(error::SYNTAX)?;
-    let options = SetOptions::parse(words, Words::MSETEX)?;
+    let options = SetOptions::parse(words, OptionWords::MSETEX)?;
     let expiry = options.expiry(call)?;
     let is_set = holds(call, 2, count, options.condition);
     if is_set {

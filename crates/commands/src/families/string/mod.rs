@@ -22,17 +22,17 @@ mod options;
 mod range;
 mod throttle;
 
-use pantala_keyspace::{Expiry, Key, Opened, event};
+use pantala_keyspace::{Expiry, Key, OpenKey, event};
 use pantala_table::{StrRef, Tail};
 
-use crate::calls::call::{Call, Done, Lane, Stop, reply_string};
+use crate::calls::call::{Call, CommandResult, Lane, Stop, reply_string};
 use crate::error;
 use crate::families::generic::{give_deadline, record_deadline};
 use crate::options::{TimeForm, is_word, positive_deadline};
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 use compare::{CompareForm, digest_of, is_text};
-use options::{Condition, SetOptions, Time, Words};
+use options::{Condition, OptionWords, SetOptions, Time};
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[
@@ -78,7 +78,7 @@ fn set_key_flags(args: &[&[u8]]) -> KeyFlags {
 const WORKER_BYTES: usize = 1 << 20;
 
 /// Moves a command to the lane if a value is too long for a worker, before anything has changed.
-fn check_lane(lane: Lane, value: StrRef<'_>) -> Done {
+fn check_lane(lane: Lane, value: StrRef<'_>) -> CommandResult {
     if lane == Lane::Worker && value.len() > WORKER_BYTES { Err(Stop::Lane) } else { Ok(()) }
 }
 
@@ -89,7 +89,7 @@ const GET: Command = Command::read("GET", get, Group::String)
     .syntax("key")
     .summary("Returns the string at a key.");
 
-fn get(call: &mut Call<'_, '_>) -> Done {
+fn get(call: &mut Call<'_, '_>) -> CommandResult {
     let key = call.key();
     match call.keys.read(key).string()? {
         Some(value) => reply_string(&mut call.reply, value),
@@ -112,7 +112,7 @@ const SET: Command = Command::write("SET", set, Group::String)
     )
     .summary("Sets a key to a string, whatever it held before.");
 
-fn set(call: &mut Call<'_, '_>) -> Done {
+fn set(call: &mut Call<'_, '_>) -> CommandResult {
     if call.args.len() > 3 {
         return set_with_options(call);
     }
@@ -126,8 +126,8 @@ fn set(call: &mut Call<'_, '_>) -> Done {
 }
 
 #[inline(never)]
-fn set_with_options(call: &mut Call<'_, '_>) -> Done {
-    let options = SetOptions::parse(&call.args[3..], Words::SET)?;
+fn set_with_options(call: &mut Call<'_, '_>) -> CommandResult {
+    let options = SetOptions::parse(&call.args[3..], OptionWords::SET)?;
     let expiry = options.expiry(call)?;
     let key = call.key();
     let mut opened = match options.answers_old {
@@ -181,11 +181,11 @@ enum Put {
 }
 
 /// Sets the key and publishes that. A deadline that has passed removes the key instead.
-fn put(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry) -> Put {
+fn put(opened: &mut OpenKey<'_, '_>, value: &[u8], expiry: Expiry) -> Put {
     put_with_tail(opened, value, expiry, Tail::default())
 }
 
-fn put_with_tail(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry, tail: Tail) -> Put {
+fn put_with_tail(opened: &mut OpenKey<'_, '_>, value: &[u8], expiry: Expiry, tail: Tail) -> Put {
     if let Expiry::At(deadline) = expiry
         && opened.scope().has_passed(deadline)
     {
@@ -220,7 +220,7 @@ const SETNX: Command = Command::write("SETNX", setnx, Group::String)
     .syntax("key value")
     .summary("Sets a key to a string if the key is not there.");
 
-fn setnx(call: &mut Call<'_, '_>) -> Done {
+fn setnx(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, value) = (call.key(), call.args[2]);
     let mut opened = call.keys.open(key);
     let is_new = !opened.exists();
@@ -240,7 +240,7 @@ const SETEX: Command = Command::write("SETEX", setex, Group::String)
     .syntax("key seconds:int value")
     .summary("Sets a key to a string that lives for some seconds.");
 
-fn setex(call: &mut Call<'_, '_>) -> Done {
+fn setex(call: &mut Call<'_, '_>) -> CommandResult {
     set_for(call, TimeForm::Seconds)
 }
 
@@ -253,11 +253,11 @@ const PSETEX: Command = Command::write("PSETEX", psetex, Group::String)
     .syntax("key milliseconds:int value")
     .summary("Sets a key to a string that lives for some milliseconds.");
 
-fn psetex(call: &mut Call<'_, '_>) -> Done {
+fn psetex(call: &mut Call<'_, '_>) -> CommandResult {
     set_for(call, TimeForm::Milliseconds)
 }
 
-fn set_for(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
+fn set_for(call: &mut Call<'_, '_>, form: TimeForm) -> CommandResult {
     let (key, value) = (call.key(), call.args[3]);
     let deadline = positive_deadline(call.args[2], form, call.clock(), call.command.name)?;
     let done = put(&mut call.keys.open(key), value, Expiry::At(deadline));
@@ -276,7 +276,7 @@ const GETSET: Command = Command::write("GETSET", getset, Group::String)
     .syntax("key value")
     .summary("Sets a key to a string and returns the string it held before.");
 
-fn getset(call: &mut Call<'_, '_>) -> Done {
+fn getset(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, value) = (call.key(), call.args[2]);
     let mut opened = call.keys.read(key);
     match opened.string()? {
@@ -303,7 +303,7 @@ const GETDEL: Command = Command::write("GETDEL", getdel, Group::String)
     .syntax("key")
     .summary("Returns the string at a key and removes the key.");
 
-fn getdel(call: &mut Call<'_, '_>) -> Done {
+fn getdel(call: &mut Call<'_, '_>) -> CommandResult {
     let key = call.key();
     let mut opened = call.keys.read(key);
     opened.make_way_for_writer();
@@ -337,8 +337,8 @@ const GETEX: Command = Command::write("GETEX", getex, Group::String)
     )
     .summary("Returns the string at a key and sets or clears the key's deadline.");
 
-fn getex(call: &mut Call<'_, '_>) -> Done {
-    let options = SetOptions::parse(&call.args[2..], Words::GETEX)?;
+fn getex(call: &mut Call<'_, '_>) -> CommandResult {
+    let options = SetOptions::parse(&call.args[2..], OptionWords::GETEX)?;
     let expiry = options.expiry(call)?;
     let key = call.key();
     let mut opened = call.keys.read(key);
@@ -375,7 +375,7 @@ const STRLEN: Command = Command::read("STRLEN", strlen, Group::String)
     .syntax("key")
     .summary("Returns the length of the string at a key in bytes.");
 
-fn strlen(call: &mut Call<'_, '_>) -> Done {
+fn strlen(call: &mut Call<'_, '_>) -> CommandResult {
     let key = call.key();
     let length = call.keys.read(key).string()?.map_or(0, |value| value.len());
     call.reply.int(length as i64);
@@ -391,7 +391,7 @@ const DELIFEQ: Command = Command::write("DELIFEQ", delifeq, Group::String)
     .syntax("key value")
     .summary("Removes a key if its value is the given one.");
 
-fn delifeq(call: &mut Call<'_, '_>) -> Done {
+fn delifeq(call: &mut Call<'_, '_>) -> CommandResult {
     let wanted = call.args[2];
     delete_if(call, |value| is_text(value, wanted))
 }
@@ -407,7 +407,7 @@ const DELEX: Command = Command::write("DELEX", delex, Group::String)
     .summary("Removes a key if its value, or the value's digest, is or is not the given one.");
 
 /// Redis 8's DELEX: without a condition it takes any type.
-fn delex(call: &mut Call<'_, '_>) -> Done {
+fn delex(call: &mut Call<'_, '_>) -> CommandResult {
     let &[_, _, condition, wanted] = call.args else {
         if call.args.len() > 2 {
             return Err(error::wrong_arity(call.command.name).into());
@@ -433,7 +433,7 @@ fn delex(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// Removes a string that fits; replies with the number of removed keys.
-fn delete_if(call: &mut Call<'_, '_>, fits: impl FnOnce(StrRef<'_>) -> bool) -> Done {
+fn delete_if(call: &mut Call<'_, '_>, fits: impl FnOnce(StrRef<'_>) -> bool) -> CommandResult {
     let key = call.key();
     let mut opened = call.keys.open(key);
     let value = opened.string()?;
@@ -463,7 +463,7 @@ const DIGEST: Command = Command::read("DIGEST", digest, Group::String)
     .summary("Returns the XXH3 hash of the string at a key, as 16 hexadecimal digits.");
 
 /// Redis 8's DIGEST.
-fn digest(call: &mut Call<'_, '_>) -> Done {
+fn digest(call: &mut Call<'_, '_>) -> CommandResult {
     let key = call.key();
     match call.keys.read(key).string()? {
         Some(value) => {

@@ -4,7 +4,7 @@ use pantala_base::number::{LongDouble, parse_i64};
 use pantala_keyspace::{Expiry, event};
 use pantala_table::{IntText, StrRef};
 
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error::{self, ClientError};
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
@@ -15,7 +15,7 @@ pub(super) const INCR: Command = Command::write("INCR", incr, Group::String)
     .syntax("key")
     .summary("Adds one to the integer at a key; a missing key counts as 0.");
 
-fn incr(call: &mut Call<'_, '_>) -> Done {
+fn incr(call: &mut Call<'_, '_>) -> CommandResult {
     add(call, 1)
 }
 
@@ -26,7 +26,7 @@ pub(super) const DECR: Command = Command::write("DECR", decr, Group::String)
     .syntax("key")
     .summary("Subtracts one from the integer at a key; a missing key counts as 0.");
 
-fn decr(call: &mut Call<'_, '_>) -> Done {
+fn decr(call: &mut Call<'_, '_>) -> CommandResult {
     add(call, -1)
 }
 
@@ -37,7 +37,7 @@ pub(super) const INCRBY: Command = Command::write("INCRBY", incrby, Group::Strin
     .syntax("key increment:int")
     .summary("Adds to the integer at a key; a missing key counts as 0.");
 
-fn incrby(call: &mut Call<'_, '_>) -> Done {
+fn incrby(call: &mut Call<'_, '_>) -> CommandResult {
     let step = call.int(2)?;
     add(call, step)
 }
@@ -49,12 +49,12 @@ pub(super) const DECRBY: Command = Command::write("DECRBY", decrby, Group::Strin
     .syntax("key decrement:int")
     .summary("Subtracts from the integer at a key; a missing key counts as 0.");
 
-fn decrby(call: &mut Call<'_, '_>) -> Done {
+fn decrby(call: &mut Call<'_, '_>) -> CommandResult {
     let step = call.int(2)?.checked_neg().ok_or(error::DECREMENT_OVERFLOW)?;
     add(call, step)
 }
 
-fn add(call: &mut Call<'_, '_>, step: i64) -> Done {
+fn add(call: &mut Call<'_, '_>, step: i64) -> CommandResult {
     let key = call.key();
     let mut opened = call.keys.open(key);
     let old = match opened.string()? {
@@ -77,7 +77,7 @@ pub(super) const INCRBYFLOAT: Command = Command::write("INCRBYFLOAT", incrbyfloa
     .syntax("key increment:double")
     .summary("Adds to the floating-point number at a key; a missing key counts as 0.");
 
-fn incrbyfloat(call: &mut Call<'_, '_>) -> Done {
+fn incrbyfloat(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, step) = (call.key(), call.args[2]);
     let mut opened = call.keys.open(key);
     let old = match opened.string()? {

@@ -12,23 +12,28 @@ use super::compare::{CompareForm, Comparison};
 
 /// The words that a command allows beside those for a time.
 #[derive(Clone, Copy)]
-pub(super) struct Words(u8);
+pub(super) struct OptionWords(u8);
 
-impl Words {
-    const NX_XX: Words = Words(1);
-    const COMPARES: Words = Words(2);
-    const GET: Words = Words(4);
-    const KEEPTTL: Words = Words(8);
-    const PERSIST: Words = Words(16);
-    const FLAGS: Words = Words(32);
+impl OptionWords {
+    const NX_XX: OptionWords = OptionWords(1);
+    const COMPARES: OptionWords = OptionWords(2);
+    const GET: OptionWords = OptionWords(4);
+    const KEEPTTL: OptionWords = OptionWords(8);
+    const PERSIST: OptionWords = OptionWords(16);
+    const FLAGS: OptionWords = OptionWords(32);
 
-    pub(super) const SET: Words = Words(
-        Words::NX_XX.0 | Words::COMPARES.0 | Words::GET.0 | Words::KEEPTTL.0 | Words::FLAGS.0,
+    pub(super) const SET: OptionWords = OptionWords(
+        OptionWords::NX_XX.0
+            | OptionWords::COMPARES.0
+            | OptionWords::GET.0
+            | OptionWords::KEEPTTL.0
+            | OptionWords::FLAGS.0,
     );
-    pub(super) const MSETEX: Words = Words(Words::NX_XX.0 | Words::KEEPTTL.0);
-    pub(super) const GETEX: Words = Words::PERSIST;
+    pub(super) const MSETEX: OptionWords =
+        OptionWords(OptionWords::NX_XX.0 | OptionWords::KEEPTTL.0);
+    pub(super) const GETEX: OptionWords = OptionWords::PERSIST;
 
-    fn has(self, other: Words) -> bool {
+    fn has(self, other: OptionWords) -> bool {
         self.0 & other.0 != 0
     }
 }
@@ -75,7 +80,7 @@ pub(super) struct SetOptions<'a> {
 
 impl<'a> SetOptions<'a> {
     /// Parses all words, or reports a syntax error. The number of a time is not parsed yet.
-    pub(super) fn parse(args: &[&'a [u8]], words: Words) -> Result<Self, ClientError> {
+    pub(super) fn parse(args: &[&'a [u8]], words: OptionWords) -> Result<Self, ClientError> {
         let mut options = SetOptions::default();
         let mut rest = args.iter().copied();
         while let Some(word) = rest.next() {
@@ -90,18 +95,18 @@ impl<'a> SetOptions<'a> {
         Ok(options)
     }
 
-    fn take_flag(&mut self, word: &[u8], words: Words) -> bool {
+    fn take_flag(&mut self, word: &[u8], words: OptionWords) -> bool {
         let (condition, time) = (&mut self.condition, &mut self.time);
-        if words.has(Words::NX_XX) && is_word(word, "NX") {
+        if words.has(OptionWords::NX_XX) && is_word(word, "NX") {
             replace(condition, Condition::Missing, &[Condition::Always, Condition::Missing])
-        } else if words.has(Words::NX_XX) && is_word(word, "XX") {
+        } else if words.has(OptionWords::NX_XX) && is_word(word, "XX") {
             replace(condition, Condition::Present, &[Condition::Always, Condition::Present])
-        } else if words.has(Words::GET) && is_word(word, "GET") {
+        } else if words.has(OptionWords::GET) && is_word(word, "GET") {
             self.answers_old = true;
             true
-        } else if words.has(Words::KEEPTTL) && is_word(word, "KEEPTTL") {
+        } else if words.has(OptionWords::KEEPTTL) && is_word(word, "KEEPTTL") {
             replace(time, Time::Keep, &[Time::Unsaid, Time::Keep])
-        } else if words.has(Words::PERSIST) && is_word(word, "PERSIST") {
+        } else if words.has(OptionWords::PERSIST) && is_word(word, "PERSIST") {
             replace(time, Time::Persist, &[Time::Unsaid, Time::Persist])
         } else {
             false
@@ -111,10 +116,11 @@ impl<'a> SetOptions<'a> {
     fn take_comparison(
         &mut self,
         word: &[u8],
-        words: Words,
+        words: OptionWords,
         rest: &mut impl Iterator<Item = &'a [u8]>,
     ) -> Result<bool, ClientError> {
-        let Some(form) = CompareForm::of_word(word).filter(|_| words.has(Words::COMPARES)) else {
+        let Some(form) = CompareForm::of_word(word).filter(|_| words.has(OptionWords::COMPARES))
+        else {
             return Ok(false);
         };
         let Some(text) = rest.next() else { return Ok(false) };
@@ -125,10 +131,10 @@ impl<'a> SetOptions<'a> {
     fn take_memcached_flags(
         &mut self,
         word: &[u8],
-        words: Words,
+        words: OptionWords,
         rest: &mut impl Iterator<Item = &'a [u8]>,
     ) -> Result<bool, ClientError> {
-        if !words.has(Words::FLAGS) || !is_word(word, "_MCFLAGS") {
+        if !words.has(OptionWords::FLAGS) || !is_word(word, "_MCFLAGS") {
             return Ok(false);
         }
         let Some(number) = rest.next().and_then(parse_i64) else { return Ok(false) };

@@ -3,7 +3,7 @@
 use pantala_keyspace::{Expiry, event};
 use pantala_table::IntText;
 
-use crate::calls::call::{Call, Done, Lane, Stop};
+use crate::calls::call::{Call, CommandResult, Lane, Stop};
 use crate::error::{self, ClientError};
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
@@ -19,7 +19,7 @@ pub(super) const APPEND: Command = Command::write("APPEND", append, Group::Strin
     .syntax("key value")
     .summary("Appends to the string at a key; a missing key is created.");
 
-fn append(call: &mut Call<'_, '_>) -> Done {
+fn append(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, tail, most_bytes) = (call.key(), call.args[2], call.most_string_bytes());
     let mut opened = call.keys.open(key);
     let length = match opened.string()?.map(|value| value.len()) {
@@ -55,7 +55,7 @@ pub(super) const SUBSTR: Command = Command::read("SUBSTR", getrange, Group::Stri
     .summary("The old name of GETRANGE.");
 
 /// GETRANGE, and SUBSTR.
-fn getrange(call: &mut Call<'_, '_>) -> Done {
+fn getrange(call: &mut Call<'_, '_>) -> CommandResult {
     let (start, end) = (call.int(2)?, call.int(3)?);
     let key = call.key();
     let opened = call.keys.read(key);
@@ -90,7 +90,7 @@ pub(super) const SETRANGE: Command = Command::write("SETRANGE", setrange, Group:
     .syntax("key offset:int value")
     .summary("Overwrites a part of the string at a key; a gap is filled with zero bytes.");
 
-fn setrange(call: &mut Call<'_, '_>) -> Done {
+fn setrange(call: &mut Call<'_, '_>) -> CommandResult {
     let offset = usize::try_from(call.int(2)?).map_err(|_| error::OFFSET_OUT_OF_RANGE)?;
     let (key, bytes, most_bytes) = (call.key(), call.args[3], call.most_string_bytes());
     let mut opened = call.keys.open(key);

@@ -13,7 +13,7 @@ use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, parse_i64};
 use pantala_keyspace::{Expiry, event};
 use pantala_table::StrRef;
 
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error::{self, ClientError};
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
@@ -86,7 +86,7 @@ pub(super) const CL_THROTTLE: Command = Command::write("CL.THROTTLE", throttle, 
     .syntax("key max-burst:int count:int period:int [quantity:int]")
     .summary("Redis-cell's: asks whether something may be done now, at a rate and a burst.");
 
-fn throttle(call: &mut Call<'_, '_>) -> Done {
+fn throttle(call: &mut Call<'_, '_>) -> CommandResult {
     let rate = parse(call)?;
     let (key, now) = (call.key(), call.now());
     let now_ns = now.0.saturating_mul(NS_OF_MS);

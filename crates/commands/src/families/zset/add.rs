@@ -3,11 +3,11 @@
 use pantala_base::number::parse_f64;
 use pantala_keyspace::{Expiry, event};
 use pantala_values::SortedSet;
-use pantala_values::sorted_set::{Changed, SortedSetLimits};
+use pantala_values::sorted_set::{SetOutcome, SortedSetLimits};
 use smallvec::SmallVec;
 
 use super::{CHANGE_REMOVE, MODIFY, check_lane, limits, open, writes};
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
@@ -100,7 +100,7 @@ pub(super) const ZADD: Command = writes("ZADD", zadd)
     )
     .summary("Adds members to a sorted set, or changes their scores.");
 
-fn zadd(call: &mut Call<'_, '_>) -> Done {
+fn zadd(call: &mut Call<'_, '_>) -> CommandResult {
     let (options, from) = Options::parse(call.args)?;
     add(call, options, from)
 }
@@ -115,13 +115,13 @@ pub(super) const ZINCRBY: Command = writes("ZINCRBY", zincrby)
     .summary("Adds to a member's score; a missing member counts as 0.");
 
 /// As in the reference, options are parsed here, too; then nothing is left to add.
-fn zincrby(call: &mut Call<'_, '_>) -> Done {
+fn zincrby(call: &mut Call<'_, '_>) -> CommandResult {
     let (options, from) = Options::parse(call.args)?;
     add(call, Options { incr: true, ..options }, from)
 }
 
 /// Scores and members alternate from argument `from` on.
-fn add(call: &mut Call<'_, '_>, options: Options, from: usize) -> Done {
+fn add(call: &mut Call<'_, '_>, options: Options, from: usize) -> CommandResult {
     let entries: SmallVec<[(f64, &[u8]); 8]> = call.args[from..]
         .chunks_exact(2)
         .map(|pair| Ok((parse_f64(pair[0]).ok_or(error::NOT_FLOAT)?, pair[1])))
@@ -166,10 +166,10 @@ fn update_all(
             break;
         }
         let is_set = result.is_some();
-        counts.added += i64::from(changed == Changed::Added);
-        counts.moved += i64::from(changed == Changed::Moved);
+        counts.added += i64::from(changed == SetOutcome::Added);
+        counts.moved += i64::from(changed == SetOutcome::Moved);
         // Setting a score removes the member's deadline; adding to it does not.
-        if changed != Changed::Added && is_set && !options.incr {
+        if changed != SetOutcome::Added && is_set && !options.incr {
             counts.persisted |= set.persist(member);
         }
     }
@@ -181,7 +181,7 @@ pub(in crate::families) fn put(
     call: &mut Call<'_, '_>,
     options: Options,
     entries: &[(f64, &[u8])],
-) -> Done {
+) -> CommandResult {
     check_lane(call.lane, entries.len())?;
     let (key, limits, lane) = (call.key(), limits(call.settings), call.lane);
     let longest = || entries.iter().map(|(_, member)| member.len()).max().unwrap_or(0);
@@ -249,7 +249,7 @@ pub(super) const ZREM: Command = writes("ZREM", zrem)
     .syntax("key member [member ...]")
     .summary("Removes members from a sorted set.");
 
-fn zrem(call: &mut Call<'_, '_>) -> Done {
+fn zrem(call: &mut Call<'_, '_>) -> CommandResult {
     check_lane(call.lane, call.args.len())?;
     let key = call.key();
     if call.has_many_args() {

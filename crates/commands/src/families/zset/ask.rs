@@ -1,7 +1,7 @@
 //! Reading scores, ranks and counts.
 
 use super::{READ, bounds, read, reads, view};
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error;
 use crate::options::is_word;
 use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
@@ -16,7 +16,7 @@ pub(super) const ZCARD: Command = reads("ZCARD", zcard)
     .syntax("key")
     .summary("Counts the members of a sorted set.");
 
-fn zcard(call: &mut Call<'_, '_>) -> Done {
+fn zcard(call: &mut Call<'_, '_>) -> CommandResult {
     let opened = read(call.keys, call.nth_key(1, 0), call.lane)?;
     call.reply.int(view(&opened)?.map_or(0, |set| set.len() as i64));
     Ok(())
@@ -30,7 +30,7 @@ pub(super) const ZSCORE: Command = reads("ZSCORE", zscore)
     .syntax("key member")
     .summary("Returns a member's score.");
 
-fn zscore(call: &mut Call<'_, '_>) -> Done {
+fn zscore(call: &mut Call<'_, '_>) -> CommandResult {
     let key = call.key();
     let opened = read(call.keys, key, call.lane)?;
     match view(&opened)?.and_then(|set| set.score(call.args[2])) {
@@ -49,7 +49,7 @@ pub(super) const ZMSCORE: Command = reads("ZMSCORE", zmscore)
     .syntax("key member [member ...]")
     .summary("Returns the scores of several members.");
 
-fn zmscore(call: &mut Call<'_, '_>) -> Done {
+fn zmscore(call: &mut Call<'_, '_>) -> CommandResult {
     super::check_lane(call.lane, call.args.len())?;
     let key = call.key();
     let opened = read(call.keys, key, call.lane)?;
@@ -73,7 +73,7 @@ pub(super) const ZRANK: Command = reads("ZRANK", zrank)
     .syntax("key member [WITHSCORE]")
     .summary("Tells how many members stand before a member.");
 
-fn zrank(call: &mut Call<'_, '_>) -> Done {
+fn zrank(call: &mut Call<'_, '_>) -> CommandResult {
     rank(call, false)
 }
 
@@ -86,11 +86,11 @@ pub(super) const ZREVRANK: Command = reads("ZREVRANK", zrevrank)
     .syntax("key member [WITHSCORE]")
     .summary("Tells how many members stand after a member.");
 
-fn zrevrank(call: &mut Call<'_, '_>) -> Done {
+fn zrevrank(call: &mut Call<'_, '_>) -> CommandResult {
     rank(call, true)
 }
 
-fn rank(call: &mut Call<'_, '_>, reverse: bool) -> Done {
+fn rank(call: &mut Call<'_, '_>, reverse: bool) -> CommandResult {
     let with_score = match call.args[3..] {
         [] => false,
         [word] if is_word(word, "WITHSCORE") => true,
@@ -128,7 +128,7 @@ pub(super) const ZCOUNT: Command = reads("ZCOUNT", zcount)
     .syntax("key min:double max:double")
     .summary("Counts the members whose scores lie in a range.");
 
-fn zcount(call: &mut Call<'_, '_>) -> Done {
+fn zcount(call: &mut Call<'_, '_>) -> CommandResult {
     let range = bounds::scores(call.args[2], call.args[3])?;
     let key = call.key();
     let opened = read(call.keys, key, call.lane)?;
@@ -146,7 +146,7 @@ pub(super) const ZLEXCOUNT: Command = reads("ZLEXCOUNT", zlexcount)
     .syntax("key min max")
     .summary("Counts the members in a range of a sorted set whose scores are all equal.");
 
-fn zlexcount(call: &mut Call<'_, '_>) -> Done {
+fn zlexcount(call: &mut Call<'_, '_>) -> CommandResult {
     let range = bounds::members(call.args[2], call.args[3])?;
     let key = call.key();
     let opened = read(call.keys, key, call.lane)?;

@@ -10,8 +10,8 @@ use std::cmp::Ordering;
 
 use pantala_base::UnixMs;
 use pantala_base::number::{parse_f64, parse_i64};
-use pantala_keyspace::event::{self, Event};
-use pantala_keyspace::{Expiry, Key, Opened};
+use pantala_keyspace::event::{self, KeyEvent};
+use pantala_keyspace::{Expiry, Key, OpenKey};
 use pantala_protocol::Reply;
 use pantala_table::{IntText, StrRef};
 use pantala_values::set::SetRef;
@@ -20,10 +20,10 @@ use pantala_values::{Set, SortedSet, Type};
 use smallvec::SmallVec;
 
 use super::{begin_members, check_lane, clean, limits, reads, reply_member, view, writes};
-use crate::calls::call::{Call, Done, Stop};
+use crate::calls::call::{Call, CommandResult, Stop};
 use crate::calls::record::expire_all;
 use crate::error::{self, ClientError};
-use crate::long_work::incremental::{Budget, Gathered};
+use crate::long_work::incremental::{Budget, GatherState};
 use crate::options::is_word;
 use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 
@@ -82,13 +82,13 @@ fn zero_for_nan(score: f64) -> f64 {
 
 /// Copied members, with scores.
 #[derive(Debug, Default)]
-pub(super) struct Copied {
+pub(super) struct CopiedMembers {
     bytes: Vec<u8>,
     /// The begin and end of a member, and its score.
     entries: Vec<(usize, usize, f64)>,
 }
 
-impl Copied {
+impl CopiedMembers {
     pub(super) fn push(&mut self, member: StrRef<'_>, score: f64) {
         let from = self.bytes.len();
         self.bytes.extend_from_slice(member.bytes(&mut IntText::new()));
@@ -106,7 +106,7 @@ impl Copied {
 
     /// Joins all entries with the same member.
     fn join(&mut self, aggregate: Aggregate) {
-        let Copied { bytes, entries } = self;
+        let CopiedMembers { bytes, entries } = self;
         // Stable, so the scores of a member stay in the order of their inputs.
         entries.sort_by(|a, b| bytes[a.0..a.1].cmp(&bytes[b.0..b.1]));
         entries.dedup_by(|next, first| {
@@ -120,7 +120,7 @@ impl Copied {
 
     /// Puts the entries in the order of a sorted set.
     fn sort(&mut self) {
-        let Copied { bytes, entries } = self;
+        let CopiedMembers { bytes, entries } = self;
         entries.sort_unstable_by(|a, b| {
             let scores = a.2.partial_cmp(&b.2).unwrap_or(Ordering::Equal);
             scores.then_with(|| bytes[a.0..a.1].cmp(&bytes[b.0..b.1]))
@@ -136,7 +136,7 @@ impl Copied {
         budget: &mut Budget,
         mut change: impl FnMut(&[u8], f64) -> Option<f64>,
     ) -> bool {
-        let Copied { bytes, entries } = self;
+        let CopiedMembers { bytes, entries } = self;
         while *from < entries.len() {
             if !budget.is_left() {
                 return false;
@@ -167,7 +167,7 @@ enum Source<'o> {
 }
 
 impl<'o> Source<'o> {
-    fn of(opened: &'o Opened<'_, '_>, now: UnixMs) -> Result<Source<'o>, Stop> {
+    fn of(opened: &'o OpenKey<'_, '_>, now: UnixMs) -> Result<Source<'o>, Stop> {
         match opened.kind() {
             Some(Type::Set) => {
                 let set = opened.collection::<Set>()?.map(Set::view);
@@ -239,7 +239,7 @@ struct Options<'c> {
 
 /// The words that a command allows after its keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Words {
+enum CombineWords {
     /// Those of ZUNION: WEIGHTS, AGGREGATE and WITHSCORES.
     Reply,
     /// The same without WITHSCORES.
@@ -253,7 +253,7 @@ impl<'c> Options<'c> {
     fn parse(
         call: &mut Call<'c, '_>,
         kind: Kind,
-        words: Words,
+        words: CombineWords,
         at: usize,
     ) -> Result<Options<'c>, Stop> {
         let count = parse_i64(call.args[at]).ok_or(error::NOT_INTEGER)?;
@@ -287,9 +287,9 @@ impl<'c> Options<'c> {
         Ok(options)
     }
 
-    fn parse_words(&mut self, words: Words, mut rest: &[&[u8]]) -> Result<(), ClientError> {
+    fn parse_words(&mut self, words: CombineWords, mut rest: &[&[u8]]) -> Result<(), ClientError> {
         let count = self.keys.len();
-        let combines = words != Words::Cardinality && self.kind != Kind::Diff;
+        let combines = words != CombineWords::Cardinality && self.kind != Kind::Diff;
         while let [word, behind @ ..] = rest {
             rest = match word {
                 word if combines && is_word(word, "WEIGHTS") && behind.len() >= count => {
@@ -302,11 +302,11 @@ impl<'c> Options<'c> {
                     self.aggregate = Aggregate::parse(behind[0])?;
                     &behind[1..]
                 }
-                word if words == Words::Reply && is_word(word, "WITHSCORES") => {
+                word if words == CombineWords::Reply && is_word(word, "WITHSCORES") => {
                     self.with_scores = true;
                     behind
                 }
-                word if words == Words::Cardinality
+                word if words == CombineWords::Cardinality
                     && is_word(word, "LIMIT")
                     && !behind.is_empty() =>
                 {
@@ -331,7 +331,7 @@ impl<'c> Options<'c> {
     }
 
     /// Reads each input; of sorted sets, expired members are removed first.
-    fn read(&self, call: &mut Call<'c, '_>) -> Done {
+    fn read(&self, call: &mut Call<'c, '_>) -> CommandResult {
         for key in &self.keys {
             let mut opened = call.keys.read(*key);
             match opened.kind() {
@@ -359,7 +359,7 @@ impl<'c> Options<'c> {
     fn run<R>(
         &self,
         call: &mut Call<'c, '_>,
-        finish: impl Fn(&mut Reply<'c>, Copied) -> R,
+        finish: impl Fn(&mut Reply<'c>, CopiedMembers) -> R,
     ) -> Result<R, Stop> {
         self.read(call)?;
         call.gather(
@@ -389,11 +389,11 @@ impl<'c> Options<'c> {
         call: &mut Call<'c, '_>,
         progress: &mut Progress,
         budget: &mut Budget,
-    ) -> Result<Gathered, Stop> {
+    ) -> Result<GatherState, Stop> {
         let now = call.now();
         let Progress { sizes, nth, from, kept, found } = progress;
         while budget.is_left() {
-            let Some(&(_, input)) = sizes.get(*nth) else { return Ok(Gathered::Whole) };
+            let Some(&(_, input)) = sizes.get(*nth) else { return Ok(GatherState::Whole) };
             let opened = call.keys.peek(self.keys[input]);
             let source = Source::of(&opened, now)?;
             let is_done = if self.kind == Kind::Union || *nth == 0 {
@@ -415,7 +415,7 @@ impl<'c> Options<'c> {
                 (*nth, *from, *kept) = (*nth + 1, 0, 0);
             }
         }
-        Ok(Gathered::Part)
+        Ok(GatherState::Part)
     }
 
     /// The number of members that all inputs share; up to the limit, if there is one. The smallest
@@ -431,7 +431,7 @@ impl<'c> Options<'c> {
                 // Without a limit it is certain that everything is gone through.
                 let looked_at = if self.limit == 0 { sizes[0].0 } else { *from };
                 check_lane(lane, looked_at.saturating_mul(sizes.len()))?;
-                let mut left = Copied::default();
+                let mut left = CopiedMembers::default();
                 let opened = call.keys.peek(self.keys[sizes[0].1]);
                 let push = |member: StrRef<'_>, score| left.push(member, score);
                 let next = Source::of(&opened, now)?.part(*from, budget, push);
@@ -444,7 +444,7 @@ impl<'c> Options<'c> {
                 }
                 *found += left.len();
                 *from = next.unwrap_or_default();
-                Ok(Gathered::whole_if(next.is_none() || *found >= limit))
+                Ok(GatherState::whole_if(next.is_none() || *found >= limit))
             },
             |_, (_, _, found)| found.min(limit),
         )
@@ -461,7 +461,7 @@ struct Progress {
     from: usize,
     /// How many of the members found before it have kept.
     kept: usize,
-    found: Copied,
+    found: CopiedMembers,
 }
 
 pub(super) const ZUNION: Command = reads("ZUNION", zunion)
@@ -476,7 +476,7 @@ pub(super) const ZUNION: Command = reads("ZUNION", zunion)
     )
     .summary("Lists the members that any of several sorted sets has.");
 
-fn zunion(call: &mut Call<'_, '_>) -> Done {
+fn zunion(call: &mut Call<'_, '_>) -> CommandResult {
     reply(call, Kind::Union)
 }
 
@@ -492,7 +492,7 @@ pub(super) const ZINTER: Command = reads("ZINTER", zinter)
     )
     .summary("Lists the members that all of several sorted sets have.");
 
-fn zinter(call: &mut Call<'_, '_>) -> Done {
+fn zinter(call: &mut Call<'_, '_>) -> CommandResult {
     reply(call, Kind::Inter)
 }
 
@@ -505,12 +505,12 @@ pub(super) const ZDIFF: Command = reads("ZDIFF", zdiff)
     .syntax("numkeys:int key [key ...] [WITHSCORES]")
     .summary("Lists the members of the first sorted set that no other has.");
 
-fn zdiff(call: &mut Call<'_, '_>) -> Done {
+fn zdiff(call: &mut Call<'_, '_>) -> CommandResult {
     reply(call, Kind::Diff)
 }
 
-fn reply(call: &mut Call<'_, '_>, kind: Kind) -> Done {
-    let options = Options::parse(call, kind, Words::Reply, 1)?;
+fn reply(call: &mut Call<'_, '_>, kind: Kind) -> CommandResult {
+    let options = Options::parse(call, kind, CombineWords::Reply, 1)?;
     options.run(call, |reply, found| {
         begin_members(reply, found.len(), options.with_scores);
         for (member, score) in found.pairs() {
@@ -528,8 +528,8 @@ pub(super) const ZINTERCARD: Command = reads("ZINTERCARD", zintercard)
     .syntax("numkeys:int key [key ...] [LIMIT limit:int]")
     .summary("Counts the members that all of several sorted sets have.");
 
-fn zintercard(call: &mut Call<'_, '_>) -> Done {
-    let options = Options::parse(call, Kind::Inter, Words::Cardinality, 1)?;
+fn zintercard(call: &mut Call<'_, '_>) -> CommandResult {
+    let options = Options::parse(call, Kind::Inter, CombineWords::Cardinality, 1)?;
     let found = options.count(call)?;
     call.reply.int(found as i64);
     Ok(())
@@ -548,7 +548,7 @@ pub(super) const ZUNIONSTORE: Command = writes("ZUNIONSTORE", zunionstore)
     )
     .summary("Stores the members that any of several sorted sets has.");
 
-fn zunionstore(call: &mut Call<'_, '_>) -> Done {
+fn zunionstore(call: &mut Call<'_, '_>) -> CommandResult {
     combine_and_store(call, Kind::Union, event::ZUNIONSTORE)
 }
 
@@ -565,7 +565,7 @@ pub(super) const ZINTERSTORE: Command = writes("ZINTERSTORE", zinterstore)
     )
     .summary("Stores the members that all of several sorted sets have.");
 
-fn zinterstore(call: &mut Call<'_, '_>) -> Done {
+fn zinterstore(call: &mut Call<'_, '_>) -> CommandResult {
     combine_and_store(call, Kind::Inter, event::ZINTERSTORE)
 }
 
@@ -579,12 +579,12 @@ pub(super) const ZDIFFSTORE: Command = writes("ZDIFFSTORE", zdiffstore)
     .syntax("destination:key numkeys:int key [key ...]")
     .summary("Stores the members of the first sorted set that no other has.");
 
-fn zdiffstore(call: &mut Call<'_, '_>) -> Done {
+fn zdiffstore(call: &mut Call<'_, '_>) -> CommandResult {
     combine_and_store(call, Kind::Diff, event::ZDIFFSTORE)
 }
 
-fn combine_and_store(call: &mut Call<'_, '_>, kind: Kind, event: Event) -> Done {
-    let options = Options::parse(call, kind, Words::Store, 2)?;
+fn combine_and_store(call: &mut Call<'_, '_>, kind: Kind, event: KeyEvent) -> CommandResult {
+    let options = Options::parse(call, kind, CombineWords::Store, 2)?;
     let limits = limits(call.settings);
     let set = options.run(call, |_, found| found.to_set(limits))?;
     store(call, set, event);
@@ -593,7 +593,7 @@ fn combine_and_store(call: &mut Call<'_, '_>, kind: Kind, event: Event) -> Done 
 
 /// Stores the result at the command's first key, whatever is there; an empty result removes the
 /// key. Replies with its size.
-pub(super) fn store(call: &mut Call<'_, '_>, found: Option<SortedSet>, event: Event) {
+pub(super) fn store(call: &mut Call<'_, '_>, found: Option<SortedSet>, event: KeyEvent) {
     call.reply.int(found.as_ref().map_or(0, SortedSet::len) as i64);
     let mut opened = call.keys.open(call.nth_key(1, 0));
     if let Some(set) = found {

@@ -6,7 +6,7 @@ use pantala_keyspace::event;
 use pantala_values::SortedSet;
 
 use super::{MODIFY, READ, check_lane, open, read, reads, writes};
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error::{self, ClientError};
 use crate::families::deadlines::{self, Form};
 use crate::options::{Conditions, TimeForm, field_deadline, is_word};
@@ -73,7 +73,7 @@ pub(super) const ZPEXPIREAT: Command =
         .summary("Lets members of a sorted set live until a moment, in milliseconds since 1970.");
 
 /// ZEXPIRE, ZPEXPIRE, ZEXPIREAT, ZPEXPIREAT.
-fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
+fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> CommandResult {
     let words = call.args.get(3..).unwrap_or_default();
     let at = words.iter().position(|word| is_word(word, "MEMBERS")).ok_or(error::SYNTAX)? + 3;
     let conditions = Conditions::parse(&call.args[3..at])?;
@@ -133,7 +133,7 @@ pub(super) const ZTTL: Command = reads("ZTTL", |call| ttl(call, Form::Left))
     .summary("Tells how many seconds members of a sorted set have left.");
 
 /// ZTTL, ZPTTL, ZEXPIRETIME, ZPEXPIRETIME.
-fn ttl(call: &mut Call<'_, '_>, form: Form) -> Done {
+fn ttl(call: &mut Call<'_, '_>, form: Form) -> CommandResult {
     let members = members_here(call)?;
     check_lane(call.lane, members.len())?;
     let key = call.key();
@@ -150,7 +150,7 @@ pub(super) const ZPERSIST: Command = writes("ZPERSIST", persist)
     .syntax("key MEMBERS nummembers:int member [member ...]")
     .summary("Takes the deadlines of members of a sorted set away.");
 
-fn persist(call: &mut Call<'_, '_>) -> Done {
+fn persist(call: &mut Call<'_, '_>) -> CommandResult {
     let members = members_here(call)?;
     check_lane(call.lane, members.len())?;
     let key = call.key();
@@ -174,7 +174,7 @@ pub(super) const ZCOLLECT: Command = writes("ZCOLLECT", collect)
 
 /// Removes expired members, which no command sees anyway. In Garnet `*` means every key; here the
 /// sweep does that by itself.
-fn collect(call: &mut Call<'_, '_>) -> Done {
+fn collect(call: &mut Call<'_, '_>) -> CommandResult {
     for key in call.all_keys() {
         if key.bytes != b"*" {
             open(call.keys, key, call.lane)?;

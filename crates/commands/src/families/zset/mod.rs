@@ -25,7 +25,7 @@ mod range;
 mod some;
 
 use pantala_base::UnixMs;
-use pantala_keyspace::{Key, Locked, Opened, WrongType};
+use pantala_keyspace::{Key, Locked, OpenKey, WrongType};
 use pantala_protocol::{Reply, Version};
 use pantala_settings::Settings;
 use pantala_table::{StrRef, is_expired};
@@ -115,7 +115,7 @@ pub(in crate::families) fn read<'l, 'k>(
     keys: &'l mut Locked<'k>,
     key: Key<'l>,
     lane: Lane,
-) -> Result<Opened<'l, 'k>, Stop> {
+) -> Result<OpenKey<'l, 'k>, Stop> {
     let mut opened = keys.read(key);
     clean(&mut opened, lane)?;
     Ok(opened)
@@ -127,7 +127,7 @@ pub(in crate::families) fn open<'l, 'k>(
     keys: &'l mut Locked<'k>,
     key: Key<'l>,
     lane: Lane,
-) -> Result<Opened<'l, 'k>, Stop> {
+) -> Result<OpenKey<'l, 'k>, Stop> {
     let mut opened = keys.open(key);
     clean(&mut opened, lane)?;
     Ok(opened)
@@ -135,7 +135,7 @@ pub(in crate::families) fn open<'l, 'k>(
 
 /// Removes the expired members. The key may only be a sorted set.
 #[inline]
-fn clean(opened: &mut Opened<'_, '_>, lane: Lane) -> Result<(), Stop> {
+fn clean(opened: &mut OpenKey<'_, '_>, lane: Lane) -> Result<(), Stop> {
     let set = opened.collection::<SortedSet>()?;
     if set.is_some_and(|set| set.next_deadline().is_some()) {
         return expire(opened, lane);
@@ -144,7 +144,7 @@ fn clean(opened: &mut Opened<'_, '_>, lane: Lane) -> Result<(), Stop> {
 }
 
 #[cold]
-fn expire(opened: &mut Opened<'_, '_>, lane: Lane) -> Result<(), Stop> {
+fn expire(opened: &mut OpenKey<'_, '_>, lane: Lane) -> Result<(), Stop> {
     let now = opened.scope().removed_at();
     while is_due(opened, now)? {
         opened.expire_elements(EXPIRED_AT_ONCE);
@@ -156,7 +156,7 @@ fn expire(opened: &mut Opened<'_, '_>, lane: Lane) -> Result<(), Stop> {
     Ok(())
 }
 
-fn is_due(opened: &Opened<'_, '_>, now: UnixMs) -> Result<bool, WrongType> {
+fn is_due(opened: &OpenKey<'_, '_>, now: UnixMs) -> Result<bool, WrongType> {
     let next = opened.collection::<SortedSet>()?.and_then(|set| set.next_deadline());
     Ok(next.is_some_and(|deadline| is_expired(deadline, now)))
 }
@@ -164,7 +164,7 @@ fn is_due(opened: &Opened<'_, '_>, now: UnixMs) -> Result<bool, WrongType> {
 /// The sorted set in an opened key, read-only.
 #[inline]
 pub(in crate::families) fn view<'o>(
-    opened: &'o Opened<'_, '_>,
+    opened: &'o OpenKey<'_, '_>,
 ) -> Result<Option<SortedSetRef<'o>>, WrongType> {
     Ok(opened.collection::<SortedSet>()?.map(SortedSet::view))
 }

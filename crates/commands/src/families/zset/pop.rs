@@ -4,15 +4,17 @@
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
-use pantala_keyspace::event::{self, Event};
-use pantala_keyspace::{Key, Opened};
+use pantala_keyspace::event::{self, KeyEvent};
+use pantala_keyspace::{Key, OpenKey};
 use pantala_protocol::Reply;
 use pantala_values::{SortedSet, Type};
 
 use super::{begin_members, check_lane, open, reply_member, view, writes};
-use crate::calls::call::{AtTimeout, Call, Done, KeyWait, Stop, WaitedKeys, reply_string};
+use crate::calls::call::{
+    Call, CommandResult, KeyWait, Stop, TimeoutReply, WaitedKeys, reply_string,
+};
 use crate::error::{self, ClientError};
-use crate::options::{FromFirst, is_word, timeout};
+use crate::options::{PopOptions, is_word, timeout};
 use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 
 const TAKE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE)];
@@ -33,7 +35,7 @@ impl End {
         }
     }
 
-    fn event(self) -> Event {
+    fn event(self) -> KeyEvent {
         match self {
             End::Min => event::ZPOPMIN,
             End::Max => event::ZPOPMAX,
@@ -58,7 +60,7 @@ pub(super) const ZPOPMIN: Command = writes("ZPOPMIN", zpopmin)
     .syntax("key [count:int]")
     .summary("Takes the members with the smallest scores.");
 
-fn zpopmin(call: &mut Call<'_, '_>) -> Done {
+fn zpopmin(call: &mut Call<'_, '_>) -> CommandResult {
     pop(call, End::Min)
 }
 
@@ -71,11 +73,11 @@ pub(super) const ZPOPMAX: Command = writes("ZPOPMAX", zpopmax)
     .syntax("key [count:int]")
     .summary("Takes the members with the greatest scores.");
 
-fn zpopmax(call: &mut Call<'_, '_>) -> Done {
+fn zpopmax(call: &mut Call<'_, '_>) -> CommandResult {
     pop(call, End::Max)
 }
 
-fn pop(call: &mut Call<'_, '_>, end: End) -> Done {
+fn pop(call: &mut Call<'_, '_>, end: End) -> CommandResult {
     let count = match call.args[2..] {
         [] => None,
         [text] => {
@@ -109,7 +111,7 @@ fn pop(call: &mut Call<'_, '_>, end: End) -> Done {
 
 /// Passes the first or last members on.
 fn show(
-    opened: &Opened<'_, '_>,
+    opened: &OpenKey<'_, '_>,
     end: End,
     count: usize,
     write: &mut dyn FnMut(pantala_table::StrRef<'_>, f64),
@@ -125,7 +127,7 @@ fn show(
 }
 
 /// Removes the first or last members and publishes that.
-fn take(opened: &mut Opened<'_, '_>, end: End, count: usize) -> Result<(), Stop> {
+fn take(opened: &mut OpenKey<'_, '_>, end: End, count: usize) -> Result<(), Stop> {
     let len = view(opened)?.map_or(0, |set| set.len());
     if count == 0 {
         return Ok(());
@@ -155,8 +157,8 @@ pub(super) const ZMPOP: Command = writes("ZMPOP", zmpop)
     .syntax("numkeys:int key [key ...] (where: MIN | MAX) [COUNT count:int]")
     .summary("Takes members from an end of the first sorted set that is not empty.");
 
-fn zmpop(call: &mut Call<'_, '_>) -> Done {
-    let wanted = FromFirst::parse(&call.args[1..], End::parse)?;
+fn zmpop(call: &mut Call<'_, '_>) -> CommandResult {
+    let wanted = PopOptions::parse(&call.args[1..], End::parse)?;
     let keys = call.all_keys();
     if !take_from_first(call, &keys, &wanted)? {
         call.reply.null_array();
@@ -168,7 +170,7 @@ fn zmpop(call: &mut Call<'_, '_>) -> Done {
 fn take_from_first(
     call: &mut Call<'_, '_>,
     keys: &[Key<'_>],
-    wanted: &FromFirst<End>,
+    wanted: &PopOptions<End>,
 ) -> Result<bool, Stop> {
     for &key in keys {
         let mut opened = open(call.keys, key, call.lane)?;
@@ -194,8 +196,8 @@ fn take_from_first(
     Ok(false)
 }
 
-fn wait(call: &mut Call<'_, '_>, until: Option<UnixMs>) -> Done {
-    let (keys, at_timeout) = (WaitedKeys::All, AtTimeout::NullArray);
+fn wait(call: &mut Call<'_, '_>, until: Option<UnixMs>) -> CommandResult {
+    let (keys, at_timeout) = (WaitedKeys::All, TimeoutReply::NullArray);
     call.wait(KeyWait { until, keys, at_timeout, args: None })
 }
 
@@ -211,7 +213,7 @@ pub(super) const BZPOPMIN: Command = writes("BZPOPMIN", bzpopmin)
             that is not empty, or waits for one.",
     );
 
-fn bzpopmin(call: &mut Call<'_, '_>) -> Done {
+fn bzpopmin(call: &mut Call<'_, '_>) -> CommandResult {
     pop_or_wait(call, End::Min)
 }
 
@@ -227,11 +229,11 @@ pub(super) const BZPOPMAX: Command = writes("BZPOPMAX", bzpopmax)
             that is not empty, or waits for one.",
     );
 
-fn bzpopmax(call: &mut Call<'_, '_>) -> Done {
+fn bzpopmax(call: &mut Call<'_, '_>) -> CommandResult {
     pop_or_wait(call, End::Max)
 }
 
-fn pop_or_wait(call: &mut Call<'_, '_>, end: End) -> Done {
+fn pop_or_wait(call: &mut Call<'_, '_>, end: End) -> CommandResult {
     let until = timeout(call.args[call.args.len() - 1], call.now())?;
     for key in call.keys_of_type(Type::SortedSet) {
         let mut opened = open(call.keys, key, call.lane)?;
@@ -267,8 +269,8 @@ pub(super) const BZMPOP: Command = writes("BZMPOP", bzmpop)
             for one.",
     );
 
-fn bzmpop(call: &mut Call<'_, '_>) -> Done {
-    let wanted = FromFirst::parse(&call.args[2..], End::parse)?;
+fn bzmpop(call: &mut Call<'_, '_>) -> CommandResult {
+    let wanted = PopOptions::parse(&call.args[2..], End::parse)?;
     let until = timeout(call.args[1], call.now())?;
     let keys = call.keys_of_type(Type::SortedSet);
     if take_from_first(call, &keys, &wanted)? {

@@ -5,18 +5,18 @@
 
 use std::ops::{ControlFlow, Range};
 
-use pantala_keyspace::event::{self, Event};
+use pantala_keyspace::event::{self, KeyEvent};
 use pantala_values::SortedSet;
 use pantala_values::sorted_set::{LexRange, ScoreRange, SortedSetRef};
 
-use super::combine::{Copied, store};
+use super::combine::{CopiedMembers, store};
 use super::{
     CHANGE_REMOVE, READ, begin_members, bounds, check_lane, limits, open, read, reads,
     reply_member, view, writes,
 };
-use crate::calls::call::{Call, Done};
+use crate::calls::call::{Call, CommandResult};
 use crate::error::{self, ClientError};
-use crate::long_work::incremental::{Gathered, Step};
+use crate::long_work::incremental::{GatherState, WorkStep};
 use crate::options::is_word;
 use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 use pantala_base::number::parse_i64;
@@ -29,7 +29,7 @@ const SCORES_OF_LEX: ClientError =
 
 /// What the ends of a range are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum RangeKind {
     Rank,
     Score,
     Lex,
@@ -41,7 +41,7 @@ pub(super) struct Form {
     /// The position of the first end.
     at: usize,
     /// `None`: options determine it.
-    by: Option<(By, bool)>,
+    by: Option<(RangeKind, bool)>,
     stores: bool,
 }
 
@@ -79,27 +79,28 @@ impl<'c> Options<'c> {
             } else if reverse.is_none() && is_word(word, "REV") {
                 reverse = Some(true);
             } else if by.is_none() && is_word(word, "BYLEX") {
-                by = Some(By::Lex);
+                by = Some(RangeKind::Lex);
             } else if by.is_none() && is_word(word, "BYSCORE") {
-                by = Some(By::Score);
+                by = Some(RangeKind::Score);
             } else {
                 return Err(error::SYNTAX);
             }
             at += 1;
         }
-        let (by, reverse) = (by.unwrap_or(By::Rank), reverse.unwrap_or(false));
-        if count != -1 && by == By::Rank {
+        let (by, reverse) = (by.unwrap_or(RangeKind::Rank), reverse.unwrap_or(false));
+        if count != -1 && by == RangeKind::Rank {
             return Err(LIMIT_OF_RANKS);
         }
-        if with_scores && by == By::Lex {
+        if with_scores && by == RangeKind::Lex {
             return Err(SCORES_OF_LEX);
         }
         let (first, second) = (args[form.at], args[form.at + 1]);
-        let (min, max) = if reverse && by != By::Rank { (second, first) } else { (first, second) };
+        let (min, max) =
+            if reverse && by != RangeKind::Rank { (second, first) } else { (first, second) };
         let ends = match by {
-            By::Rank => Ends::Ranks(int(min)?, int(max)?),
-            By::Score => Ends::Scores(bounds::scores(min, max)?),
-            By::Lex => Ends::Members(bounds::members(min, max)?),
+            RangeKind::Rank => Ends::Ranks(int(min)?, int(max)?),
+            RangeKind::Score => Ends::Scores(bounds::scores(min, max)?),
+            RangeKind::Lex => Ends::Members(bounds::members(min, max)?),
         };
         Ok(Options { ends, reverse, with_scores, offset, count })
     }
@@ -130,7 +131,7 @@ impl<'c> Options<'c> {
         &self,
         set: SortedSetRef<'_>,
         ranks: Range<usize>,
-        step: &mut Step<'_, '_>,
+        step: &mut WorkStep<'_, '_>,
     ) -> Range<usize> {
         let mut left = ranks;
         if left.is_empty() {
@@ -157,7 +158,7 @@ impl<'c> Options<'c> {
     }
 }
 
-const fn named(by: By, reverse: bool) -> Form {
+const fn named(by: RangeKind, reverse: bool) -> Form {
     Form { at: 2, by: Some((by, reverse)), stores: false }
 }
 
@@ -172,7 +173,7 @@ pub(super) const ZRANGE: Command = reads("ZRANGE", zrange)
     )
     .summary("Lists the members in a range of ranks, scores or members.");
 
-fn zrange(call: &mut Call<'_, '_>) -> Done {
+fn zrange(call: &mut Call<'_, '_>) -> CommandResult {
     reply_range(call, Form { at: 2, by: None, stores: false })
 }
 
@@ -184,8 +185,8 @@ pub(super) const ZREVRANGE: Command = reads("ZREVRANGE", zrevrange)
     .syntax("key start:int stop:int [WITHSCORES]")
     .summary("Lists the members in a range of ranks, the greatest scores first.");
 
-fn zrevrange(call: &mut Call<'_, '_>) -> Done {
-    reply_range(call, named(By::Rank, true))
+fn zrevrange(call: &mut Call<'_, '_>) -> CommandResult {
+    reply_range(call, named(RangeKind::Rank, true))
 }
 
 pub(super) const ZRANGEBYSCORE: Command = reads("ZRANGEBYSCORE", zrangebyscore)
@@ -196,8 +197,8 @@ pub(super) const ZRANGEBYSCORE: Command = reads("ZRANGEBYSCORE", zrangebyscore)
     .syntax("key min:double max:double [WITHSCORES] [LIMIT offset:int count:int]")
     .summary("Lists the members whose scores lie in a range.");
 
-fn zrangebyscore(call: &mut Call<'_, '_>) -> Done {
-    reply_range(call, named(By::Score, false))
+fn zrangebyscore(call: &mut Call<'_, '_>) -> CommandResult {
+    reply_range(call, named(RangeKind::Score, false))
 }
 
 pub(super) const ZREVRANGEBYSCORE: Command = reads("ZREVRANGEBYSCORE", zrevrangebyscore)
@@ -208,8 +209,8 @@ pub(super) const ZREVRANGEBYSCORE: Command = reads("ZREVRANGEBYSCORE", zrevrange
     .syntax("key max:double min:double [WITHSCORES] [LIMIT offset:int count:int]")
     .summary("Lists the members whose scores lie in a range, the greatest first.");
 
-fn zrevrangebyscore(call: &mut Call<'_, '_>) -> Done {
-    reply_range(call, named(By::Score, true))
+fn zrevrangebyscore(call: &mut Call<'_, '_>) -> CommandResult {
+    reply_range(call, named(RangeKind::Score, true))
 }
 
 pub(super) const ZRANGEBYLEX: Command = reads("ZRANGEBYLEX", zrangebylex)
@@ -220,8 +221,8 @@ pub(super) const ZRANGEBYLEX: Command = reads("ZRANGEBYLEX", zrangebylex)
     .syntax("key min max [LIMIT offset:int count:int]")
     .summary("Lists the members in a range of a sorted set whose scores are all equal.");
 
-fn zrangebylex(call: &mut Call<'_, '_>) -> Done {
-    reply_range(call, named(By::Lex, false))
+fn zrangebylex(call: &mut Call<'_, '_>) -> CommandResult {
+    reply_range(call, named(RangeKind::Lex, false))
 }
 
 pub(super) const ZREVRANGEBYLEX: Command = reads("ZREVRANGEBYLEX", zrevrangebylex)
@@ -235,11 +236,11 @@ pub(super) const ZREVRANGEBYLEX: Command = reads("ZREVRANGEBYLEX", zrevrangebyle
             last first.",
     );
 
-fn zrevrangebylex(call: &mut Call<'_, '_>) -> Done {
-    reply_range(call, named(By::Lex, true))
+fn zrevrangebylex(call: &mut Call<'_, '_>) -> CommandResult {
+    reply_range(call, named(RangeKind::Lex, true))
 }
 
-fn reply_range(call: &mut Call<'_, '_>, form: Form) -> Done {
+fn reply_range(call: &mut Call<'_, '_>, form: Form) -> CommandResult {
     let (options, lane) = (Options::parse(call.args, form)?, call.lane);
     let read = call.read_whole(
         |keys, key| read(keys, key, lane),
@@ -270,7 +271,7 @@ pub(super) const ZRANGESTORE: Command = writes("ZRANGESTORE", zrangestore)
     .syntax("dst:key src:key min max [sortby: BYSCORE | BYLEX] [REV] [LIMIT offset:int count:int]")
     .summary("Stores the members in a range of ranks, scores or members.");
 
-fn zrangestore(call: &mut Call<'_, '_>) -> Done {
+fn zrangestore(call: &mut Call<'_, '_>) -> CommandResult {
     let options = Options::parse(call.args, Form { at: 3, by: None, stores: true })?;
     let (from, lane, limits) = (call.nth_key(2, 1), call.lane, limits(call.settings));
     drop(read(call.keys, from, lane)?);
@@ -279,11 +280,11 @@ fn zrangestore(call: &mut Call<'_, '_>) -> Done {
         |call| {
             let ranks = view(&call.keys.peek(from))?.map_or(0..0, |set| options.ranks(set));
             check_lane(lane, ranks.len())?;
-            Ok((ranks, Copied::default()))
+            Ok((ranks, CopiedMembers::default()))
         },
         |call, (ranks, copied), budget| {
             let opened = call.keys.peek(from);
-            let Some(set) = view(&opened)? else { return Ok(Gathered::Whole) };
+            let Some(set) = view(&opened)? else { return Ok(GatherState::Whole) };
             for (member, score) in set.entries(ranks.start, ranks.len().min(budget.left())) {
                 copied.push(member, score);
                 ranks.start += 1;
@@ -291,7 +292,7 @@ fn zrangestore(call: &mut Call<'_, '_>) -> Done {
                     break;
                 }
             }
-            Ok(Gathered::whole_if(ranks.start >= ranks.end))
+            Ok(GatherState::whole_if(ranks.start >= ranks.end))
         },
         |_, (_, copied)| copied.to_set(limits),
     )?;
@@ -307,7 +308,7 @@ pub(super) const ZREMRANGEBYRANK: Command = writes("ZREMRANGEBYRANK", zremrangeb
     .syntax("key start:int stop:int")
     .summary("Removes the members in a range of ranks.");
 
-fn zremrangebyrank(call: &mut Call<'_, '_>) -> Done {
+fn zremrangebyrank(call: &mut Call<'_, '_>) -> CommandResult {
     let ends = Ends::Ranks(call.int(2)?, call.int(3)?);
     remove(call, ends, event::ZREMRANGEBYRANK)
 }
@@ -320,7 +321,7 @@ pub(super) const ZREMRANGEBYSCORE: Command = writes("ZREMRANGEBYSCORE", zremrang
     .syntax("key min:double max:double")
     .summary("Removes the members whose scores lie in a range.");
 
-fn zremrangebyscore(call: &mut Call<'_, '_>) -> Done {
+fn zremrangebyscore(call: &mut Call<'_, '_>) -> CommandResult {
     let ends = Ends::Scores(bounds::scores(call.args[2], call.args[3])?);
     remove(call, ends, event::ZREMRANGEBYSCORE)
 }
@@ -333,12 +334,12 @@ pub(super) const ZREMRANGEBYLEX: Command = writes("ZREMRANGEBYLEX", zremrangebyl
     .syntax("key min max")
     .summary("Removes the members in a range of a sorted set whose scores are all equal.");
 
-fn zremrangebylex(call: &mut Call<'_, '_>) -> Done {
+fn zremrangebylex(call: &mut Call<'_, '_>) -> CommandResult {
     let ends = Ends::Members(bounds::members(call.args[2], call.args[3])?);
     remove(call, ends, event::ZREMRANGEBYLEX)
 }
 
-fn remove(call: &mut Call<'_, '_>, ends: Ends<'_>, event: Event) -> Done {
+fn remove(call: &mut Call<'_, '_>, ends: Ends<'_>, event: KeyEvent) -> CommandResult {
     let options = Options { ends, reverse: false, with_scores: false, offset: 0, count: -1 };
     let key = call.key();
     let mut opened = open(call.keys, key, call.lane)?;

@@ -8,10 +8,10 @@ use pantala_values::SortedSet;
 use pantala_values::sorted_set::SortedSetRef;
 
 use super::{READ, begin_members, check_lane, read, reads, reply_member, view};
-use crate::calls::call::{Call, Done, reply_string};
+use crate::calls::call::{Call, CommandResult, reply_string};
 use crate::error::{self, ClientError};
 use crate::long_work::draws::Shuffle;
-use crate::options::{ElementScan, LeaveOut, is_word};
+use crate::options::{ElementScan, OmitOption, is_word};
 use crate::rows::command::Command;
 
 /// How many members are wanted, and how.
@@ -50,7 +50,7 @@ pub(super) const ZRANDMEMBER: Command = reads("ZRANDMEMBER", zrandmember)
     .syntax("key [options: count:int [WITHSCORES]]")
     .summary("Returns random members of a sorted set.");
 
-fn zrandmember(call: &mut Call<'_, '_>) -> Done {
+fn zrandmember(call: &mut Call<'_, '_>) -> CommandResult {
     if call.args.len() == 2 {
         return one(call);
     }
@@ -77,7 +77,7 @@ fn zrandmember(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// Members of different ranks, in random order.
-fn different(call: &mut Call<'_, '_>, options: &Options) -> Done {
+fn different(call: &mut Call<'_, '_>, options: &Options) -> CommandResult {
     let (lane, mut chance) = (call.lane, call.space().chance());
     let read = call.read_whole(
         |keys, key| read(keys, key, lane),
@@ -109,7 +109,7 @@ fn reply_rank(reply: &mut Reply<'_>, set: SortedSetRef<'_>, rank: usize, with_sc
     }
 }
 
-fn one(call: &mut Call<'_, '_>) -> Done {
+fn one(call: &mut Call<'_, '_>) -> CommandResult {
     let (key, space) = (call.key(), call.space());
     let opened = read(call.keys, key, call.lane)?;
     match view(&opened)? {
@@ -133,7 +133,7 @@ pub(super) const ZSCAN: Command = reads("ZSCAN", zscan)
 
 /// As in the reference, a missing key or one of another type is reported before a wrong option.
 /// Scores are strings here, even in RESP3.
-fn zscan(call: &mut Call<'_, '_>) -> Done {
+fn zscan(call: &mut Call<'_, '_>) -> CommandResult {
     let cursor = parse_u64(call.args[2]).ok_or(error::INVALID_CURSOR)?;
     let key = call.key();
     let opened = read(call.keys, key, call.lane)?;
@@ -142,7 +142,7 @@ fn zscan(call: &mut Call<'_, '_>) -> Done {
         call.reply.array(0);
         return Ok(());
     };
-    let options = ElementScan::parse(&call.args[3..], LeaveOut::Scores)?;
+    let options = ElementScan::parse(&call.args[3..], OmitOption::Scores)?;
     check_lane(call.lane, set.len().min(options.count))?;
     // The cursor is known last and written first, so the rest goes into a reply of its own.
     let (mut behind, mut text, mut count) = (Vec::new(), Vec::new(), 0);

@@ -83,7 +83,7 @@ impl Plan {
 
 /// The parameters of a session.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct HotKeysRequest {
     /// The costs that are tracked.
     pub metrics: Metrics,
     /// How many keys are reported.
@@ -99,7 +99,7 @@ pub struct Wanted {
 /// A session that runs or has ended.
 #[derive(Clone, Copy, Debug)]
 struct Session {
-    wanted: Wanted,
+    wanted: HotKeysRequest,
     plan: Plan,
     began: UnixMs,
     ended: Option<UnixMs>,
@@ -129,7 +129,7 @@ impl Current {
 
 /// The error: a session runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InProgress;
+pub struct HotKeySession;
 
 impl HotKeys {
     /// The plan for a turn that begins now.
@@ -164,10 +164,10 @@ impl HotKeys {
     ///
     /// # Errors
     /// A session runs.
-    pub fn start(&self, wanted: Wanted, now: UnixMs) -> Result<(), InProgress> {
+    pub fn start(&self, wanted: HotKeysRequest, now: UnixMs) -> Result<(), HotKeySession> {
         let mut current = self.current(now);
         if current.is_running() {
-            return Err(InProgress);
+            return Err(HotKeySession);
         }
         // Never zero, so that no plan's word is zero.
         current.count = current.count % MOST_RATIO + 1;
@@ -193,10 +193,10 @@ impl HotKeys {
     ///
     /// # Errors
     /// It still runs.
-    pub fn reset(&self, now: UnixMs, tallies: &Tallies) -> Result<(), InProgress> {
+    pub fn reset(&self, now: UnixMs, tallies: &Tallies) -> Result<(), HotKeySession> {
         let mut current = self.current(now);
         if current.is_running() {
-            return Err(InProgress);
+            return Err(HotKeySession);
         }
         current.session = None;
         tallies.each(&mut |tally| *tally.hot_keys.lock() = None);
@@ -204,10 +204,10 @@ impl HotKeys {
     }
 
     /// The report of the session, if there is one. May wait for threads that count.
-    pub fn report(&self, now: UnixMs, tallies: &Tallies) -> Option<Report> {
+    pub fn report(&self, now: UnixMs, tallies: &Tallies) -> Option<HotKeysReport> {
         let session = self.current(now).session?;
         let Session { wanted, plan, began, ended } = session;
-        let mut report = Report {
+        let mut report = HotKeysReport {
             is_active: ended.is_none(),
             ratio: plan.ratio(),
             began,
@@ -232,7 +232,7 @@ impl HotKeys {
 
 /// The notes of all threads on a session.
 #[derive(Debug)]
-pub struct Report {
+pub struct HotKeysReport {
     /// Whether it still runs.
     pub is_active: bool,
     /// One in this many commands was sampled.
@@ -253,8 +253,8 @@ pub struct Report {
     pub net: Option<Heaviest>,
 }
 
-impl Report {
-    fn add(&mut self, seen: &Seen) {
+impl HotKeysReport {
+    fn add(&mut self, seen: &KeySightings) {
         self.all_us += seen.all_us;
         self.all_bytes += seen.all_bytes;
         let both = [(&mut self.cpu, &seen.cpu), (&mut self.net, &seen.net)];
@@ -296,16 +296,16 @@ impl Heaviest {
 
 /// The notes of one thread, which only it writes.
 #[derive(Default)]
-pub struct SeenByThread(Mutex<Option<Box<Seen>>>);
+pub struct SeenByThread(Mutex<Option<Box<KeySightings>>>);
 
 impl SeenByThread {
-    fn lock(&self) -> MutexGuard<'_, Option<Box<Seen>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Box<KeySightings>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The notes of one thread; see [`SeenByThread`].
-struct Seen {
+struct KeySightings {
     plan: Plan,
     random: Rng,
     all_us: u64,
@@ -314,10 +314,10 @@ struct Seen {
     net: Sketch,
 }
 
-impl Seen {
-    fn of(plan: Plan) -> Box<Seen> {
+impl KeySightings {
+    fn of(plan: Plan) -> Box<KeySightings> {
         let (cpu, net) = (Sketch::default(), Sketch::default());
-        Box::new(Seen { plan, random: Rng::random(), all_us: 0, all_bytes: 0, cpu, net })
+        Box::new(KeySightings { plan, random: Rng::random(), all_us: 0, all_bytes: 0, cpu, net })
     }
 }
 
@@ -341,7 +341,7 @@ impl ThreadTally {
         let Ok(mut seen) = self.hot_keys.0.try_lock() else { return };
         let seen = match &mut *seen {
             Some(seen) if seen.plan == plan => seen,
-            other => other.insert(Seen::of(plan)),
+            other => other.insert(KeySightings::of(plan)),
         };
         let bytes = request_bytes(args) + cost.reply_bytes as u64;
         seen.all_us += cost.us;
@@ -377,8 +377,8 @@ mod tests {
 
     const BOTH: Metrics = Metrics { cpu: true, net: true };
 
-    fn wanted(metrics: Metrics) -> Wanted {
-        Wanted { metrics, count: 2, ratio: 1, lasts_ms: None, cpu_ms: [0, 0] }
+    fn wanted(metrics: Metrics) -> HotKeysRequest {
+        HotKeysRequest { metrics, count: 2, ratio: 1, lasts_ms: None, cpu_ms: [0, 0] }
     }
 
     /// A thread that has run some commands: their words, and how long they took.
@@ -434,8 +434,8 @@ mod tests {
         assert_eq!(hot_keys.start(wanted(cpu), UnixMs(1_000)), Ok(()));
         let plan = hot_keys.plan(UnixMs(1_000));
         run(&tally, plan, &[("GET a", 7)]);
-        assert_eq!(hot_keys.start(wanted(cpu), UnixMs(1_001)), Err(InProgress));
-        assert_eq!(hot_keys.reset(UnixMs(1_001), &tallies), Err(InProgress));
+        assert_eq!(hot_keys.start(wanted(cpu), UnixMs(1_001)), Err(HotKeySession));
+        assert_eq!(hot_keys.reset(UnixMs(1_001), &tallies), Err(HotKeySession));
         assert!(hot_keys.stop(UnixMs(2_000)) && !hot_keys.stop(UnixMs(2_000)));
         assert!(!hot_keys.plan(UnixMs(2_000)).is_on());
         let report = hot_keys.report(UnixMs(9_000), &tallies).expect("a session");
@@ -455,7 +455,7 @@ mod tests {
     #[test]
     fn a_session_ends_by_itself() {
         let (hot_keys, tallies) = (HotKeys::default(), Tallies::new(0));
-        let wanted = Wanted { lasts_ms: Some(1_000), ..wanted(BOTH) };
+        let wanted = HotKeysRequest { lasts_ms: Some(1_000), ..wanted(BOTH) };
         assert_eq!(hot_keys.start(wanted, UnixMs(5_000)), Ok(()));
         assert!(hot_keys.plan(UnixMs(5_999)).is_on() && !hot_keys.plan(UnixMs(6_000)).is_on());
         let report = hot_keys.report(UnixMs(9_000), &tallies).expect("a session");
@@ -467,7 +467,7 @@ mod tests {
     fn one_command_of_some_is_looked_at() {
         let (hot_keys, tallies) = (HotKeys::default(), Tallies::new(0));
         let tally = tallies.join();
-        let wanted = Wanted { ratio: 10, ..wanted(BOTH) };
+        let wanted = HotKeysRequest { ratio: 10, ..wanted(BOTH) };
         assert_eq!(hot_keys.start(wanted, UnixMs(0)), Ok(()));
         run(&tally, hot_keys.plan(UnixMs(0)), &[("GET a", 1); 1000]);
         let report = hot_keys.report(UnixMs(0), &tallies).expect("a session");

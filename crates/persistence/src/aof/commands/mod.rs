@@ -36,22 +36,24 @@ mod value;
 use std::sync::Arc;
 
 use pantala_base::UnixMs;
-use pantala_keyspace::snapshot::{Piece, Room, SnapshotEntry, SnapshotParts, SnapshotTarget};
+use pantala_keyspace::snapshot::{
+    SnapshotEntry, SnapshotParts, SnapshotPiece, SnapshotRoom, SnapshotTarget,
+};
 
-use crate::snapshot::Queue;
+use crate::snapshot::SnapshotQueue;
 
 pub use value::{Style, Writing};
 
 /// Writes keys as commands, for a walk of the keyspace.
 pub struct CommandTarget {
-    queue: Arc<Queue>,
+    queue: Arc<SnapshotQueue>,
     style: Style,
 }
 
 impl CommandTarget {
     /// A target that puts its pieces into `queue`, without the elements that have expired at `now`;
     /// `is_portable`: without commands that other servers do not know.
-    pub fn new(queue: Arc<Queue>, now: UnixMs, is_portable: bool) -> CommandTarget {
+    pub fn new(queue: Arc<SnapshotQueue>, now: UnixMs, is_portable: bool) -> CommandTarget {
         CommandTarget { queue, style: Style { now, is_portable } }
     }
 
@@ -71,11 +73,11 @@ impl SnapshotTarget for CommandTarget {
         Box::new(self.writing(entry))
     }
 
-    fn take(&self, piece: Piece) {
+    fn take(&self, piece: SnapshotPiece) {
         self.queue.push(piece);
     }
 
-    fn room(&self) -> Room {
+    fn room(&self) -> SnapshotRoom {
         self.queue.room()
     }
 

@@ -243,7 +243,7 @@ mod tests {
     use pantala_values::stream::{Counters, Group, StreamId};
     use pantala_values::{Stream, Variant};
 
-    use crate::aof::steps::{self, Item, Step};
+    use crate::aof::steps::{self, AofStep, Item};
     use crate::loading::tests::limits;
 
     const STYLE: Style = Style { now: UnixMs(100), is_portable: false };
@@ -258,7 +258,7 @@ mod tests {
         let (mut out, mut lines) = (Vec::new(), String::new());
         let mut writing = Writing::new(b"k", deadline.map(UnixMs), style);
         while !writing.go_on(&value, most, &mut out) {}
-        let (mut at, mut step) = (0, Step::default());
+        let (mut at, mut step) = (0, AofStep::default());
         while at < out.len() {
             let Ok(Item::Step { bytes }) = steps::next(&out[at..], &mut step) else {
                 panic!("no step: {}", out[at..].escape_ascii());

@@ -48,8 +48,8 @@ pub(super) fn decode(lua: &Lua, text: &[u8], settings: &Settings) -> Result<Valu
     drop(parser);
     match (value, stopped) {
         (Some(value), None) => owned(lua, value),
-        (_, Some(Stop::Mistake(text))) => Err(Error::runtime(text)),
-        (_, Some(Stop::Lua(error))) => Err(error),
+        (_, Some(DecodeStop::Mistake(text))) => Err(Error::runtime(text)),
+        (_, Some(DecodeStop::Lua(error))) => Err(error),
         // A parser that yields nothing has stored the reason.
         (None, None) => Err(Error::runtime("no value")),
     }
@@ -71,7 +71,7 @@ fn ready<'a>(value: Value) -> Piece<'a> {
 }
 
 /// Why there will be no value.
-enum Stop {
+enum DecodeStop {
     Mistake(String),
     Lua(Error),
 }
@@ -86,7 +86,7 @@ struct Parser<'a> {
     depth_max: usize,
     /// Whether numbers that JSON lacks are accepted.
     lenient: bool,
-    stopped: Option<Stop>,
+    stopped: Option<DecodeStop>,
 }
 
 impl<'a> Parser<'a> {
@@ -273,7 +273,7 @@ impl<'a> Parser<'a> {
                 "Found too many nested data structures ({}) at character {}",
                 self.depth, self.at
             );
-            self.stopped = Some(Stop::Mistake(text));
+            self.stopped = Some(DecodeStop::Mistake(text));
             return None;
         }
         Some(())
@@ -393,7 +393,7 @@ impl<'a> Parser<'a> {
     }
 
     fn failed<T>(&mut self, error: Error) -> Option<T> {
-        self.stopped = Some(Stop::Lua(error));
+        self.stopped = Some(DecodeStop::Lua(error));
         None
     }
 
@@ -404,7 +404,7 @@ impl<'a> Parser<'a> {
         let (found, at) = self.token();
         let place = at + 1;
         let text = format!("Expected {wanted} but found {found} at character {place}");
-        self.stopped = Some(Stop::Mistake(text));
+        self.stopped = Some(DecodeStop::Mistake(text));
         None
     }
 

@@ -5,12 +5,12 @@
 //! first key is 1 is assumed to have the keys 1, 2, 3... in order, one whose first key is a name to
 //! be an object. If that is wrong, the output of the table is removed and the table is visited
 //! twice. A value that is invalid or nested too deeply is found by starting again without
-//! assumptions (`Careful`).
+//! assumptions (`SlowEncoder`).
 //!
 //! 1. The order of an object's members is that of Lua's `next`, as everywhere.
-//! 2. Only `Careful` makes errors: the reference's, and of several the same one.
+//! 2. Only `SlowEncoder` makes errors: the reference's, and of several the same one.
 //! 3. `Optimistic` recurses and nests protected calls, of which Lua allows 200 in all: at most
-//!    `OPTIMISTIC_NESTING_MAX` deep. `Careful` does neither.
+//!    `OPTIMISTIC_NESTING_MAX` deep. `SlowEncoder` does neither.
 //! 4. Removed output is at most `WASTE_BYTES` more than twice the kept output: otherwise nested
 //!    tables whose guess turns out wrong late would be written again and again.
 //!
@@ -43,7 +43,7 @@ pub(super) fn encode(
     out.clear();
     // The attempt may have failed because the script must end.
     budget.look()?;
-    Careful { budget, next, settings, out }.value(value.clone())
+    SlowEncoder { budget, next, settings, out }.value(value.clone())
 }
 
 /// Appends a value other than a table. `false`: nothing was appended, JSON has no such value.
@@ -169,9 +169,9 @@ fn push_key(out: &mut Vec<u8>, key: &Value, settings: &Settings) -> bool {
 }
 
 /// The optimistic attempt cannot write this.
-struct WrongGuess;
+struct FastPathMiss;
 
-type Attempt = std::result::Result<(), WrongGuess>;
+type Attempt = std::result::Result<(), FastPathMiss>;
 
 struct Optimistic<'a, 'l> {
     budget: &'a mut Budget<'l>,
@@ -198,8 +198,8 @@ impl Optimistic<'_, '_> {
             Value::String(text) => self.budget.bytes(text.as_bytes().len()),
             _ => Ok(()),
         };
-        worked.and_then(|()| self.budget.step()).map_err(|_| WrongGuess)?;
-        if push_scalar(self.out, value, self.settings) { Ok(()) } else { Err(WrongGuess) }
+        worked.and_then(|()| self.budget.step()).map_err(|_| FastPathMiss)?;
+        if push_scalar(self.out, value, self.settings) { Ok(()) } else { Err(FastPathMiss) }
     }
 
     fn table(&mut self, table: &Table, depth: usize) -> Attempt {
@@ -207,7 +207,7 @@ impl Optimistic<'_, '_> {
         let start = self.out.len();
         let may_go_on = self.budget.work(TABLE_WORK).is_ok();
         if depth > depth_max || start > OUTPUT_BYTES_MAX || !may_go_on {
-            return Err(WrongGuess);
+            return Err(FastPathMiss);
         }
         let mut shape = Shape::Unknown;
         let walked = walk(table, |key, value| self.member(&mut shape, &key, &value, depth));
@@ -219,11 +219,11 @@ impl Optimistic<'_, '_> {
                 self.wasted_bytes += self.out.len() - start;
                 self.out.truncate(start);
                 if self.wasted_bytes > 2 * start + WASTE_BYTES {
-                    return Err(WrongGuess);
+                    return Err(FastPathMiss);
                 }
                 return self.unclear(table, depth);
             }
-            (Err(_), _) => return Err(WrongGuess),
+            (Err(_), _) => return Err(FastPathMiss),
         }
         Ok(())
     }
@@ -248,12 +248,12 @@ impl Optimistic<'_, '_> {
             (Shape::Object, _) => {
                 self.out.push(b',');
                 if !push_key(self.out, key, self.settings) {
-                    return Err(WrongGuess);
+                    return Err(FastPathMiss);
                 }
             }
             _ => {
                 *shape = Shape::Unclear;
-                return Err(WrongGuess);
+                return Err(FastPathMiss);
             }
         }
         self.value(value, depth)
@@ -265,15 +265,15 @@ impl Optimistic<'_, '_> {
         let budget = &mut *self.budget;
         let _ = walk(table, |key, _: bool| match keys.see(&key) && budget.step().is_ok() {
             true => Ok(()),
-            false => Err(WrongGuess),
+            false => Err(FastPathMiss),
         });
         match keys.array_len(self.settings) {
             Len::Array(len) => {
                 for place in 1..=len {
                     self.out.push(if place == 1 { b'[' } else { b',' });
-                    self.value(&table.raw_get(place).map_err(|_| WrongGuess)?, depth)?;
+                    self.value(&table.raw_get(place).map_err(|_| FastPathMiss)?, depth)?;
                     if self.out.len() > OUTPUT_BYTES_MAX {
-                        return Err(WrongGuess);
+                        return Err(FastPathMiss);
                     }
                 }
                 self.out.push(b']');
@@ -286,7 +286,7 @@ impl Optimistic<'_, '_> {
                 self.out[start] = b'{';
                 self.out.push(b'}');
             }
-            Len::Sparse | Len::TooLong => return Err(WrongGuess),
+            Len::Sparse | Len::TooLong => return Err(FastPathMiss),
         }
         Ok(())
     }
@@ -297,7 +297,7 @@ fn walk<V: FromLua>(table: &Table, mut visit: impl FnMut(Value, V) -> Attempt) -
     // Any error ends the iteration; this one costs nothing.
     table
         .for_each(|key: Value, value: V| visit(key, value).map_err(|_| Error::StackError))
-        .map_err(|_| WrongGuess)
+        .map_err(|_| FastPathMiss)
 }
 
 /// What is known of a table's keys, in C's ints as in the reference.
@@ -353,7 +353,7 @@ impl Keys {
 }
 
 /// Writes every value, and reports errors. Slow: each step is a call of Lua's `next`.
-struct Careful<'a> {
+struct SlowEncoder<'a> {
     budget: Budget<'a>,
     next: &'a Function,
     settings: &'a Settings,
@@ -373,7 +373,7 @@ enum Place {
     Object(Value),
 }
 
-impl Careful<'_> {
+impl SlowEncoder<'_> {
     fn value(&mut self, value: Value) -> Result<()> {
         let mut open = Vec::new();
         self.begin(value, &mut open)?;

@@ -80,12 +80,12 @@ thread_local! {
 }
 
 /// The settings of the VM's own table.
-struct OfTheVm(Rc<Cell<Settings>>);
+struct VmSettings(Rc<Cell<Settings>>);
 
 /// The table of its functions.
 pub fn table(lua: &Lua, bridge: &LuaBridge) -> Result<Table> {
     let shared = Shared::new(lua.globals().get("next")?, bridge.jsonset());
-    lua.set_app_data(OfTheVm(shared.settings.clone()));
+    lua.set_app_data(VmSettings(shared.settings.clone()));
     let table = table_of(lua, shared)?;
     // As long as no setting is changed; the tables of `cjson.new()` have no fast path.
     for (name, whole) in [("encode", "cjson.encode"), ("decode", "cjson.decode")] {
@@ -98,7 +98,7 @@ pub fn table(lua: &Lua, bridge: &LuaBridge) -> Result<Table> {
 /// the changes, and those on other threads would not.
 pub fn forget_settings(lua: &Lua) {
     if CHANGED.take()
-        && let Some(settings) = lua.app_data_ref::<OfTheVm>()
+        && let Some(settings) = lua.app_data_ref::<VmSettings>()
     {
         settings.0.set(DEFAULT);
     }

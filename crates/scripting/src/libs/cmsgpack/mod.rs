@@ -78,10 +78,10 @@ fn unpack(arguments: &Arguments, limit: i64, offset: i64) -> Result<Variadic<Val
     }
     let left = match unpack::unpack(lua, rest, limit, &mut values) {
         Ok(left) => left,
-        Err(unpack::Stop::Lua(error)) => return Err(error),
-        Err(unpack::Stop::Mistake(text)) => return Err(Error::runtime(text)),
+        Err(unpack::UnpackStop::Lua(error)) => return Err(error),
+        Err(unpack::UnpackStop::Mistake(text)) => return Err(Error::runtime(text)),
         // Lua itself reports this, without a place.
-        Err(unpack::Stop::Key(text)) => return Err(Error::RuntimeError(text.into())),
+        Err(unpack::UnpackStop::Key(text)) => return Err(Error::RuntimeError(text.into())),
     };
     if !all && left > 0 {
         values[0] = Value::Integer((len - left) as i64);

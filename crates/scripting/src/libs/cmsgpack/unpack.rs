@@ -28,7 +28,7 @@ const CUT_SHORT: &str = "Missing bytes in input.";
 const BAD_FORMAT: &str = "Bad data format in input.";
 
 /// Why there will be no more values.
-pub(super) enum Stop {
+pub(super) enum UnpackStop {
     Mistake(&'static str),
     /// Lua does not accept this key.
     Key(&'static str),
@@ -41,18 +41,18 @@ pub(super) fn unpack(
     bytes: &[u8],
     limit: i64,
     values: &mut Vec<Value>,
-) -> std::result::Result<usize, Stop> {
+) -> std::result::Result<usize, UnpackStop> {
     let mut reader = Reader { lua, budget: Budget::open(lua), bytes, depth: 0, stopped: None };
     let mut count = 0;
     while !reader.bytes.is_empty() && count < limit {
         if values.len() >= RESULTS_MAX {
-            return Err(Stop::Mistake(TOO_MANY));
+            return Err(UnpackStop::Mistake(TOO_MANY));
         }
         match (reader.value(), reader.stopped.take()) {
-            (Some(value), None) => values.push(owned(lua, value).map_err(Stop::Lua)?),
+            (Some(value), None) => values.push(owned(lua, value).map_err(UnpackStop::Lua)?),
             (_, Some(stop)) => return Err(stop),
             // A reader that yields nothing has stored the reason.
-            (None, None) => return Err(Stop::Mistake(BAD_FORMAT)),
+            (None, None) => return Err(UnpackStop::Mistake(BAD_FORMAT)),
         }
         count += 1;
     }
@@ -74,7 +74,7 @@ struct Reader<'a> {
     budget: Budget<'a>,
     bytes: &'a [u8],
     depth: usize,
-    stopped: Option<Stop>,
+    stopped: Option<UnpackStop>,
 }
 
 impl<'a> Reader<'a> {
@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
     #[inline(always)]
     fn head(&mut self) -> Option<Head<'a>> {
         if let Err(error) = self.budget.step() {
-            return self.stop(Stop::Lua(error));
+            return self.stop(UnpackStop::Lua(error));
         }
         let tag = self.take(1)?[0];
         Some(Head::Whole(match tag {
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
             0xde => return self.count::<2>().map(Head::Map),
             0xdf => return self.count::<4>().map(Head::Map),
             0xe0..=0xff => number(f64::from(tag as i8)),
-            0xc1 | 0xc4..=0xc9 | 0xd4..=0xd8 => return self.stop(Stop::Mistake(BAD_FORMAT)),
+            0xc1 | 0xc4..=0xc9 | 0xd4..=0xd8 => return self.stop(UnpackStop::Mistake(BAD_FORMAT)),
         }))
     }
 
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
                 self.bytes = rest;
                 Some(taken)
             }
-            None => self.stop(Stop::Mistake(CUT_SHORT)),
+            None => self.stop(UnpackStop::Mistake(CUT_SHORT)),
         }
     }
 
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
         }
         match self.lua.create_string(bytes) {
             Ok(text) => Some(Either::Right(Value::String(text))),
-            Err(error) => self.stop(Stop::Lua(error)),
+            Err(error) => self.stop(UnpackStop::Lua(error)),
         }
     }
 
@@ -234,8 +234,8 @@ impl<'a> Reader<'a> {
 
     fn check_key(&mut self, key: &Value) -> Option<()> {
         match key {
-            Value::Nil => self.stop(Stop::Key("table index is nil")),
-            Value::Number(key) if key.is_nan() => self.stop(Stop::Key("table index is NaN")),
+            Value::Nil => self.stop(UnpackStop::Key("table index is nil")),
+            Value::Number(key) if key.is_nan() => self.stop(UnpackStop::Key("table index is NaN")),
             _ => Some(()),
         }
     }
@@ -243,14 +243,14 @@ impl<'a> Reader<'a> {
     fn made<T>(&mut self, made: Result<T>) -> Option<T> {
         match made {
             Ok(value) => Some(value),
-            Err(error) => self.stop(Stop::Lua(error)),
+            Err(error) => self.stop(UnpackStop::Lua(error)),
         }
     }
 
     fn descend(&mut self, refusal: &'static str) -> Option<()> {
         self.depth += 1;
         if self.depth > NESTING_MAX {
-            return self.stop(Stop::Mistake(refusal));
+            return self.stop(UnpackStop::Mistake(refusal));
         }
         Some(())
     }
@@ -260,12 +260,12 @@ impl<'a> Reader<'a> {
         match table {
             _ if self.stopped.is_some() => None,
             Ok(table) => Some(Either::Right(Value::Table(table))),
-            Err(error) => self.stop(Stop::Lua(error)),
+            Err(error) => self.stop(UnpackStop::Lua(error)),
         }
     }
 
     #[cold]
-    fn stop<T>(&mut self, stop: Stop) -> Option<T> {
+    fn stop<T>(&mut self, stop: UnpackStop) -> Option<T> {
         self.stopped = Some(stop);
         None
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{Library, Registered, text};
+use super::{Library, LibraryFunction, text};
 use crate::ErrorText;
 
 /// The loaded libraries and their functions; `T` is what the caller keeps for each function.
@@ -81,7 +81,7 @@ impl<T: Clone> Libraries<T> {
         &self,
         library: &Arc<Library>,
         replace: bool,
-        keep: impl Fn(&Arc<Library>, &Registered) -> T,
+        keep: impl Fn(&Arc<Library>, &LibraryFunction) -> T,
     ) -> Result<Self, ErrorText> {
         let mut next = self.clone();
         next.add(library, replace, &keep)?;
@@ -96,7 +96,7 @@ impl<T: Clone> Libraries<T> {
         &self,
         libraries: &[Arc<Library>],
         replace: bool,
-        keep: impl Fn(&Arc<Library>, &Registered) -> T,
+        keep: impl Fn(&Arc<Library>, &LibraryFunction) -> T,
     ) -> Result<Self, ErrorText> {
         let mut next = self.clone();
         for library in libraries {
@@ -127,7 +127,7 @@ impl<T: Clone> Libraries<T> {
         &mut self,
         library: &Arc<Library>,
         replace: bool,
-        keep: &impl Fn(&Arc<Library>, &Registered) -> T,
+        keep: &impl Fn(&Arc<Library>, &LibraryFunction) -> T,
     ) -> Result<(), ErrorText> {
         if replace {
             self.remove(&library.name);
@@ -159,7 +159,7 @@ mod tests {
 
     fn library(name: &str, functions: &[&str]) -> Arc<Library> {
         let header = Header { name: name.into() };
-        let functions = functions.iter().map(|name| Registered {
+        let functions = functions.iter().map(|name| LibraryFunction {
             name: name.as_bytes().to_vec(),
             description: None,
             flags: Flags::empty(),
@@ -167,7 +167,7 @@ mod tests {
         Arc::new(Library::new(header, name.as_bytes(), functions.collect()).expect("good names"))
     }
 
-    fn keep(library: &Arc<Library>, function: &Registered) -> String {
+    fn keep(library: &Arc<Library>, function: &LibraryFunction) -> String {
         let part = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         format!("{}.{}", part(&library.name), part(&function.name))
     }
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn a_library_has_functions_with_good_names() {
         let of = |names: &[&str]| {
-            let registered = names.iter().map(|name| Registered {
+            let registered = names.iter().map(|name| LibraryFunction {
                 name: name.as_bytes().to_vec(),
                 description: None,
                 flags: Flags::empty(),

@@ -7,9 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pantala_acl::{SetUserError, Users};
-use pantala_commands::{Call, ClientError, Done};
+use pantala_commands::{Call, ClientError, CommandResult};
 use pantala_engine::Engine;
-use pantala_settings::{KeptUser, Settings, UserLine};
+use pantala_settings::{SavedUser, Settings, UserLine};
 
 use super::default_channels;
 use crate::process::files::{place, whole_file};
@@ -46,7 +46,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-pub(super) fn load(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn load(call: &mut Call<'_, '_>) -> CommandResult {
     let engine = Engine::of(call);
     let settings = engine.settings.current();
     path(&settings).ok_or(NO_FILE)?;
@@ -59,7 +59,7 @@ pub(super) fn load(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn save(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn save(call: &mut Call<'_, '_>) -> CommandResult {
     let settings = Engine::of(call).settings.current();
     let path = path(&settings).ok_or(NO_FILE)?;
     let text = Engine::of(call).acl.users().to_text();
@@ -121,7 +121,7 @@ fn configured(users: &Users, settings: &Settings) -> Result<Users, String> {
 }
 
 /// The users for a rewritten configuration file: none if there is an ACL file.
-pub(crate) fn lines_to_keep(users: &Users, settings: &Settings) -> Vec<KeptUser> {
+pub(crate) fn lines_to_keep(users: &Users, settings: &Settings) -> Vec<SavedUser> {
     if !settings.aclfile.is_empty() {
         return Vec::new();
     }
@@ -131,7 +131,7 @@ pub(crate) fn lines_to_keep(users: &Users, settings: &Settings) -> Vec<KeptUser>
         let text = user.describe();
         let rules = text.split(|byte| *byte == b' ').skip(2).map(<[u8]>::to_vec).collect();
         let is_implied = implied.find(user.name()).is_some_and(|same| same == user);
-        KeptUser { name: user.name().to_vec(), rules, is_implied }
+        SavedUser { name: user.name().to_vec(), rules, is_implied }
     };
     users.iter().map(kept).collect()
 }

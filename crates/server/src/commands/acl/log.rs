@@ -4,7 +4,7 @@ use pantala_acl::LogEntry;
 use pantala_base::clock::unix_ms;
 use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
-use pantala_commands::{Call, Done, error};
+use pantala_commands::{Call, CommandResult, error};
 use pantala_engine::Engine;
 use pantala_protocol::Reply;
 
@@ -13,7 +13,7 @@ use super::too_many;
 /// How many entries are returned by default.
 const USUAL_COUNT: usize = 10;
 
-pub(super) fn show(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn show(call: &mut Call<'_, '_>) -> CommandResult {
     let log = &Engine::of(call).acl.log;
     let count = match call.args {
         [_, _] => USUAL_COUNT,

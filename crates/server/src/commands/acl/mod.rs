@@ -19,7 +19,7 @@ mod users;
 use pantala_base::number::parse_i64;
 use pantala_base::rng::fill_secret;
 use pantala_commands::{
-    Call, Category, ClientError, Command, Done, Flags, Group, Handler, error, help,
+    Call, Category, ClientError, Command, CommandResult, Flags, Group, Handler, error, help,
 };
 use pantala_engine::Engine;
 use pantala_settings::Settings;
@@ -137,7 +137,7 @@ fn too_many(call: &Call<'_, '_>) -> ClientError {
     error::subcommand_syntax("ACL", call.args[1])
 }
 
-fn categories(call: &mut Call<'_, '_>) -> Done {
+fn categories(call: &mut Call<'_, '_>) -> CommandResult {
     match call.args {
         [_, _] => {
             call.reply.array(Category::ALL.len());
@@ -165,7 +165,7 @@ fn categories(call: &mut Call<'_, '_>) -> Done {
 const USUAL_BITS: i64 = 256;
 const MOST_BITS: i64 = 4096;
 
-fn generate(call: &mut Call<'_, '_>) -> Done {
+fn generate(call: &mut Call<'_, '_>) -> CommandResult {
     const RANGE: &str = "ERR ACL GENPASS argument must be the number of bits for the output \
         password, a positive number up to 4096";
     let bits = match call.args {

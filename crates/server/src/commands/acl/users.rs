@@ -1,14 +1,14 @@
 //! ACL commands that create, change, remove and show users.
 
-use pantala_acl::{Denied, Selector};
+use pantala_acl::{Denial, Selector};
 use pantala_commands::permission::Asked;
-use pantala_commands::{Call, ClientError, Done, error};
+use pantala_commands::{Call, ClientError, CommandResult, error};
 use pantala_engine::Engine;
 use pantala_protocol::Reply;
 
 use super::default_channels;
 
-pub(super) fn set(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn set(call: &mut Call<'_, '_>) -> CommandResult {
     let channels = default_channels(call.settings);
     let (name, rules) = (call.args[2], &call.args[3..]);
     Engine::of(call)
@@ -18,7 +18,7 @@ pub(super) fn set(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn delete(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn delete(call: &mut Call<'_, '_>) -> CommandResult {
     let names = &call.args[2..];
     if names.contains(&pantala_acl::DEFAULT_NAME) {
         return Err(ClientError::text("ERR The 'default' user cannot be removed").into());
@@ -34,26 +34,26 @@ pub(super) fn delete(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn list(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn list(call: &mut Call<'_, '_>) -> CommandResult {
     let users = Engine::of(call).acl.users();
     call.reply.array(users.iter().count());
     users.iter().for_each(|user| call.reply.bulk(&user.describe()));
     Ok(())
 }
 
-pub(super) fn names(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn names(call: &mut Call<'_, '_>) -> CommandResult {
     let users = Engine::of(call).acl.users();
     call.reply.array(users.iter().count());
     users.iter().for_each(|user| call.reply.bulk(user.name()));
     Ok(())
 }
 
-pub(super) fn who_am_i(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn who_am_i(call: &mut Call<'_, '_>) -> CommandResult {
     call.reply.bulk(call.session.user_name());
     Ok(())
 }
 
-pub(super) fn get(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn get(call: &mut Call<'_, '_>) -> CommandResult {
     let users = Engine::of(call).acl.users();
     let Some(user) = users.find(call.args[2]) else {
         call.reply.null();
@@ -90,7 +90,7 @@ fn reply_rules(reply: &mut Reply<'_>, selector: &Selector) {
     }
 }
 
-pub(super) fn dry_run(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn dry_run(call: &mut Call<'_, '_>) -> CommandResult {
     let engine = Engine::of(call);
     let (name, args) = (call.args[2], &call.args[3..]);
     let users = engine.acl.users();
@@ -120,10 +120,10 @@ pub(super) fn dry_run(call: &mut Call<'_, '_>) -> Done {
             call.reply.ok();
             return Ok(());
         }
-        Err(Denied::Command) => format!("run the '{}' command", found.row.full_name()).into_bytes(),
-        Err(Denied::Key(at)) => [b"access the '", args[at], b"' key"].concat(),
-        Err(Denied::Channel(at)) => [b"access the '", args[at], b"' channel"].concat(),
-        Err(Denied::Database(at)) => [b"access database ", args[at]].concat(),
+        Err(Denial::Command) => format!("run the '{}' command", found.row.full_name()).into_bytes(),
+        Err(Denial::Key(at)) => [b"access the '", args[at], b"' key"].concat(),
+        Err(Denial::Channel(at)) => [b"access the '", args[at], b"' channel"].concat(),
+        Err(Denial::Database(at)) => [b"access database ", args[at]].concat(),
     };
     call.reply.bulk(&[b"User ", name, b" has no permissions to ", &refused].concat());
     Ok(())

@@ -1,10 +1,11 @@
 //! AUTH, HELLO and RESET: the user and the protocol of a connection.
 
-use pantala_acl::{Context, DEFAULT_NAME, Reason, Refusal};
+use pantala_acl::{AclRefusal, Context, DEFAULT_NAME, Reason};
 use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
 use pantala_commands::{
-    Call, ClientError, Command, Done, Flags, Group, Lane, Login, ReplyMode, Session, Stop, error,
+    Call, ClientError, Command, CommandResult, Flags, Group, Lane, Login, ReplyMode, Session, Stop,
+    error,
 };
 use pantala_protocol::Version;
 
@@ -59,7 +60,7 @@ pub(super) const AUTH: Command = Command::new("AUTH", auth, Group::Connection)
     .syntax("[username] password")
     .summary("Authenticates the connection.");
 
-fn auth(call: &mut Call<'_, '_>) -> Done {
+fn auth(call: &mut Call<'_, '_>) -> CommandResult {
     let (user, password) = match *call.args {
         [_, password] => (None, password),
         [_, user, password] => (Some(user), password),
@@ -98,7 +99,7 @@ fn note_wrong_password(call: &mut Call<'_, '_>, name: &[u8]) {
     let is_in_multi = call.session.multi.is_some();
     let context = if is_in_multi { Context::Multi } else { Context::TopLevel };
     let line = describe(call.session, call.command);
-    let refusal = Refusal::new(Reason::Auth, context, (call.args[0], name), line);
+    let refusal = AclRefusal::new(Reason::Auth, context, (call.args[0], name), line);
     match is_in_multi {
         true => call.session.refused_login = Some(Box::new(refusal)),
         false => Engine::of(call).log_refusal(refusal),
@@ -113,7 +114,7 @@ pub(super) const HELLO: Command = Command::new("HELLO", hello, Group::Connection
     .syntax("[arguments: protover:int [AUTH username password] [SETNAME clientname]]")
     .summary("Chooses the protocol version and tells about server and connection.");
 
-fn hello(call: &mut Call<'_, '_>) -> Done {
+fn hello(call: &mut Call<'_, '_>) -> CommandResult {
     let version = match call.args.get(1) {
         None => call.session.version,
         Some(text) => parse_version(text)?,
@@ -210,7 +211,7 @@ pub(super) const RESET: Command = Command::new("RESET", reset, Group::Connection
     .summary("Makes the connection as it was when it began.");
 
 /// Resets a connection to its initial state; the library's name stays.
-fn reset(call: &mut Call<'_, '_>) -> Done {
+fn reset(call: &mut Call<'_, '_>) -> CommandResult {
     if call.lane == Lane::Worker && pubsub::is_long(&call.session.subscriptions) {
         return Err(Stop::Lane);
     }

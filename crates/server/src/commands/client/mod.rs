@@ -16,7 +16,9 @@ mod tracking;
 mod words;
 
 use pantala_commands::options::is_word;
-use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, ReplyMode, error, help};
+use pantala_commands::{
+    Call, ClientError, Command, CommandResult, Flags, Group, ReplyMode, error, help,
+};
 use pantala_engine::Engine;
 
 pub(super) use greeting::authenticate;
@@ -97,7 +99,7 @@ fn switch(word: &[u8]) -> Result<bool, ClientError> {
 const CLIENT_ID: Command =
     sub("ID", id).arity(2).flags(OWN).since("5.0.0").summary("The number of this connection.");
 
-fn id(call: &mut Call<'_, '_>) -> Done {
+fn id(call: &mut Call<'_, '_>) -> CommandResult {
     call.reply.int(call.session.id.cast_signed());
     Ok(())
 }
@@ -108,7 +110,7 @@ const CLIENT_GETNAME: Command = sub("GETNAME", getname)
     .since("2.6.9")
     .summary("The name of this connection.");
 
-fn getname(call: &mut Call<'_, '_>) -> Done {
+fn getname(call: &mut Call<'_, '_>) -> CommandResult {
     match &*call.session.name {
         [] => call.reply.null(),
         name => call.reply.bulk(name),
@@ -124,7 +126,7 @@ const CLIENT_SETNAME: Command = sub("SETNAME", setname)
     .syntax("connection-name")
     .summary("Gives this connection a name.");
 
-fn setname(call: &mut Call<'_, '_>) -> Done {
+fn setname(call: &mut Call<'_, '_>) -> CommandResult {
     check_printable(call.args[2], "Client names")?;
     call.session.name = call.args[2].into();
     call.reply.ok();
@@ -139,7 +141,7 @@ const CLIENT_SETINFO: Command = sub("SETINFO", setinfo)
     .syntax("(attr: LIB-NAME libname | LIB-VER libver)")
     .summary("Names the library the client uses.");
 
-fn setinfo(call: &mut Call<'_, '_>) -> Done {
+fn setinfo(call: &mut Call<'_, '_>) -> CommandResult {
     let (word, text) = (call.args[2], call.args[3]);
     if is_word(word, "LIB-NAME") {
         check_printable(text, "LIB-NAME")?;
@@ -162,7 +164,7 @@ const CLIENT_NO_EVICT: Command = sub("NO-EVICT", no_evict)
     .syntax("(enabled: ON | OFF)")
     .summary("Whether this connection is kept when connections need too much memory.");
 
-fn no_evict(call: &mut Call<'_, '_>) -> Done {
+fn no_evict(call: &mut Call<'_, '_>) -> CommandResult {
     call.session.no_evict = switch(call.args[2])?;
     call.reply.ok();
     Ok(())
@@ -175,7 +177,7 @@ const CLIENT_NO_TOUCH: Command = sub("NO-TOUCH", no_touch)
     .syntax("(enabled: ON | OFF)")
     .summary("Whether the commands of this connection leave keys as cold as they are.");
 
-fn no_touch(call: &mut Call<'_, '_>) -> Done {
+fn no_touch(call: &mut Call<'_, '_>) -> CommandResult {
     call.session.no_touch = switch(call.args[2])?;
     call.reply.ok();
     Ok(())
@@ -189,7 +191,7 @@ const CLIENT_CAPA: Command = sub("CAPA", capa)
     .summary("Says what the client is able to do; REDIRECT: it follows redirections.");
 
 /// Unknown capabilities are ignored: a newer client may have more.
-fn capa(call: &mut Call<'_, '_>) -> Done {
+fn capa(call: &mut Call<'_, '_>) -> CommandResult {
     if call.args[2..].iter().any(|word| is_word(word, "REDIRECT")) {
         call.session.set_can_redirect(true);
     }
@@ -205,7 +207,7 @@ const CLIENT_REPLY: Command = sub("REPLY", reply)
     .summary("Whether this connection wants replies; SKIP: not the next one.");
 
 /// OFF and SKIP have no reply themselves.
-fn reply(call: &mut Call<'_, '_>) -> Done {
+fn reply(call: &mut Call<'_, '_>) -> CommandResult {
     let word = call.args[2];
     if is_word(word, "ON") {
         call.session.reply_mode = ReplyMode::On;
@@ -231,7 +233,7 @@ const CLIENT_IMPORT_SOURCE: Command = sub("IMPORT-SOURCE", import_source)
     .summary("Whether this connection brings data of another server.");
 
 /// OFF is always allowed; ON only in import mode.
-fn import_source(call: &mut Call<'_, '_>) -> Done {
+fn import_source(call: &mut Call<'_, '_>) -> CommandResult {
     let word = call.args[2];
     if !is_word(word, "OFF") && !Engine::of(call).settings.current().import_mode {
         return Err(ClientError::text("ERR Server is not in import mode").into());

@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 use pantala_base::clock::monotonic_us;
 use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
-use pantala_commands::{Call, ClientError, Command, Done, Flags, error};
+use pantala_commands::{Call, ClientError, Command, CommandResult, Flags, error};
 
-use super::words::Known;
+use super::words::FilterWords;
 use super::{sub, words};
 use crate::clients::filter::ClientFilter;
 use crate::replication::replica;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 use pantala_engine::Engine;
-use pantala_engine::condition::pause::Paused;
+use pantala_engine::condition::pause::PauseScope;
 
 /// The filters of CLIENT KILL, and its old form with an address.
 const KILL: &str = "(filter: old-format | (new-format: [ID client-id:int [client-id:int ...]] \
@@ -125,7 +125,7 @@ pub(super) const CLIENT_INFO: Command = sub("INFO", info)
     .since("6.2.0")
     .summary("All that is known of this connection, in one line.");
 
-fn info(call: &mut Call<'_, '_>) -> Done {
+fn info(call: &mut Call<'_, '_>) -> CommandResult {
     let mut filter = ClientFilter::default();
     filter.wanted.ids = Some(vec![call.session.id]);
     lines(call, filter);
@@ -144,11 +144,11 @@ pub(super) const CLIENT_LIST: Command = sub("LIST", list)
 /// Adds the filter words of the arguments to a filter.
 fn parse(call: &Call<'_, '_>, filter: ClientFilter) -> Result<ClientFilter, ClientError> {
     let users = Engine::of(call).acl.users();
-    let known = Known { databases: call.space().database_count(), users: &users };
+    let known = FilterWords { databases: call.space().database_count(), users: &users };
     words::parse(&call.args[2..], &known, filter)
 }
 
-fn list(call: &mut Call<'_, '_>) -> Done {
+fn list(call: &mut Call<'_, '_>) -> CommandResult {
     if call.args.len() == 3 {
         return Err(error::SYNTAX.into());
     }
@@ -169,7 +169,7 @@ pub(super) const CLIENT_KILL: Command = sub("KILL", kill)
          filters; this one only with SKIPME NO.",
     );
 
-fn kill(call: &mut Call<'_, '_>) -> Done {
+fn kill(call: &mut Call<'_, '_>) -> CommandResult {
     let asker = call.session.id;
     let is_old_form = call.args.len() == 3;
     let mut filter = ClientFilter { asker, skip_asker: !is_old_form, ..ClientFilter::default() };
@@ -207,7 +207,7 @@ pub(super) const CLIENT_UNBLOCK: Command = sub("UNBLOCK", unblock)
     .syntax("client-id:int [unblock-type: TIMEOUT | ERROR]")
     .summary("Ends the waiting of a connection, as if its time were over or with an error.");
 
-fn unblock(call: &mut Call<'_, '_>) -> Done {
+fn unblock(call: &mut Call<'_, '_>) -> CommandResult {
     const REASON: ClientError =
         ClientError::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
     let with_error = match call.args.get(3) {
@@ -236,11 +236,11 @@ pub(super) const CLIENT_PAUSE: Command = sub("PAUSE", pause)
     .syntax("timeout:int [mode: WRITE | ALL]")
     .summary("Holds back commands of all clients, or those that write, for milliseconds.");
 
-fn pause(call: &mut Call<'_, '_>) -> Done {
+fn pause(call: &mut Call<'_, '_>) -> CommandResult {
     let paused = match call.args.get(3) {
-        None => Paused::All,
-        Some(word) if is_word(word, "ALL") => Paused::All,
-        Some(word) if is_word(word, "WRITE") => Paused::Writes,
+        None => PauseScope::All,
+        Some(word) if is_word(word, "ALL") => PauseScope::All,
+        Some(word) if is_word(word, "WRITE") => PauseScope::Writes,
         Some(_) => {
             let mode = "ERR CLIENT PAUSE mode must be WRITE or ALL";
             return Err(ClientError::text(mode).into());
@@ -266,7 +266,7 @@ pub(super) const CLIENT_UNPAUSE: Command = sub("UNPAUSE", unpause)
     .complexity("O(N) for N paused connections")
     .summary("Ends a pause.");
 
-fn unpause(call: &mut Call<'_, '_>) -> Done {
+fn unpause(call: &mut Call<'_, '_>) -> CommandResult {
     let shared = Shared::of(call);
     shared.engine.condition.pause.end(&shared.engine.space);
     shared.workers.post_all(|| Message::PauseChanged);

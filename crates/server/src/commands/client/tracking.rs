@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use pantala_base::number::parse_i64;
 use pantala_commands::client_line::redirect;
 use pantala_commands::options::is_word;
-use pantala_commands::{Call, ClientError, Command, Done, Lane, Stop, Tracking, error};
+use pantala_commands::{Call, ClientError, Command, CommandResult, Lane, Stop, Tracking, error};
 
 use super::{OWN, sub, switch};
 use crate::shared::Shared;
@@ -52,7 +52,7 @@ pub(super) const CLIENT_TRACKING: Command = sub("TRACKING", tracking)
     )
     .summary("Whether the client is told when keys it has read change.");
 
-fn tracking(call: &mut Call<'_, '_>) -> Done {
+fn tracking(call: &mut Call<'_, '_>) -> CommandResult {
     let shared = Shared::of(call);
     let old = call.session.tracking.as_deref();
     let before = old.map_or(&[][..], |old| old.prefixes.as_slice());
@@ -181,7 +181,7 @@ pub(super) const CLIENT_CACHING: Command = sub("CACHING", caching)
     .syntax("(mode: YES | NO)")
     .summary("Whether the keys of the next command are tracked.");
 
-fn caching(call: &mut Call<'_, '_>) -> Done {
+fn caching(call: &mut Call<'_, '_>) -> CommandResult {
     let Some(tracking) = &mut call.session.tracking else {
         return Err(CACHING_NEEDS_TRACKING.into());
     };
@@ -201,7 +201,7 @@ pub(super) const CLIENT_GETREDIR: Command = sub("GETREDIR", getredir)
     .since("6.0.0")
     .summary("The connection that gets the messages of key tracking.");
 
-fn getredir(call: &mut Call<'_, '_>) -> Done {
+fn getredir(call: &mut Call<'_, '_>) -> CommandResult {
     let redirect = redirect(call.session.tracking.as_deref());
     call.reply.int(redirect);
     Ok(())
@@ -212,7 +212,7 @@ pub(super) const CLIENT_TRACKINGINFO: Command = sub("TRACKINGINFO", trackinginfo
     .since("6.2.0")
     .summary("How this connection tracks keys.");
 
-fn trackinginfo(call: &mut Call<'_, '_>) -> Done {
+fn trackinginfo(call: &mut Call<'_, '_>) -> CommandResult {
     let tracking = call.session.tracking.as_deref();
     let mut flags = Vec::new();
     match tracking {

@@ -13,7 +13,7 @@ const FLAGS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
 const CAPABILITIES: &[u8] = b"r";
 
 /// Names that words may refer to.
-pub struct Known<'a> {
+pub struct FilterWords<'a> {
     /// The number of databases.
     pub databases: u32,
     /// The users.
@@ -23,7 +23,7 @@ pub struct Known<'a> {
 /// Parses all words into a filter, which already knows the asking client.
 pub fn parse(
     args: &[&[u8]],
-    known: &Known<'_>,
+    known: &FilterWords<'_>,
     mut filter: ClientFilter,
 ) -> Result<ClientFilter, ClientError> {
     let mut rest = args;
@@ -86,7 +86,7 @@ fn take_checked(
     traits: &mut Traits,
     name: &[u8],
     value: &[u8],
-    known: &Known<'_>,
+    known: &FilterWords<'_>,
     is_not: bool,
 ) -> Result<bool, ClientError> {
     let text = String::from_utf8_lossy(value);
@@ -167,7 +167,7 @@ mod tests {
 
     fn check(line: &str) -> Result<ClientFilter, String> {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        let known = Known { databases: 16, users: &Users::new(Arc::default()) };
+        let known = FilterWords { databases: 16, users: &Users::new(Arc::default()) };
         parse(&args, &known, ClientFilter::default())
             .map_err(|error| String::from_utf8_lossy(&error.0).into_owned())
     }

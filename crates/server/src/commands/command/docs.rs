@@ -1,10 +1,10 @@
 //! COMMAND DOCS: summary, version, group, complexity and arguments, from a row's own texts.
 
-use pantala_commands::syntax::{Argument, Kind, arguments};
-use pantala_commands::{Call, Command, Done};
+use pantala_commands::syntax::{Argument, ArgumentKind, arguments};
+use pantala_commands::{Call, Command, CommandResult};
 use pantala_protocol::Reply;
 
-pub(super) fn docs(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn docs(call: &mut Call<'_, '_>) -> CommandResult {
     let registry = call.server.registry();
     let names = &call.args[2..];
     let rows: Vec<&Command> = if names.is_empty() {
@@ -61,7 +61,7 @@ fn reply_arguments(reply: &mut Reply<'_>, arguments: &[Argument]) {
 }
 
 fn reply_argument(reply: &mut Reply<'_>, argument: &Argument) {
-    let is_group = matches!(argument.kind, Kind::OneOf | Kind::Block);
+    let is_group = matches!(argument.kind, ArgumentKind::OneOf | ArgumentKind::Block);
     let flags: Vec<&str> = [
         (argument.optional, "optional"),
         (argument.multiple, "multiple"),

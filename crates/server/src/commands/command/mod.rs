@@ -6,8 +6,8 @@ mod docs;
 
 use pantala_base::glob;
 use pantala_commands::{
-    Begin, Call, Category, ClientError, Command, CommandRef, Done, Find, Flags, Group, KeyAccesses,
-    KeyFlags, KeySpec, error, help, key_accesses, options::is_word,
+    Call, Category, ClientError, Command, CommandRef, CommandResult, Find, Flags, Group,
+    KeyAccesses, KeyFlags, KeySpec, KeySpecStart, error, help, key_accesses, options::is_word,
 };
 use pantala_protocol::Reply;
 
@@ -69,7 +69,7 @@ const SUBCOMMANDS: &[Command] = &[
     sub("HELP", help, 2).since("5.0.0").summary("Tells what the subcommands do."),
 ];
 
-fn all(call: &mut Call<'_, '_>) -> Done {
+fn all(call: &mut Call<'_, '_>) -> CommandResult {
     if let Some(word) = call.args.get(1) {
         return Err(error::unknown_subcommand("COMMAND", word).into());
     }
@@ -85,13 +85,13 @@ fn reply_all(call: &mut Call<'_, '_>) {
     }
 }
 
-fn count(call: &mut Call<'_, '_>) -> Done {
+fn count(call: &mut Call<'_, '_>) -> CommandResult {
     let count = call.server.registry().callable().count();
     call.reply.int(count.cast_signed() as i64);
     Ok(())
 }
 
-fn info(call: &mut Call<'_, '_>) -> Done {
+fn info(call: &mut Call<'_, '_>) -> CommandResult {
     let names = &call.args[2..];
     if names.is_empty() {
         reply_all(call);
@@ -142,12 +142,12 @@ fn reply_spec(reply: &mut Reply<'_>, spec: &KeySpec) {
     reply.map(2);
     reply.bulk(b"type");
     match spec.begin {
-        Begin::Index(index) => {
+        KeySpecStart::Index(index) => {
             reply.bulk(b"index");
             reply.bulk(b"spec");
             reply_numbers(reply, &[("index", index as i64)]);
         }
-        Begin::Keyword(word, from) => {
+        KeySpecStart::Keyword(word, from) => {
             reply.bulk(b"keyword");
             reply.bulk(b"spec");
             reply.map(2);
@@ -156,7 +156,7 @@ fn reply_spec(reply: &mut Reply<'_>, spec: &KeySpec) {
             reply.bulk(b"startfrom");
             reply.int(from as i64);
         }
-        Begin::Unknown => reply_unknown(reply),
+        KeySpecStart::Unknown => reply_unknown(reply),
     }
     reply.bulk(b"find_keys");
     reply.map(2);
@@ -224,7 +224,7 @@ fn keyed(call: &Call<'_, '_>) -> Result<KeyAccesses, ClientError> {
     Ok(accesses)
 }
 
-fn keys(call: &mut Call<'_, '_>) -> Done {
+fn keys(call: &mut Call<'_, '_>) -> CommandResult {
     let accesses = keyed(call)?;
     call.reply.array(accesses.len());
     for access in accesses {
@@ -233,7 +233,7 @@ fn keys(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn keys_and_flags(call: &mut Call<'_, '_>) -> Done {
+fn keys_and_flags(call: &mut Call<'_, '_>) -> CommandResult {
     let accesses = keyed(call)?;
     let args = &call.args[2..];
     call.reply.array(accesses.len());
@@ -279,7 +279,7 @@ impl Filter<'_> {
     }
 }
 
-fn list(call: &mut Call<'_, '_>) -> Done {
+fn list(call: &mut Call<'_, '_>) -> CommandResult {
     let filter = Filter::parse(&call.args[2..])?;
     let registry = call.server.registry();
     let rows = registry.callable().flat_map(|row| std::iter::once(row).chain(row.subcommands));

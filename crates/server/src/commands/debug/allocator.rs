@@ -3,7 +3,7 @@
 
 use std::ffi::CString;
 
-use pantala_commands::{Call, ClientError, Done};
+use pantala_commands::{Call, ClientError, CommandResult};
 use pantala_memory::control;
 
 /// The name in the third place.
@@ -13,13 +13,13 @@ fn name(call: &Call<'_, '_>) -> Result<CString, ClientError> {
 
 const NO_CONTROL: ClientError = ClientError::text("ERR No such file or directory");
 
-pub(super) fn number(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn number(call: &mut Call<'_, '_>) -> CommandResult {
     let number = control::number(&name(call)?).ok_or(NO_CONTROL)?;
     call.reply.int(i64::try_from(number).unwrap_or(i64::MAX));
     Ok(())
 }
 
-pub(super) fn text(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn text(call: &mut Call<'_, '_>) -> CommandResult {
     let name = name(call)?;
     if call.args.len() > 3 {
         if !control::act(&name) {

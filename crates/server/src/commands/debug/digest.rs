@@ -13,9 +13,9 @@
 use pantala_base::UnixMs;
 use pantala_base::number::push_f64;
 use pantala_base::sha1::{self, DIGEST_BYTES};
-use pantala_commands::{Call, Done};
+use pantala_commands::{Call, CommandResult};
 use pantala_keyspace::{DbIndex, Scope};
-use pantala_table::{IntText, Place, StrRef, Table, ValueRef, is_expired};
+use pantala_table::{IntText, RecordPlace, StrRef, Table, ValueRef, is_expired};
 use pantala_values::stream::StreamId;
 use pantala_values::{Object, Type};
 
@@ -44,7 +44,7 @@ impl Digest {
     }
 
     /// Adds the value of a record.
-    fn append_value(&mut self, table: &Table<Object>, place: Place, now: UnixMs) {
+    fn append_value(&mut self, table: &Table<Object>, place: RecordPlace, now: UnixMs) {
         let tag = table.type_tag(place);
         let number = Type::from_tag(tag).map_or(u32::from(tag), |kind| kind as u32);
         self.append(&number.to_be_bytes());
@@ -106,7 +106,7 @@ impl Digest {
     }
 }
 
-pub(super) fn digest(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn digest(call: &mut Call<'_, '_>) -> CommandResult {
     let (space, scope, now) = (call.space(), *call.keys.scope(), call.now());
     let mut digest = Digest::default();
     for db in (0..space.database_count()).map(DbIndex) {
@@ -133,7 +133,7 @@ pub(super) fn digest(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn of_values(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn of_values(call: &mut Call<'_, '_>) -> CommandResult {
     let now = call.now();
     let mut texts = Vec::new();
     for key in &call.args[2..] {

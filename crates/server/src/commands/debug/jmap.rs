@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use pantala_base::number::parse_i64;
 use pantala_base::size::human;
-use pantala_commands::{Call, Done, error};
+use pantala_commands::{Call, CommandResult, error};
 use pantala_table::{Encoding, Table, size_class};
 use pantala_values::{Object, Type};
 
@@ -112,7 +112,7 @@ fn lines<K: std::fmt::Display>(text: &mut String, what: &str, sums: &BTreeMap<K,
     }
 }
 
-pub(super) fn jmap(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn jmap(call: &mut Call<'_, '_>) -> CommandResult {
     let largest = match call.args.get(2) {
         None => USUAL_LARGEST,
         Some(word) => {

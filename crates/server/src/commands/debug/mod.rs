@@ -19,7 +19,7 @@ use std::time::Duration;
 use pantala_base::clock::monotonic_us;
 use pantala_base::glob;
 use pantala_commands::{
-    Call, ClientError, Command, Done, Flags, Group, error, options::is_word, reply_help,
+    Call, ClientError, Command, CommandResult, Flags, Group, error, options::is_word, reply_help,
 };
 use pantala_keyspace::{Aborted, Expiry, Locked, PartitionId, Scope};
 use pantala_settings::field::Permission;
@@ -43,7 +43,7 @@ struct Form {
     name: &'static str,
     /// The least and the most arguments after the name.
     arguments: (usize, usize),
-    run: fn(&mut Call<'_, '_>) -> Done,
+    run: fn(&mut Call<'_, '_>) -> CommandResult,
     syntax: &'static str,
     summary: &'static str,
 }
@@ -51,7 +51,7 @@ struct Form {
 const fn form(
     name: &'static str,
     arguments: (usize, usize),
-    run: fn(&mut Call<'_, '_>) -> Done,
+    run: fn(&mut Call<'_, '_>) -> CommandResult,
     syntax: &'static str,
     summary: &'static str,
 ) -> Form {
@@ -147,7 +147,7 @@ const FORMS: [Form; 30] = [
     ),
 ];
 
-fn debug(call: &mut Call<'_, '_>) -> Done {
+fn debug(call: &mut Call<'_, '_>) -> CommandResult {
     if !is_allowed(call) {
         const REFUSED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option \
             is set to \"local\", you can run it from a local connection, otherwise you need to \
@@ -177,7 +177,7 @@ fn is_allowed(call: &Call<'_, '_>) -> bool {
     }
 }
 
-fn help(call: &mut Call<'_, '_>) -> Done {
+fn help(call: &mut Call<'_, '_>) -> CommandResult {
     let mut lines = Vec::new();
     for form in &FORMS {
         lines.push(format!("{} {}", form.name, form.syntax).trim_end().to_owned());
@@ -187,22 +187,22 @@ fn help(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn fine(call: &mut Call<'_, '_>) -> Done {
+fn fine(call: &mut Call<'_, '_>) -> CommandResult {
     call.reply.ok();
     Ok(())
 }
 
-fn rewrite_all(call: &mut Call<'_, '_>) -> Done {
+fn rewrite_all(call: &mut Call<'_, '_>) -> CommandResult {
     super::config::rewrite_in(call, true)
 }
 
-fn change_history(call: &mut Call<'_, '_>) -> Done {
+fn change_history(call: &mut Call<'_, '_>) -> CommandResult {
     Shared::of(call).replication.stream.change_id();
     call.reply.ok();
     Ok(())
 }
 
-fn unable(call: &mut Call<'_, '_>) -> Done {
+fn unable(call: &mut Call<'_, '_>) -> CommandResult {
     let word = String::from_utf8_lossy(call.args[1]).to_ascii_uppercase();
     Err(ClientError::new(format!("ERR DEBUG {word} is not supported yet")).into())
 }
@@ -212,7 +212,7 @@ const LONGEST_SLEEP_S: f64 = 86_400.0;
 /// The longest sleep in a transaction or script, which holds partitions meanwhile.
 const LONGEST_SLEEP_INSIDE_S: f64 = 1.0;
 
-fn sleep(call: &mut Call<'_, '_>) -> Done {
+fn sleep(call: &mut Call<'_, '_>) -> CommandResult {
     let text = std::str::from_utf8(call.args[2]).unwrap_or_default();
     // As in Redis, what is no number counts as zero.
     let seconds: f64 = text.parse().unwrap_or(0.0);
@@ -230,11 +230,11 @@ fn sleep(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn fail(call: &mut Call<'_, '_>) -> Done {
+fn fail(call: &mut Call<'_, '_>) -> CommandResult {
     Err(ClientError::bytes(call.args[2].to_vec()).into())
 }
 
-fn log(call: &mut Call<'_, '_>) -> Done {
+fn log(call: &mut Call<'_, '_>) -> CommandResult {
     let text = String::from_utf8_lossy(call.args[2]);
     tracing::warn!("DEBUG LOG: {text}");
     call.reply.ok();
@@ -244,7 +244,7 @@ fn log(call: &mut Call<'_, '_>) -> Done {
 /// The longest string that STRINGMATCH-LEN makes.
 const MOST_MATCHED: i64 = 1 << 24;
 
-fn string_match(call: &mut Call<'_, '_>) -> Done {
+fn string_match(call: &mut Call<'_, '_>) -> CommandResult {
     let length = call.int(2)?;
     if !(0..=MOST_MATCHED).contains(&length) {
         return Err(error::OUT_OF_RANGE.into());
@@ -269,7 +269,7 @@ fn with_key<'k, T>(
     Ok(act(&mut scope.space.lock_or_abort(&plan, scope)?, key))
 }
 
-fn object(call: &mut Call<'_, '_>) -> Done {
+fn object(call: &mut Call<'_, '_>) -> CommandResult {
     let line = with_key(call.keys, call.args[2], |locked, key| {
         let scope = *locked.scope();
         // An expired key that is still there is shown, too.
@@ -308,7 +308,7 @@ fn object_line(locked: &mut Locked<'_>, key: pantala_keyspace::Key<'_>) -> Optio
     ))
 }
 
-fn protocol(call: &mut Call<'_, '_>) -> Done {
+fn protocol(call: &mut Call<'_, '_>) -> CommandResult {
     const WRONG: &str = "ERR Wrong protocol type name. Please use one of the following: \
         string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false";
     let reply = &mut call.reply;

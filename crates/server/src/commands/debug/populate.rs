@@ -27,7 +27,7 @@ use pantala_base::crc::slot_of;
 use pantala_base::limits::available_cores;
 use pantala_base::number::parse_i64;
 use pantala_base::rng::Rng;
-use pantala_commands::{Call, ClientError, Done, Lane, Session, error, options::is_word};
+use pantala_commands::{Call, ClientError, CommandResult, Lane, Session, error, options::is_word};
 use pantala_keyspace::{DbIndex, Expiry, Key, LockPlan, Locked, PartitionId, Scope, Tally};
 use pantala_protocol::Reply;
 use pantala_settings::Settings;
@@ -286,7 +286,7 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     /// The main loop of a thread: makes keys until there are no more numbers, or one fails.
-    fn run(self, session: Session) -> (Done, Tally) {
+    fn run(self, session: Session) -> (CommandResult, Tally) {
         let tally = Tally::default();
         let Maker { engine, db, now, .. } = self;
         // As in Valkey, the keys are not recorded.
@@ -306,7 +306,7 @@ impl Maker<'_> {
         (done, tally)
     }
 
-    fn make(&self, mut session: Session, scope: Scope<'_>) -> Done {
+    fn make(&self, mut session: Session, scope: Scope<'_>) -> CommandResult {
         let Scope { space, db, .. } = scope;
         let mut random = Rng::random();
         let (mut names, mut value) = (Vec::new(), Vec::new());
@@ -337,7 +337,7 @@ impl Maker<'_> {
         value: &[u8],
         random: &mut Rng,
         (session, scope): (&mut Session, Scope<'_>),
-    ) -> Done {
+    ) -> CommandResult {
         let options = self.options;
         let expiry = options.expiry(scope.now, random);
         let mut locked = match scope.space.lock_one(PartitionId::of(key.hash), scope) {
@@ -360,7 +360,7 @@ impl Maker<'_> {
         expiry: Expiry,
         random: &mut Rng,
         session: &mut Session,
-    ) -> Done {
+    ) -> CommandResult {
         let mut from = 0;
         while from < self.options.elements {
             let to = (from + ELEMENTS_AT_ONCE).min(self.options.elements);
@@ -392,7 +392,7 @@ impl Maker<'_> {
     }
 }
 
-pub(super) fn populate(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn populate(call: &mut Call<'_, '_>) -> CommandResult {
     let options = Options::parse(&call.args[2..], call.most_string_bytes())?;
     if call.keys.holds_everything() {
         return Err(error::not_in_multi("debug|populate").into());
@@ -454,7 +454,7 @@ fn pause(engine: &Engine) -> Result<(), ClientError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::in_process::InProcess;
+    use crate::in_process::LocalServer;
 
     fn options<'a>(words: &[&'a str]) -> Result<Options<'a>, ClientError> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
@@ -496,11 +496,11 @@ mod tests {
         }
     }
 
-    fn server() -> InProcess {
-        InProcess::new(Settings::defaults()).expect("descriptors")
+    fn server() -> LocalServer {
+        LocalServer::new(Settings::defaults()).expect("descriptors")
     }
 
-    fn ask(server: &mut InProcess, request: &str) -> String {
+    fn ask(server: &mut LocalServer, request: &str) -> String {
         let mut reply = Vec::new();
         server.exchange(request.as_bytes(), &mut reply);
         String::from_utf8_lossy(&reply).into_owned()

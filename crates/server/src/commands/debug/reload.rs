@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
 
-use pantala_commands::{Call, ClientError, Done, error, options::is_word};
+use pantala_commands::{Call, ClientError, CommandResult, error, options::is_word};
 use pantala_engine::condition::states::States;
 use pantala_keyspace::Scope;
 use pantala_persistence::disk::RealDisk;
 
 use crate::process::files::loading::{self, AnswersLoading};
-use crate::process::files::saving::{self, Unsaved};
+use crate::process::files::saving::{self, SaveFailure};
 use crate::process::files::{journaling, rewriting};
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
@@ -56,7 +56,7 @@ fn failed(what: &str, why: &dyn std::fmt::Display) -> ClientError {
     ClientError::text("ERR Error trying to load the RDB dump, check server logs.")
 }
 
-pub(super) fn reload(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn reload(call: &mut Call<'_, '_>) -> CommandResult {
     let options = parse(&call.args[2..])?;
     if call.keys.holds_everything() {
         return Err(error::not_in_multi("debug|reload").into());
@@ -64,7 +64,7 @@ pub(super) fn reload(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
     let failed = |why: &dyn std::fmt::Display| failed("DEBUG RELOAD", why);
     let _others_run = shared.engine.lane.compensate();
-    let alone = Alone::begin(shared).ok_or_else(|| failed(&"the server stops"))?;
+    let alone = ReloadGuard::begin(shared).ok_or_else(|| failed(&"the server stops"))?;
     refuse_beside_a_copy(shared)?;
     if !options.no_save {
         save(shared).map_err(|unsaved| failed(&unsaved))?;
@@ -91,17 +91,17 @@ fn refuse_beside_a_copy(shared: &Shared) -> Result<(), ClientError> {
 }
 
 /// Saves, after any other snapshot that is being written.
-fn save(shared: &Shared) -> Result<(), Unsaved> {
+fn save(shared: &Shared) -> Result<(), SaveFailure> {
     loop {
         match saving::save(shared) {
-            Err(Unsaved::Busy) if !shared.engine.condition.shutdown.pause_for(LOOK) => {}
+            Err(SaveFailure::Busy) if !shared.engine.condition.shutdown.pause_for(LOOK) => {}
             ended => return ended,
         }
     }
 }
 
 /// Removes all data without recording it: the append-only file has it already, or will.
-fn forget_everything(call: &mut Call<'_, '_>) -> Done {
+fn forget_everything(call: &mut Call<'_, '_>) -> CommandResult {
     let scope = *call.keys.scope();
     call.keys.set_scope(Scope { recorder: None, ..scope });
     let garbage = call.keys.flush_for_now()?;
@@ -111,7 +111,7 @@ fn forget_everything(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn load_steps(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn load_steps(call: &mut Call<'_, '_>) -> CommandResult {
     if call.keys.holds_everything() {
         return Err(error::not_in_multi("debug|loadaof").into());
     }
@@ -121,7 +121,7 @@ pub(super) fn load_steps(call: &mut Call<'_, '_>) -> Done {
         ClientError::text("ERR")
     };
     let _others_run = shared.engine.lane.compensate();
-    let _alone = Alone::begin(shared).ok_or_else(|| failed(&"the server stops"))?;
+    let _alone = ReloadGuard::begin(shared).ok_or_else(|| failed(&"the server stops"))?;
     refuse_beside_a_copy(shared)?;
     let layout = journaling::layout(&shared.engine.settings.current());
     let open = || layout.open(&RealDisk).map_err(|why| failed(&why));
@@ -139,14 +139,14 @@ pub(super) fn load_steps(call: &mut Call<'_, '_>) -> Done {
 
 /// While this lives, writes wait, no rewrite of the append-only file begins, no other reload runs,
 /// and no SHUTDOWN saves.
-struct Alone<'s> {
+struct ReloadGuard<'s> {
     shared: &'s Shared,
     has_rewrite: bool,
     #[expect(dead_code, reason = "held")]
     held: MutexGuard<'s, ()>,
 }
 
-impl<'s> Alone<'s> {
+impl<'s> ReloadGuard<'s> {
     /// Waits for the others; `None`: the server stops.
     fn begin(shared: &'s Shared) -> Option<Self> {
         let shutdown = &shared.engine.condition.shutdown;
@@ -159,7 +159,7 @@ impl<'s> Alone<'s> {
             }
         };
         shared.engine.condition.lasting.begin(States::PAUSED_WRITES);
-        let mut alone = Alone { shared, has_rewrite: false, held };
+        let mut alone = ReloadGuard { shared, has_rewrite: false, held };
         while shared.appending.begin_rewrite(monotonic_us()).is_err() {
             if shutdown.pause_for(LOOK) {
                 return None;
@@ -180,7 +180,7 @@ impl<'s> Alone<'s> {
     }
 }
 
-impl Drop for Alone<'_> {
+impl Drop for ReloadGuard<'_> {
     fn drop(&mut self) {
         if self.has_rewrite {
             self.shared.appending.forgo_rewrite();

@@ -1,7 +1,7 @@
 //! The forms of DEBUG that switch something for the whole server, for tests.
 
 use pantala_base::number::parse_i64;
-use pantala_commands::{Call, Done};
+use pantala_commands::{Call, CommandResult};
 use pantala_engine::Engine;
 
 use crate::shared::Shared;
@@ -12,14 +12,14 @@ fn is_on(call: &Call<'_, '_>) -> bool {
     parse_i64(call.args[2]).unwrap_or(0) != 0
 }
 
-pub(super) fn set_sweep(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn set_sweep(call: &mut Call<'_, '_>) -> CommandResult {
     let is_on = is_on(call);
     Engine::of(call).condition.switches.no_sweep.turn(!is_on);
     call.reply.ok();
     Ok(())
 }
 
-pub(super) fn pause_housekeeping(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn pause_housekeeping(call: &mut Call<'_, '_>) -> CommandResult {
     let is_paused = is_on(call);
     let shared = Shared::of(call);
     shared.engine.condition.switches.no_housekeeping.turn(is_paused);
@@ -32,21 +32,21 @@ pub(super) fn pause_housekeeping(call: &mut Call<'_, '_>) -> Done {
 /// The longest wait before a write; more is taken for a slip.
 const LONGEST_WAIT_US: i64 = 10_000_000;
 
-pub(super) fn slow_file(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn slow_file(call: &mut Call<'_, '_>) -> CommandResult {
     let wait_us = call.int(2)?.clamp(0, LONGEST_WAIT_US);
     Engine::of(call).condition.switches.set_file_wait(wait_us.unsigned_abs());
     call.reply.ok();
     Ok(())
 }
 
-pub(super) fn let_scripts_debug(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn let_scripts_debug(call: &mut Call<'_, '_>) -> CommandResult {
     let may = is_on(call);
     Engine::of(call).condition.switches.scripts_may_debug.turn(may);
     call.reply.ok();
     Ok(())
 }
 
-pub(super) fn skip_checksums(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn skip_checksums(call: &mut Call<'_, '_>) -> CommandResult {
     let skips = is_on(call);
     let changed = Engine::of(call).settings.change(|before| {
         let mut next = before.clone();

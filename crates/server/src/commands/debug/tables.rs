@@ -2,14 +2,14 @@
 //! packed. Tests: the transcript of DEBUG.
 
 use pantala_base::number::parse_i64;
-use pantala_commands::{Call, ClientError, Done, error};
+use pantala_commands::{Call, ClientError, CommandResult, error};
 use pantala_keyspace::DbIndex;
 use pantala_table::ValueRef;
 
 use super::with_key;
 
 /// The tables of a database: entries, and the bytes of the index.
-pub(super) fn of_database(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn of_database(call: &mut Call<'_, '_>) -> CommandResult {
     const OUT_OF_RANGE: ClientError = ClientError::text("ERR Out of range database");
     let number = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
     let space = call.space();
@@ -33,7 +33,7 @@ fn entries(count: u64, more: &str) -> String {
 }
 
 /// The table of a large collection.
-pub(super) fn of_key(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn of_key(call: &mut Call<'_, '_>) -> CommandResult {
     const NO_TABLE: ClientError = ClientError::text(
         "ERR The value stored at the specified key is not represented using an hash table",
     );
@@ -46,7 +46,7 @@ pub(super) fn of_key(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// Logs how many entries a packed value has.
-pub(super) fn packed(call: &mut Call<'_, '_>) -> Done {
+pub(super) fn packed(call: &mut Call<'_, '_>) -> CommandResult {
     let (encoding, count) = kept_as(call)?;
     if encoding != "listpack" {
         return Err(ClientError::text("ERR Not a listpack encoded object.").into());

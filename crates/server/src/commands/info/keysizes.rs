@@ -64,14 +64,14 @@ pub(super) fn write(call: &mut Call<'_, '_>, page: &mut Page) {
 }
 
 /// What was found in a database.
-struct Found {
+struct KeySizeCounts {
     looked_at: u64,
     by_type: [Bins; LINES.len()],
 }
 
 /// Looks at the keys of the database in scope.
-fn look(locked: &mut Locked<'_>, keys: u64) -> Found {
-    let mut found = Found { looked_at: 0, by_type: [[0; 65]; LINES.len()] };
+fn look(locked: &mut Locked<'_>, keys: u64) -> KeySizeCounts {
+    let mut found = KeySizeCounts { looked_at: 0, by_type: [[0; 65]; LINES.len()] };
     let is_part = keys > MOST_LOOKED_AT;
     let begin = if is_part { Rng::random().below(PARTITION_COUNT as u64) as u16 } else { 0 };
     let mut at = ScanCursor::at_start_of(PartitionId(begin));
@@ -101,7 +101,7 @@ fn bin_of(size: u64) -> usize {
     (u64::BITS - size.leading_zeros()) as usize
 }
 
-impl Found {
+impl KeySizeCounts {
     /// The lines for a database with this many keys, without empty ones.
     fn lines(&self, keys: u64) -> impl Iterator<Item = (&'static str, String)> {
         let scale = keys.max(self.looked_at) as f64 / self.looked_at.max(1) as f64;
@@ -147,7 +147,8 @@ mod tests {
 
     #[test]
     fn a_part_stands_for_all() {
-        let mut found = Found { looked_at: MOST_LOOKED_AT, by_type: [[0; 65]; LINES.len()] };
+        let mut found =
+            KeySizeCounts { looked_at: MOST_LOOKED_AT, by_type: [[0; 65]; LINES.len()] };
         found.by_type[0][bin_of(20)] = MOST_LOOKED_AT - 1;
         found.by_type[4][bin_of(1)] = 1;
         let lines = |keys: u64| found.lines(keys).collect::<Vec<_>>();

@@ -17,7 +17,7 @@ use std::fmt::{Display, Write as _};
 
 use pantala_base::UnixMs;
 use pantala_base::clock::unix_ms;
-use pantala_commands::{Call, Category, Command, Done, Flags, Group, Lane, Stop};
+use pantala_commands::{Call, Category, Command, CommandResult, Flags, Group, Lane, Stop};
 
 use crate::replication::catch_up;
 use crate::shared::Shared;
@@ -69,7 +69,7 @@ impl Page {
 
 /// Where a section is shown.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Shown {
+enum SectionVisibility {
     /// By plain INFO, too.
     Always,
     /// By `all` and `everything`.
@@ -84,7 +84,7 @@ enum Shown {
 struct Section {
     name: &'static str,
     title: &'static str,
-    shown: Shown,
+    shown: SectionVisibility,
     write: Write,
 }
 
@@ -99,41 +99,43 @@ enum Write {
 const fn section(
     name: &'static str,
     title: &'static str,
-    shown: Shown,
+    shown: SectionVisibility,
     write: fn(&Shared, &mut Page),
 ) -> Section {
     Section { name, title, shown, write: Write::Figures(write) }
 }
 
 const SECTIONS: [Section; 20] = [
-    section("server", "Server", Shown::Always, state::server),
-    section("tls", "TLS", Shown::InAll, state::tls),
-    section("clients", "Clients", Shown::Always, state::clients),
-    section("memory", "Memory", Shown::Always, state::memory),
-    section("persistence", "Persistence", Shown::Always, state::persistence),
-    section("stats", "Stats", Shown::Always, counts::stats),
-    section("replication", "Replication", Shown::Always, replication::replication),
-    section("cpu", "CPU", Shown::Always, counts::cpu),
-    section("modules", "Modules", Shown::Always, |_, _| {}),
-    section("commandstats", "Commandstats", Shown::InAll, counts::commands),
-    section("errorstats", "Errorstats", Shown::Always, counts::errors),
-    section("latencystats", "Latencystats", Shown::InAll, counts::latencies),
-    section("cluster", "Cluster", Shown::Always, |_, page| page.line("cluster_enabled", 0)),
-    section("cluster_info", "Cluster Info", Shown::InAll, |_, _| {}),
-    section("scriptingengines", "Scripting Engines", Shown::InAll, state::engines),
-    section("keyspace", "Keyspace", Shown::Always, counts::keyspace),
+    section("server", "Server", SectionVisibility::Always, state::server),
+    section("tls", "TLS", SectionVisibility::InAll, state::tls),
+    section("clients", "Clients", SectionVisibility::Always, state::clients),
+    section("memory", "Memory", SectionVisibility::Always, state::memory),
+    section("persistence", "Persistence", SectionVisibility::Always, state::persistence),
+    section("stats", "Stats", SectionVisibility::Always, counts::stats),
+    section("replication", "Replication", SectionVisibility::Always, replication::replication),
+    section("cpu", "CPU", SectionVisibility::Always, counts::cpu),
+    section("modules", "Modules", SectionVisibility::Always, |_, _| {}),
+    section("commandstats", "Commandstats", SectionVisibility::InAll, counts::commands),
+    section("errorstats", "Errorstats", SectionVisibility::Always, counts::errors),
+    section("latencystats", "Latencystats", SectionVisibility::InAll, counts::latencies),
+    section("cluster", "Cluster", SectionVisibility::Always, |_, page| {
+        page.line("cluster_enabled", 0)
+    }),
+    section("cluster_info", "Cluster Info", SectionVisibility::InAll, |_, _| {}),
+    section("scriptingengines", "Scripting Engines", SectionVisibility::InAll, state::engines),
+    section("keyspace", "Keyspace", SectionVisibility::Always, counts::keyspace),
     Section {
         name: "keysizes",
         title: "Keysizes",
-        shown: Shown::InEverything,
+        shown: SectionVisibility::InEverything,
         write: Write::Look(keysizes::write),
     },
-    section("pantala", "Pantala", Shown::InEverything, state::pantala),
-    section("journal", "Journal", Shown::InEverything, state::journal),
-    section("debug", "Debug", Shown::ByName, counts::debug),
+    section("pantala", "Pantala", SectionVisibility::InEverything, state::pantala),
+    section("journal", "Journal", SectionVisibility::InEverything, state::journal),
+    section("debug", "Debug", SectionVisibility::ByName, counts::debug),
 ];
 
-fn info(call: &mut Call<'_, '_>) -> Done {
+fn info(call: &mut Call<'_, '_>) -> CommandResult {
     let shared = Shared::of(call);
     let wanted: Vec<bool> =
         SECTIONS.iter().map(|section| is_wanted(section, &call.args[1..])).collect();
@@ -181,14 +183,14 @@ pub(crate) fn persistence(shared: &Shared) -> Vec<(String, String)> {
 
 fn is_wanted(section: &Section, words: &[&[u8]]) -> bool {
     if words.is_empty() {
-        return section.shown == Shown::Always;
+        return section.shown == SectionVisibility::Always;
     }
     words.iter().any(|word| {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         is(section.name)
-            || (is("everything") && section.shown <= Shown::InEverything)
-            || (is("all") && section.shown <= Shown::InAll)
-            || (is("default") && section.shown == Shown::Always)
+            || (is("everything") && section.shown <= SectionVisibility::InEverything)
+            || (is("all") && section.shown <= SectionVisibility::InAll)
+            || (is("default") && section.shown == SectionVisibility::Always)
     })
 }
 

@@ -1,11 +1,11 @@
 //! INFO's section about primaries and replicas.
 
 use pantala_base::clock::monotonic_us;
-use pantala_replication::{History, Kind, Phase, Replica};
+use pantala_replication::{FollowerKind, History, Phase, Replica};
 
 use super::Page;
 use crate::replication::primary::{address, good_count};
-use crate::replication::replica::{self, LinkPhase, Told};
+use crate::replication::replica::{self, LinkPhase, LinkReport};
 use crate::shared::Shared;
 
 /// The id of a missing history.
@@ -42,8 +42,8 @@ fn followers(shared: &Shared, page: &mut Page) {
     page.line("replicas_waiting_psync", 0);
     let asides = shared.engine.journal.asides();
     let of_kind = |kind| replicas.iter().filter(|one| one.announced().kind() == kind).count();
-    page.line("replicas_of_valkey", of_kind(Kind::Valkey));
-    page.line("replicas_of_redis", of_kind(Kind::Redis));
+    page.line("replicas_of_valkey", of_kind(FollowerKind::Valkey));
+    page.line("replicas_of_redis", of_kind(FollowerKind::Redis));
     page.line("commands_for_pantala_only", asides.ours);
     page.line("commands_beyond_redis70", asides.newer);
 }
@@ -75,7 +75,7 @@ fn history(shared: &Shared, page: &mut Page) {
     page.line("repl_backlog_histlen", end - first);
 }
 
-fn of_replica(told: &Told, page: &mut Page) {
+fn of_replica(told: &LinkReport, page: &mut Page) {
     page.line("master_host", &told.primary.host);
     page.line("master_port", told.primary.port);
     let is_up = told.phase == LinkPhase::Connected;

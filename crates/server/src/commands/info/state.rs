@@ -11,7 +11,7 @@ use super::Page;
 use crate::commands::REDIS_VERSION;
 use crate::commands::memory::{Account, ratio};
 use crate::shared::Shared;
-use pantala_engine::condition::pause::Paused;
+use pantala_engine::condition::pause::PauseScope;
 use pantala_engine::condition::states::States;
 
 /// The version of Valkey that the compatibility tests compare with.
@@ -113,9 +113,9 @@ pub(super) fn clients(shared: &Shared, page: &mut Page) {
     let by_consumers = shared.engine.keys_waited_for_by_consumers();
     page.line("total_blocking_keys_on_nokey", by_consumers);
     let (reason, actions) = match shared.engine.condition.pause.state(monotonic_us()) {
-        Paused::Nothing => ("none", "none"),
-        Paused::Writes => ("client_pause", "write"),
-        Paused::All => ("client_pause", "all"),
+        PauseScope::Nothing => ("none", "none"),
+        PauseScope::Writes => ("client_pause", "write"),
+        PauseScope::All => ("client_pause", "all"),
     };
     page.line("paused_reason", reason);
     page.line("paused_actions", actions);

@@ -13,7 +13,7 @@ mod stats;
 use std::time::Duration;
 
 use pantala_commands::families::memcached::is_answered;
-use pantala_commands::{Call, Command, Done, Flags, Group, Handler, Stop};
+use pantala_commands::{Call, Command, CommandResult, Flags, Group, Handler, Stop};
 use pantala_keyspace::DbIndex;
 use pantala_memcached::binary::reply::Failure;
 use pantala_memcached::binary::{self, Parts, Request};
@@ -85,7 +85,7 @@ const TOO_SMALL: &[u8] = b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8
 const AUTH_FAILED: &[u8] = b"CLIENT_ERROR authentication failure\r\n";
 
 /// `flush_all delay`: empties database 0, at once or later.
-fn flush_all(call: &mut Call<'_, '_>) -> Done {
+fn flush_all(call: &mut Call<'_, '_>) -> CommandResult {
     let delay_s = number::signed(call.args[1]).unwrap_or_default();
     let text = if flush(call, delay_s)? { reply::OK } else { reply::OUT_OF_MEMORY };
     answer(call, text);
@@ -111,7 +111,7 @@ fn flush(call: &mut Call<'_, '_>, delay_s: i64) -> Result<bool, Stop> {
 }
 
 /// FLUSH of the binary protocol.
-fn binary_flush(call: &mut Call<'_, '_>) -> Done {
+fn binary_flush(call: &mut Call<'_, '_>) -> CommandResult {
     let Some(request) = Parts::request(call.args[2], b"", b"") else { return Ok(()) };
     let Request { asked, is_quiet, command: binary::Command::Flush { delay_s } } = request else {
         return Ok(());
@@ -125,7 +125,7 @@ fn binary_flush(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// SASL AUTH and SASL STEP: PLAIN, with the name of the user and the password.
-fn binary_auth(call: &mut Call<'_, '_>) -> Done {
+fn binary_auth(call: &mut Call<'_, '_>) -> CommandResult {
     let Some(asked) = Parts::asked(call.args[2]) else { return Ok(()) };
     let (mechanism, data) = (call.args[1], call.args[3]);
     let is_plain = mechanism == sasl::MECHANISMS.as_bytes();
@@ -144,7 +144,7 @@ fn binary_auth(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// STAT: the lines of `stats`, each in a reply of its own.
-fn binary_stats(call: &mut Call<'_, '_>) -> Done {
+fn binary_stats(call: &mut Call<'_, '_>) -> CommandResult {
     let Some(asked) = Parts::asked(call.args[2]) else { return Ok(()) };
     let mut lines = Vec::new();
     let is_known = write_stats(Shared::of(call), call.args[1], &mut lines);
@@ -164,7 +164,7 @@ fn binary_stats(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// `cache_memlimit megabytes`: does what `CONFIG SET maxmemory` does.
-fn cache_memlimit(call: &mut Call<'_, '_>) -> Done {
+fn cache_memlimit(call: &mut Call<'_, '_>) -> CommandResult {
     let megabytes = number::unsigned(call.args[1]).unwrap_or_default();
     if megabytes < LEAST_MEGABYTES {
         answer(call, TOO_SMALL);
@@ -178,7 +178,7 @@ fn cache_memlimit(call: &mut Call<'_, '_>) -> Done {
 
 /// `set any 0 0 12` with the data `default password`: user name and password, as memcached's option
 /// `-Y` expects them.
-fn auth(call: &mut Call<'_, '_>) -> Done {
+fn auth(call: &mut Call<'_, '_>) -> CommandResult {
     let data = call.args[2];
     let blank = data.iter().position(|byte| *byte == b' ').unwrap_or(data.len());
     let (user, password) = (&data[..blank], data.get(blank + 1..).unwrap_or_default());
@@ -187,7 +187,7 @@ fn auth(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn stats(call: &mut Call<'_, '_>) -> Done {
+fn stats(call: &mut Call<'_, '_>) -> CommandResult {
     let shared = Shared::of(call);
     let out = call.reply.output();
     if !write_stats(shared, call.args[1], out) {

@@ -51,9 +51,9 @@ impl Page<'_> {
 }
 
 /// The counts of what clients of these protocols have asked for.
-struct Asked<'s>(&'s Shared);
+struct ProtocolCounts<'s>(&'s Shared);
 
-impl Asked<'_> {
+impl ProtocolCounts<'_> {
     /// How often one of these operations ran, except those that met another type.
     fn ran(&self, wanted: &[Operation]) -> u64 {
         let rows = self.0.engine.registry.rows();
@@ -114,7 +114,7 @@ fn general(shared: &Shared, page: &mut Page<'_>) {
     page.line("curr_connections", shared.workers.room.connection_count());
     page.line("total_connections", sum(|tally| tally.accepted.get()));
     page.line("rejected_connections", sum(|tally| tally.refused.get()));
-    operations(&Asked(shared), page);
+    operations(&ProtocolCounts(shared), page);
     page.line("bytes_read", sum(|tally| tally.received_bytes.get()));
     page.line("bytes_written", sum(|tally| tally.sent_bytes.get()));
     page.line("limit_maxbytes", now.maxmemory);
@@ -130,7 +130,7 @@ fn item_count(shared: &Shared) -> u64 {
     shared.engine.space.sizes(DbIndex(0)).map_or(0, |sizes| sizes.keys())
 }
 
-fn operations(asked: &Asked<'_>, page: &mut Page<'_>) {
+fn operations(asked: &ProtocolCounts<'_>, page: &mut Page<'_>) {
     page.line("cmd_get", asked.ran(&[Fetch, FetchAndTouch]));
     page.line("cmd_set", asked.ran(&[Store, Cas]));
     page.line("cmd_flush", asked.ran(&[Flush]));
@@ -156,7 +156,7 @@ fn items(shared: &Shared, page: &mut Page<'_>) {
 }
 
 fn slabs(shared: &Shared, page: &mut Page<'_>) {
-    let (asked, count) = (Asked(shared), item_count(shared));
+    let (asked, count) = (ProtocolCounts(shared), item_count(shared));
     if count > 0 {
         page.line("1:used_chunks", count);
         page.line("1:cmd_set", asked.ran(&[Store, Cas]));

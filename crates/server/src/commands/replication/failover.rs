@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use pantala_base::number::parse_i64;
-use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, error, options::is_word};
+use pantala_commands::{
+    Call, ClientError, Command, CommandResult, Flags, Group, error, options::is_word,
+};
 use pantala_replication::Phase;
 
-use crate::replication::failover::{self, Step, Wanted, is_meant};
+use crate::replication::failover::{self, FailoverRequest, FailoverStep, is_meant};
 use crate::replication::replica::Primary;
 use crate::shared::Shared;
 
@@ -31,7 +33,7 @@ const UNKNOWN: ClientError =
     ClientError::text("ERR FAILOVER target HOST and PORT is not a replica.");
 const NOT_ONLINE: ClientError = ClientError::text("ERR FAILOVER target replica is not online.");
 
-fn hand_over(call: &mut Call<'_, '_>) -> Done {
+fn hand_over(call: &mut Call<'_, '_>) -> CommandResult {
     let (wanted, aborts) = parse(&call.args[1..])?;
     let shared = Shared::of(call);
     let failover = &shared.replication.failover;
@@ -52,8 +54,8 @@ fn hand_over(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn parse(mut words: &[&[u8]]) -> Result<(Wanted, bool), ClientError> {
-    let (mut wanted, mut aborts, is_alone) = (Wanted::default(), false, words.len() == 1);
+fn parse(mut words: &[&[u8]]) -> Result<(FailoverRequest, bool), ClientError> {
+    let (mut wanted, mut aborts, is_alone) = (FailoverRequest::default(), false, words.len() == 1);
     while let [word, rest @ ..] = words {
         words = match (word, rest) {
             (word, [time, rest @ ..]) if is_word(word, "TIMEOUT") && wanted.timeout.is_none() => {
@@ -83,9 +85,9 @@ fn parse(mut words: &[&[u8]]) -> Result<(Wanted, bool), ClientError> {
     Ok((wanted, aborts))
 }
 
-fn check(shared: &Shared, wanted: &Wanted) -> Result<(), ClientError> {
+fn check(shared: &Shared, wanted: &FailoverRequest) -> Result<(), ClientError> {
     let replication = &shared.replication;
-    if replication.failover.step() != Step::Nothing {
+    if replication.failover.step() != FailoverStep::Nothing {
         return Err(UNDER_WAY);
     }
     if replication.is_replica() {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use pantala_base::clock::monotonic_us;
 use pantala_base::number::parse_i64;
 use pantala_commands::{
-    Call, ClientError, Command, Done, Flags, Group, Lane, ReplyMode, error, options::is_word,
+    Call, ClientError, Command, CommandResult, Flags, Group, Lane, ReplyMode, error,
+    options::is_word,
 };
 use pantala_replication::{Replica, ReplicationId};
 
@@ -49,7 +50,7 @@ pub(super) const SYNC: Command = Command::new("SYNC", sync, Group::Server)
     .complexity("O(1)")
     .summary("An old replica begins with a full copy.");
 
-fn psync(call: &mut Call<'_, '_>) -> Done {
+fn psync(call: &mut Call<'_, '_>) -> CommandResult {
     if call.session.is_replica() || call.session.monitor {
         return Ok(());
     }
@@ -84,7 +85,7 @@ fn psync(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn sync(call: &mut Call<'_, '_>) -> Done {
+fn sync(call: &mut Call<'_, '_>) -> CommandResult {
     if call.session.is_replica() || call.session.monitor {
         return Ok(());
     }

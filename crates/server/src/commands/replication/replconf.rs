@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pantala_base::clock::monotonic_us;
 use pantala_base::number::parse_i64;
 use pantala_commands::{
-    Call, ClientError, Command, Done, Flags, Group, Lane, ReplyMode, Session, error,
+    Call, ClientError, Command, CommandResult, Flags, Group, Lane, ReplyMode, Session, error,
     options::is_word,
 };
 use pantala_replication::link::MOST_CONNECTIONS;
@@ -32,7 +32,7 @@ pub(super) const REPLCONF: Command = Command::new("REPLCONF", replconf, Group::S
     .complexity("O(1)")
     .summary("A replica says of itself what its primary has to know.");
 
-fn replconf(call: &mut Call<'_, '_>) -> Done {
+fn replconf(call: &mut Call<'_, '_>) -> CommandResult {
     if call.args.len().is_multiple_of(2) {
         return Err(error::SYNTAX.into());
     }
@@ -53,7 +53,7 @@ fn replconf(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// Adds a connection to those over which a replica gets a full copy in parts.
-fn join_copy(call: &mut Call<'_, '_>, token: &[u8]) -> Done {
+fn join_copy(call: &mut Call<'_, '_>, token: &[u8]) -> CommandResult {
     let session = &mut *call.session;
     let is_plain = !session.is_subscribed() && session.tracking.is_none();
     if call.lane != Lane::Worker || !is_plain || session.is_replica() || session.monitor {

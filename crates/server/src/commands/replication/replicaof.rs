@@ -9,7 +9,9 @@ use std::thread::Builder;
 
 use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
-use pantala_commands::{Call, ClientError, Command, Done, Errand, Flags, Group, Stop, WayBack};
+use pantala_commands::{
+    AsyncRequest, Call, ClientError, Command, CommandResult, Flags, Group, ResumeGuard, Stop,
+};
 
 use crate::replication::replica::{self, Primary};
 use crate::shared::Shared;
@@ -38,7 +40,7 @@ pub(super) const SLAVEOF: Command = Command::new("SLAVEOF", follow, Group::Serve
 
 const BAD_PORT: ClientError = ClientError::text("ERR Invalid master port");
 
-fn follow(call: &mut Call<'_, '_>) -> Done {
+fn follow(call: &mut Call<'_, '_>) -> CommandResult {
     let (host, port) = (call.args[1], call.args[2]);
     let shared = Shared::of(call);
     if is_word(host, "NO") && is_word(port, "ONE") {
@@ -56,7 +58,7 @@ fn follow(call: &mut Call<'_, '_>) -> Done {
     carry_out(call, Some(primary), &setting)
 }
 
-fn carry_out(call: &mut Call<'_, '_>, primary: Option<Primary>, setting: &str) -> Done {
+fn carry_out(call: &mut Call<'_, '_>, primary: Option<Primary>, setting: &str) -> CommandResult {
     let Some(shared) = Shared::of(call).arc() else {
         return Err(Stop::Error(ClientError::text("ERR the server stops")));
     };
@@ -97,8 +99,8 @@ impl ChangeOfRole {
     }
 }
 
-impl Errand for ChangeOfRole {
-    fn begin(self: Arc<Self>, way_back: WayBack) {
+impl AsyncRequest for ChangeOfRole {
+    fn begin(self: Arc<Self>, way_back: ResumeGuard) {
         let myself = Arc::clone(&self);
         let life = move || {
             if let Err(why) = change(&myself.shared, myself.primary.as_ref()) {

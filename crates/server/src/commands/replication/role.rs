@@ -1,11 +1,11 @@
 //! ROLE.
 
-use pantala_commands::{Call, Category, Command, Done, Flags, Group};
+use pantala_commands::{Call, Category, Command, CommandResult, Flags, Group};
 use pantala_replication::Phase;
 
 use crate::replication::catch_up;
 use crate::replication::primary::address;
-use crate::replication::replica::{self, LinkPhase, Told};
+use crate::replication::replica::{self, LinkPhase, LinkReport};
 use crate::shared::Shared;
 
 pub(super) const ROLE: Command = Command::new("ROLE", role, Group::Server)
@@ -15,7 +15,7 @@ pub(super) const ROLE: Command = Command::new("ROLE", role, Group::Server)
     .since("2.8.12")
     .summary("Tells the server's part in replication.");
 
-fn role(call: &mut Call<'_, '_>) -> Done {
+fn role(call: &mut Call<'_, '_>) -> CommandResult {
     let replication = &Shared::of(call).replication;
     if let Some(told) = replica::told(Shared::of(call)) {
         of_replica(call, &told);
@@ -39,7 +39,7 @@ fn role(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn of_replica(call: &mut Call<'_, '_>, told: &Told) {
+fn of_replica(call: &mut Call<'_, '_>, told: &LinkReport) {
     let reply = &mut call.reply;
     reply.array(5);
     reply.bulk(b"slave");

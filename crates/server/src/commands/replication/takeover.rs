@@ -13,7 +13,7 @@ use std::thread::Builder;
 
 use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
-use pantala_commands::{Call, ClientError, Errand, Lane, Park, Stop, WayBack};
+use pantala_commands::{AsyncRequest, Call, ClientError, Lane, Park, ResumeGuard, Stop};
 
 use crate::replication::replica;
 use crate::shared::Shared;
@@ -34,8 +34,8 @@ impl std::fmt::Debug for TakeOver {
     }
 }
 
-impl Errand for TakeOver {
-    fn begin(self: Arc<Self>, way_back: WayBack) {
+impl AsyncRequest for TakeOver {
+    fn begin(self: Arc<Self>, way_back: ResumeGuard) {
         let life = move || {
             if let Err(why) = replica::promote(&self.0) {
                 tracing::error!("this server does not take over: {why}");

@@ -6,8 +6,8 @@
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
 use pantala_commands::{
-    Acknowledged, AtTimeout, Call, Category, ClientError, Command, Done, Flags, Group, KeyWait,
-    WaitedKeys, error,
+    Acknowledgements, Call, Category, ClientError, Command, CommandResult, Flags, Group, KeyWait,
+    TimeoutReply, WaitedKeys, error,
 };
 
 use crate::replication::primary::acknowledged;
@@ -40,18 +40,18 @@ pub(super) const WAITAOF: Command = Command::new("WAITAOF", wait_aof, Group::Gen
     .syntax("numlocal:int numreplicas:int timeout:int")
     .summary("Waits until the log of so many servers has what this connection wrote.");
 
-fn wait(call: &mut Call<'_, '_>) -> Done {
+fn wait(call: &mut Call<'_, '_>) -> CommandResult {
     if Shared::of(call).replication.is_replica() {
         return Err(ON_REPLICA.into());
     }
     let wanted = u64::try_from(call.int(1)?).unwrap_or(0);
     let timeout_ms = timeout(call.args[2], call.now())?;
     let asked =
-        Acknowledged { on_disk: false, wants_local: false, wanted, local: false, replicas: 0 };
+        Acknowledgements { on_disk: false, wants_local: false, wanted, local: false, replicas: 0 };
     wait_for(call, asked, timeout_ms)
 }
 
-fn wait_aof(call: &mut Call<'_, '_>) -> Done {
+fn wait_aof(call: &mut Call<'_, '_>) -> CommandResult {
     let local = call.int(1)?;
     if !(0..=1).contains(&local) {
         return Err(error::NOT_ZERO_OR_ONE.into());
@@ -65,15 +65,20 @@ fn wait_aof(call: &mut Call<'_, '_>) -> Done {
     if local == 1 && !call.settings.appendonly {
         return Err(error::NO_LOG_TO_WAIT_FOR.into());
     }
-    let asked =
-        Acknowledged { on_disk: true, wants_local: local == 1, wanted, local: false, replicas: 0 };
+    let asked = Acknowledgements {
+        on_disk: true,
+        wants_local: local == 1,
+        wanted,
+        local: false,
+        replicas: 0,
+    };
     wait_for(call, asked, timeout_ms)
 }
 
 /// Replies, if enough servers have it or the command may not wait; otherwise waits.
-fn wait_for(call: &mut Call<'_, '_>, asked: Acknowledged, timeout_ms: i64) -> Done {
+fn wait_for(call: &mut Call<'_, '_>, asked: Acknowledgements, timeout_ms: i64) -> CommandResult {
     let told = acknowledged(Shared::of(call), call.session.last_step, asked);
-    let at_timeout = AtTimeout::Acknowledged(told);
+    let at_timeout = TimeoutReply::Acknowledged(told);
     if told.is_enough() {
         at_timeout.reply(&mut call.reply);
         return Ok(());

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use pantala_base::clock::monotonic_us;
 use pantala_commands::families::memcached::{NO_REPLY, Verb};
 use pantala_commands::{Locking, OwnedArgs, Session};
-use pantala_engine::clients::presence::Applicant;
-use pantala_engine::condition::pause::Paused;
+use pantala_engine::clients::presence::WaitingCommand;
+use pantala_engine::condition::pause::PauseScope;
 use pantala_engine::lane::Job;
 use pantala_engine::{Mailbox, Message};
 
@@ -67,7 +67,8 @@ fn wait_and_flush(shared: &Shared) {
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
     while let Some(at) = state.at {
         let mut left = at.saturating_duration_since(Instant::now());
-        if left.is_zero() && shared.engine.condition.pause.state(monotonic_us()) != Paused::Nothing
+        if left.is_zero()
+            && shared.engine.condition.pause.state(monotonic_us()) != PauseScope::Nothing
         {
             left = PAUSE_LOOK;
         }
@@ -87,7 +88,7 @@ fn submit(shared: &Shared) {
         args: OwnedArgs::of(&[Verb::FlushAll.name().as_bytes(), b"0", NO_REPLY]),
         found,
         session: Box::new(Session::new(0)),
-        inbox: Arc::new(Nobody),
+        inbox: Arc::new(NoRequester),
         connection: 0,
         parking: 0,
         locking: Locking::Upfront,
@@ -95,19 +96,19 @@ fn submit(shared: &Shared) {
         has_begun: false,
         answer: None,
         waited: None,
-        applicant: Applicant { presence: Arc::default(), since_us: monotonic_us() },
+        applicant: WaitingCommand { presence: Arc::default(), since_us: monotonic_us() },
     });
 }
 
 /// The client that asked does not wait for the answer.
-struct Nobody;
+struct NoRequester;
 
-impl pantala_keyspace::Inbox for Nobody {
+impl pantala_keyspace::Inbox for NoRequester {
     fn unpark(&self, _connection: u64, _parking: u32) {}
 
     fn wake(&self) {}
 }
 
-impl Mailbox for Nobody {
+impl Mailbox for NoRequester {
     fn leave(&self, _message: Message) {}
 }

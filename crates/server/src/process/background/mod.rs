@@ -11,7 +11,7 @@ use pantala_base::clock::{monotonic_us, unix_ms};
 use pantala_engine::stats::latency_monitor::Chore;
 use pantala_engine::stats::tallies::ThreadTally;
 use pantala_journal::Recorder;
-use pantala_keyspace::{Pending, Reclaimer, Sweeper};
+use pantala_keyspace::{GarbageInTransit, Reclaimer, Sweeper};
 
 use crate::shared::Shared;
 
@@ -19,23 +19,23 @@ use crate::shared::Shared;
 const SHARE_ROUNDS: u64 = 20;
 
 /// The sender for the garbage of partitions.
-pub struct ToReclaimer(Sender<Pending>);
+pub struct ToReclaimer(Sender<GarbageInTransit>);
 
 impl Reclaimer for ToReclaimer {
-    fn reclaim(&self, garbage: Pending) {
+    fn reclaim(&self, garbage: GarbageInTransit) {
         // Without the thread the garbage comes back in the error, and is freed here.
         let _freed_here = self.0.send(garbage);
     }
 }
 
 /// A channel from the partitions to the reclaiming thread.
-pub fn reclaimer() -> (ToReclaimer, Receiver<Pending>) {
+pub fn reclaimer() -> (ToReclaimer, Receiver<GarbageInTransit>) {
     let (sender, receiver) = channel();
     (ToReclaimer(sender), receiver)
 }
 
 /// The main loop of the thread that frees garbage.
-pub fn reclaim(garbage: &Receiver<Pending>) {
+pub fn reclaim(garbage: &Receiver<GarbageInTransit>) {
     for piece in garbage {
         drop(piece);
     }
@@ -43,7 +43,7 @@ pub fn reclaim(garbage: &Receiver<Pending>) {
 }
 
 /// The main loop of the thread that sweeps expired keys and watches resident memory.
-pub fn sweep(shared: &Arc<Shared>, started: impl FnOnce(Arc<pantala_keyspace::Waker>)) {
+pub fn sweep(shared: &Arc<Shared>, started: impl FnOnce(Arc<pantala_keyspace::ThreadWaker>)) {
     let tally = shared.engine.stats.tallies.join();
     let recorder = shared.engine.journal.join();
     let mut sweeper = Sweeper::new(&shared.engine.space);

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
 use pantala_engine::stats::tallies::ThreadTally;
-use pantala_keyspace::{RenewalWalk, Renewed};
+use pantala_keyspace::{RenewalResult, RenewalWalk};
 use pantala_memory::SparseSlabs;
 use pantala_settings::Settings;
 
@@ -97,7 +97,7 @@ pub fn defragment(shared: &Arc<Shared>) {
 fn walk(shared: &Shared, tally: &ThreadTally, slabs: &mut SparseSlabs) -> u64 {
     let began_us = monotonic_us();
     tally.defrag_since_us.set(began_us);
-    let (mut walk, mut all) = (RenewalWalk::default(), Renewed::default());
+    let (mut walk, mut all) = (RenewalWalk::default(), RenewalResult::default());
     let (mut weighed_us, mut share) = (0, 1);
     loop {
         let settings = shared.engine.settings.current();
@@ -108,7 +108,7 @@ fn walk(shared: &Shared, tally: &ThreadTally, slabs: &mut SparseSlabs) -> u64 {
             tally.defrag_percent.set(share);
         }
         let most_us = u64::from(settings.active_defrag_cycle_us).max(SHORTEST_WORK_US);
-        let mut renewed = Renewed::default();
+        let mut renewed = RenewalResult::default();
         let has_more = loop {
             if !shared.engine.space.renew(&mut walk, &mut |block| slabs.has(block), &mut renewed) {
                 break false;
@@ -137,7 +137,7 @@ fn walk(shared: &Shared, tally: &ThreadTally, slabs: &mut SparseSlabs) -> u64 {
     wasted + wasted / MORE_PART + MORE_BYTES
 }
 
-fn count(tally: &ThreadTally, renewed: Renewed) {
+fn count(tally: &ThreadTally, renewed: RenewalResult) {
     tally.blocks_moved.add(renewed.blocks_moved);
     tally.blocks_left.add(renewed.blocks_left);
     tally.keys_moved.add(renewed.keys_moved);

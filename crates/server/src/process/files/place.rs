@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pantala_base::clock::unix_ms;
-use pantala_objects::{Bucket, Fault, Place as ObjectPlace, Upload};
+use pantala_objects::{BucketPlace as ObjectPlace, ObjectBucket, ObjectFault, Upload};
 use pantala_persistence::disk::{Disk, DiskFile, RealDisk, leftovers};
 use pantala_settings::Settings;
 
 use crate::process::control;
 
 /// The place where the settings have files lie: a disk and a directory on it.
-pub struct Place {
+pub struct BucketPlace {
     /// The disk with its operations.
     pub disk: Box<dyn Disk>,
     /// The directory on that disk.
@@ -28,7 +28,7 @@ pub struct Place {
 ///
 /// # Errors
 /// A text for the operator.
-pub fn of(settings: &Settings) -> Result<Place, String> {
+pub fn of(settings: &Settings) -> Result<BucketPlace, String> {
     for_file(settings, "")
 }
 
@@ -36,16 +36,16 @@ pub fn of(settings: &Settings) -> Result<Place, String> {
 ///
 /// # Errors
 /// A text for the operator.
-pub fn for_file(settings: &Settings, name: &str) -> Result<Place, String> {
+pub fn for_file(settings: &Settings, name: &str) -> Result<BucketPlace, String> {
     let dir = &settings.dir;
     if !ObjectPlace::is_meant_by(dir) {
-        return Ok(Place { disk: Box::new(RealDisk), directory: dir.into() });
+        return Ok(BucketPlace { disk: Box::new(RealDisk), directory: dir.into() });
     }
-    let of_fault = |fault: Fault| format!("{dir}: {fault}");
+    let of_fault = |fault: ObjectFault| format!("{dir}: {fault}");
     let place = ObjectPlace::parse(dir).map_err(of_fault)?;
-    let bucket = Bucket::open(&place, control::runtime()?).map_err(of_fault)?;
+    let bucket = ObjectBucket::open(&place, control::runtime()?).map_err(of_fault)?;
     let disk = ObjectDisk { bucket, name: name.into(), written: Mutex::default() };
-    Ok(Place { disk: Box::new(disk), directory: PathBuf::new() })
+    Ok(BucketPlace { disk: Box::new(disk), directory: PathBuf::new() })
 }
 
 /// Checks that the append-only file can be in its place, if it is turned on.
@@ -79,7 +79,8 @@ pub fn remove_leftovers(settings: &Settings) {
 
 fn give_up_uploads(dir: &str) -> Result<Vec<String>, String> {
     let place = ObjectPlace::parse(dir).map_err(|fault| fault.to_string())?;
-    let bucket = Bucket::open(&place, control::runtime()?).map_err(|fault| fault.to_string())?;
+    let bucket =
+        ObjectBucket::open(&place, control::runtime()?).map_err(|fault| fault.to_string())?;
     let given_up = bucket.give_up_unfinished(unix_ms().0, &leftovers::may_live);
     given_up.map_err(|fault| fault.to_string())
 }
@@ -114,7 +115,7 @@ pub fn os_words(error: &str) -> &str {
 }
 
 struct ObjectDisk {
-    bucket: Bucket,
+    bucket: ObjectBucket,
     name: String,
     written: Mutex<Option<Arc<ObjectFile>>>,
 }

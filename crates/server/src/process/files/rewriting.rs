@@ -19,12 +19,12 @@ use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
 use pantala_keyspace::snapshot::CutInfo;
-use pantala_persistence::aof::{BaseKind, Fault, Manifest, Rewrite, Writer};
+use pantala_persistence::aof::{AofWriter, BaseKind, Fault, Manifest, Rewrite};
 use pantala_persistence::disk::{Disk, RealDisk};
 use pantala_persistence::snapshot::Form;
 
 use super::journaling;
-use super::saving::{self, Purpose, Readers, Unsaved};
+use super::saving::{self, Purpose, Readers, SaveFailure};
 use crate::appending::{NoRewrite, Order, Rewritten};
 use crate::saves::Save;
 use crate::shared::Shared;
@@ -75,14 +75,14 @@ fn run(shared: &Shared) {
 /// Writes the base as soon as no other snapshot is being written.
 fn when_free(
     shared: &Shared,
-    write: &mut dyn FnMut() -> Result<u64, Unsaved>,
-) -> Result<u64, Unsaved> {
+    write: &mut dyn FnMut() -> Result<u64, SaveFailure>,
+) -> Result<u64, SaveFailure> {
     let written = loop {
         match write() {
-            Err(Unsaved::Busy) => {
+            Err(SaveFailure::Busy) => {
                 shared.appending.set_scheduled(true);
                 if shared.engine.condition.shutdown.pause_for(AGAIN) {
-                    break Err(Unsaved::Busy);
+                    break Err(SaveFailure::Busy);
                 }
             }
             other => break other,
@@ -126,10 +126,10 @@ pub(super) fn tell_failed(why: &dyn Display) {
     tracing::error!("Background AOF rewrite terminated with error: {why}");
 }
 
-fn write_alone(shared: &Shared) -> Result<u64, Unsaved> {
+fn write_alone(shared: &Shared) -> Result<u64, SaveFailure> {
     let layout = journaling::layout(&shared.engine.settings.current());
-    let manifest = layout.open(&RealDisk).map_err(|why| Unsaved::Failed(why.to_string()))?;
-    let mut writer = Writer::new(Arc::new(RealDisk), layout, manifest, 0);
+    let manifest = layout.open(&RealDisk).map_err(|why| SaveFailure::Failed(why.to_string()))?;
+    let mut writer = AofWriter::new(Arc::new(RealDisk), layout, manifest, 0);
     let bytes = write_base(shared, &mut writer)?;
     writer.stop().map_err(failed)?;
     Ok(bytes)
@@ -140,14 +140,14 @@ fn write_alone(shared: &Shared) -> Result<u64, Unsaved> {
 ///
 /// # Errors
 /// There is no file.
-pub fn write_first(shared: &Shared) -> Result<Writer, Unsaved> {
+pub fn write_first(shared: &Shared) -> Result<AofWriter, SaveFailure> {
     let layout = journaling::layout(&shared.engine.settings.current());
     let cleaned = layout.make_directory(&RealDisk).and_then(|()| {
         // Removes what a server has left that was killed at this point.
         layout.clean(&RealDisk, &mut Manifest::default())
     });
-    cleaned.map_err(|why| Unsaved::Failed(why.to_string()))?;
-    let mut writer = Writer::new(Arc::new(RealDisk), layout, None, 0);
+    cleaned.map_err(|why| SaveFailure::Failed(why.to_string()))?;
+    let mut writer = AofWriter::new(Arc::new(RealDisk), layout, None, 0);
     write_base(shared, &mut writer)?;
     for part in writer.manifest().parts() {
         let is_base = writer.manifest().base.as_ref() == Some(part);
@@ -157,13 +157,13 @@ pub fn write_first(shared: &Shared) -> Result<Writer, Unsaved> {
     Ok(writer)
 }
 
-fn failed(fault: Fault) -> Unsaved {
-    Unsaved::Failed(fault.to_string())
+fn failed(fault: Fault) -> SaveFailure {
+    SaveFailure::Failed(fault.to_string())
 }
 
 /// Writes a base of this moment, for a writer that appends nothing yet, and begins the increment
 /// after it. Returns the base's bytes.
-fn write_base(shared: &Shared, writer: &mut Writer) -> Result<u64, Unsaved> {
+fn write_base(shared: &Shared, writer: &mut AofWriter) -> Result<u64, SaveFailure> {
     let form = form_of_base(shared);
     let rewrite = writer.begin_rewrite(kind_of(form)).map_err(failed)?;
     let path = rewrite.base_path.clone();
@@ -200,7 +200,7 @@ fn run_beside(shared: &Shared) {
 }
 
 /// Writes the base. `begun` becomes the rewrite, once the writer has come to the cut.
-fn write(shared: &Shared, begun: &mut Option<Rewrite>) -> Result<u64, Unsaved> {
+fn write(shared: &Shared, begun: &mut Option<Rewrite>) -> Result<u64, SaveFailure> {
     let journal = &shared.engine.journal;
     let form = form_of_base(shared);
     let (number, coming) = shared.appending.expect_rewrite(form);
@@ -222,10 +222,10 @@ fn write(shared: &Shared, begun: &mut Option<Rewrite>) -> Result<u64, Unsaved> {
         *begun = coming.recv_timeout(BEGIN_MOST).ok().flatten();
     }
     let placed = written.and_then(|bytes| {
-        let no_increment = || Unsaved::Failed("the file after it could not be begun".into());
+        let no_increment = || SaveFailure::Failed("the file after it could not be begun".into());
         let rewrite = begun.as_ref().ok_or_else(no_increment)?;
         let moved = RealDisk.rename(&path, &rewrite.base_path);
-        moved.map_err(|error| Unsaved::Failed(format!("{}: {error}", path.display())))?;
+        moved.map_err(|error| SaveFailure::Failed(format!("{}: {error}", path.display())))?;
         Ok(bytes)
     });
     if placed.is_err() {

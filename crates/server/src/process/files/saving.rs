@@ -23,21 +23,23 @@ use std::time::Duration;
 use pantala_base::clock::{monotonic_us, unix_ms, unix_us};
 use pantala_base::rests::Rests;
 use pantala_engine::condition::states::States;
-use pantala_keyspace::snapshot::{CutInfo, NoSnapshot, Outcome, Snapshot, SnapshotTarget};
+use pantala_keyspace::snapshot::{CutInfo, NoSnapshot, Snapshot, SnapshotOutcome, SnapshotTarget};
 use pantala_persistence::aof::commands::CommandTarget;
 use pantala_persistence::disk::Disk;
-use pantala_persistence::snapshot::schedule::Since;
-use pantala_persistence::snapshot::{Facts, Fault, Form, Queue, RdbTarget, Schedule, name, write};
-use pantala_rdb::file::Sizes;
+use pantala_persistence::snapshot::schedule::SavePointCounts;
+use pantala_persistence::snapshot::{
+    Fault, Form, RdbTarget, Schedule, SnapshotFacts, SnapshotQueue, name, write,
+};
+use pantala_rdb::file::SizeHints;
 use pantala_rdb::{Strings, Style};
 use pantala_settings::Settings;
 
 use super::place;
 use crate::commands::REDIS_VERSION;
 use crate::replication::moment::{Moment, note};
-use crate::saves::{Ended, NoSave, Save};
+use crate::saves::{NoSave, Save, SaveEnd};
 use crate::shared::Shared;
-use crate::tls::Watch;
+use crate::tls::CertificateWatch;
 
 /// How soon it is tried again while a base of the append-only file is being written.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -51,7 +53,7 @@ pub fn now_s() -> i64 {
 
 /// Why no file was written.
 #[derive(Debug)]
-pub enum Unsaved {
+pub enum SaveFailure {
     /// Another one is being written.
     Busy,
     /// The server is about to stop, and saves by itself if that is wanted.
@@ -62,22 +64,22 @@ pub enum Unsaved {
     Failed(String),
 }
 
-impl From<NoSave> for Unsaved {
+impl From<NoSave> for SaveFailure {
     fn from(why: NoSave) -> Self {
         match why {
-            NoSave::Running => Unsaved::Busy,
-            NoSave::Stopping => Unsaved::Stopping,
+            NoSave::Running => SaveFailure::Busy,
+            NoSave::Stopping => SaveFailure::Stopping,
         }
     }
 }
 
-impl fmt::Display for Unsaved {
+impl fmt::Display for SaveFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unsaved::Busy => f.write_str("another one has not ended"),
-            Unsaved::Stopping => f.write_str("the server is being stopped"),
-            Unsaved::Held => f.write_str("a script does not end, and has written"),
-            Unsaved::Failed(why) => f.write_str(why),
+            SaveFailure::Busy => f.write_str("another one has not ended"),
+            SaveFailure::Stopping => f.write_str("the server is being stopped"),
+            SaveFailure::Held => f.write_str("a script does not end, and has written"),
+            SaveFailure::Failed(why) => f.write_str(why),
         }
     }
 }
@@ -86,8 +88,8 @@ impl fmt::Display for Unsaved {
 /// that may wait, outside the gate.
 ///
 /// # Errors
-/// See [`Unsaved`]; the old file is unchanged.
-pub fn save(shared: &Shared) -> Result<(), Unsaved> {
+/// See [`SaveFailure`]; the old file is unchanged.
+pub fn save(shared: &Shared) -> Result<(), SaveFailure> {
     let save = shared.saves.begin(monotonic_us(), false)?;
     run(shared, &save)
 }
@@ -97,8 +99,8 @@ pub fn save(shared: &Shared) -> Result<(), Unsaved> {
 ///
 /// # Errors
 /// See [`save`].
-pub fn save_before_stop(shared: &Shared) -> Result<(), Unsaved> {
-    let save = shared.saves.begin_last(monotonic_us()).map_err(Unsaved::from);
+pub fn save_before_stop(shared: &Shared) -> Result<(), SaveFailure> {
+    let save = shared.saves.begin_last(monotonic_us()).map_err(SaveFailure::from);
     let save = save.inspect_err(|why| tracing::error!("a snapshot could not be begun: {why}"))?;
     run(shared, &save)
 }
@@ -107,7 +109,7 @@ pub fn save_before_stop(shared: &Shared) -> Result<(), Unsaved> {
 ///
 /// # Errors
 /// Another one is being written, or the system has no thread.
-pub fn save_in_background(shared: &Arc<Shared>) -> Result<(), Unsaved> {
+pub fn save_in_background(shared: &Arc<Shared>) -> Result<(), SaveFailure> {
     let save = shared.saves.begin(monotonic_us(), true)?;
     let (of_thread, saved) = (Arc::clone(shared), Arc::clone(&save));
     let life = move || {
@@ -119,23 +121,23 @@ pub fn save_in_background(shared: &Arc<Shared>) -> Result<(), Unsaved> {
     tracing::info!("Background saving started by pid {}", std::process::id());
     let spawned = Builder::new().name("save".into()).spawn(life);
     spawned.map(drop).map_err(|error| {
-        end(shared, &save, Ended::Failed);
-        Unsaved::Failed(format!("cannot start a thread: {error}"))
+        end(shared, &save, SaveEnd::Failed);
+        SaveFailure::Failed(format!("cannot start a thread: {error}"))
     })
 }
 
 /// Writes the file, after any base of the append-only file that is being written.
-fn when_free(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
+fn when_free(shared: &Shared, save: &Save) -> Result<u64, SaveFailure> {
     let shutdown = &shared.engine.condition.shutdown;
     loop {
         match write_file(shared, save) {
-            Err(Unsaved::Busy) if !save.is_cancelled() && !shutdown.pause_for(AGAIN) => {}
+            Err(SaveFailure::Busy) if !save.is_cancelled() && !shutdown.pause_for(AGAIN) => {}
             ended => return ended,
         }
     }
 }
 
-fn run(shared: &Shared, save: &Save) -> Result<(), Unsaved> {
+fn run(shared: &Shared, save: &Save) -> Result<(), SaveFailure> {
     let (result, ended) = match when_free(shared, save) {
         Ok(bytes) => {
             let keys = save.progress().written;
@@ -144,34 +146,34 @@ fn run(shared: &Shared, save: &Save) -> Result<(), Unsaved> {
             if save.is_in_background {
                 tracing::info!("Background saving terminated with success");
             }
-            (Ok(()), Ended::Well)
+            (Ok(()), SaveEnd::Well)
         }
         Err(_) if save.is_cancelled() => {
             match save.is_in_background {
                 true => tracing::warn!("Background saving cancelled"),
                 false => tracing::warn!("saving a snapshot was called off"),
             }
-            (Err(Unsaved::Failed("it was called off".into())), Ended::CalledOff)
+            (Err(SaveFailure::Failed("it was called off".into())), SaveEnd::CalledOff)
         }
         Err(unsaved) => {
             tracing::error!("Write error saving DB on disk: {unsaved}");
             if save.is_in_background {
                 tracing::error!("Background saving error");
             }
-            (Err(unsaved), Ended::Failed)
+            (Err(unsaved), SaveEnd::Failed)
         }
     };
     end(shared, save, ended);
     result
 }
 
-fn end(shared: &Shared, save: &Save, ended: Ended) {
+fn end(shared: &Shared, save: &Save, ended: SaveEnd) {
     shared.saves.end(save, ended, now_s(), monotonic_us());
     shared.saves.apply(&shared.engine);
 }
 
 /// What the file states before the keys, except for what is known only at the cut.
-pub fn facts(is_base: &str) -> Facts {
+pub fn facts(is_base: &str) -> SnapshotFacts {
     let used = pantala_memory::allocated();
     let aux = vec![
         ("redis-ver", REDIS_VERSION.to_owned()),
@@ -181,7 +183,7 @@ pub fn facts(is_base: &str) -> Facts {
         ("aof-base", is_base.to_owned()),
         ("pantala-ver", env!("CARGO_PKG_VERSION").to_owned()),
     ];
-    Facts { aux, ..Facts::default() }
+    SnapshotFacts { aux, ..SnapshotFacts::default() }
 }
 
 fn strings(settings: &Settings) -> Strings {
@@ -215,10 +217,10 @@ pub fn plan_at(settings: &Settings, path: PathBuf, form: Form) -> write::Plan {
 }
 
 /// Writes the file; returns its bytes, or what went wrong.
-fn write_file(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
+fn write_file(shared: &Shared, save: &Save) -> Result<u64, SaveFailure> {
     let settings = shared.engine.settings.current();
     let name = name::at(&settings.dbfilename, now_s());
-    let place = place::for_file(&settings, &name).map_err(Unsaved::Failed)?;
+    let place = place::for_file(&settings, &name).map_err(SaveFailure::Failed)?;
     write_to(shared, save, place.disk, plan(&settings, &place.directory, &name))
 }
 
@@ -228,7 +230,7 @@ pub(crate) fn write_to(
     save: &Save,
     disk: Box<dyn Disk>,
     plan: write::Plan,
-) -> Result<u64, Unsaved> {
+) -> Result<u64, SaveFailure> {
     let moment = RefCell::new(Moment::for_file(shared));
     let mut at_cut = |cut: &CutInfo| {
         save.changes.store(shared.changes(), Ordering::Relaxed);
@@ -278,8 +280,11 @@ pub fn write_snapshot(
     shared: &Shared,
     save: &Save,
     purpose: Purpose<'_>,
-    plan: impl FnOnce(&mut Facts, &Arc<Queue>) -> Result<(Box<dyn Disk>, write::Plan), String>,
-) -> Result<u64, Unsaved> {
+    plan: impl FnOnce(
+        &mut SnapshotFacts,
+        &Arc<SnapshotQueue>,
+    ) -> Result<(Box<dyn Disk>, write::Plan), String>,
+) -> Result<u64, SaveFailure> {
     write_snapshot_by(shared, save, purpose, plan, |(disk, plan), facts, queue, version, taken| {
         write::write(&**disk, plan, facts, queue, version, taken)
     })
@@ -295,19 +300,19 @@ pub fn write_snapshot_by<T>(
     shared: &Shared,
     save: &Save,
     purpose: Purpose<'_>,
-    begin: impl FnOnce(&mut Facts, &Arc<Queue>) -> Result<T, String>,
+    begin: impl FnOnce(&mut SnapshotFacts, &Arc<SnapshotQueue>) -> Result<T, String>,
     write: impl FnOnce(
         &T,
-        &Facts,
-        &Queue,
+        &SnapshotFacts,
+        &SnapshotQueue,
         &dyn Fn() -> u16,
         &dyn Fn(u64, bool) -> bool,
     ) -> Result<u64, Fault>,
-) -> Result<u64, Unsaved> {
+) -> Result<u64, SaveFailure> {
     let engine = &*shared.engine;
     let settings = engine.settings.current();
     let Purpose { is_base, form, readers, at_cut } = purpose;
-    let queue = Arc::new(Queue::default());
+    let queue = Arc::new(SnapshotQueue::default());
     let (target, version) = target(&settings, (form, readers), &queue);
     let mut facts = facts(is_base);
     let mut libraries = None;
@@ -317,8 +322,8 @@ pub fn write_snapshot_by<T>(
         at_cut(cut);
     });
     let snapshot = snapshot.map_err(|why| match why {
-        NoSnapshot::Running => Unsaved::Busy,
-        NoSnapshot::Aborted(_) => Unsaved::Held,
+        NoSnapshot::Running => SaveFailure::Busy,
+        NoSnapshot::Aborted(_) => SaveFailure::Held,
     })?;
     let libraries = libraries.iter().flat_map(|libraries| libraries.iter());
     facts.functions = libraries.map(|library| library.code.clone()).collect();
@@ -352,7 +357,7 @@ pub fn write_snapshot_by<T>(
         }
         written
     });
-    written.map_err(|fault: Fault| Unsaved::Failed(fault.to_string()))
+    written.map_err(|fault: Fault| SaveFailure::Failed(fault.to_string()))
 }
 
 /// Waits for so many microseconds, or until it is over: a test slows down what would otherwise be
@@ -372,7 +377,7 @@ pub fn rest(us: u64, is_over: &dyn Fn() -> bool) {
 fn target(
     settings: &Settings,
     (form, readers): (Form, Readers),
-    queue: &Arc<Queue>,
+    queue: &Arc<SnapshotQueue>,
 ) -> (Arc<dyn SnapshotTarget>, Box<dyn Fn() -> u16>) {
     let (queue, now) = (Arc::clone(queue), unix_ms());
     let is_foreign = matches!(readers, Readers::Valkey | Readers::Redis);
@@ -390,9 +395,9 @@ fn target(
     }
 }
 
-fn sizes(cut: &CutInfo) -> Vec<(pantala_keyspace::DbIndex, Sizes)> {
+fn sizes(cut: &CutInfo) -> Vec<(pantala_keyspace::DbIndex, SizeHints)> {
     let sizes = cut.databases.iter().map(|database| {
-        let sizes = Sizes { keys: database.keys, with_deadline: database.with_deadline };
+        let sizes = SizeHints { keys: database.keys, with_deadline: database.with_deadline };
         (database.db, sizes)
     });
     sizes.collect()
@@ -403,17 +408,17 @@ fn start_walker<'s>(
     scope: &'s Scope<'s, '_>,
     shared: &'s Shared,
     snapshot: &'s Snapshot,
-    queue: &'s Queue,
+    queue: &'s SnapshotQueue,
 ) -> bool {
     let life = move || {
         pantala_base::os::yield_to_others();
-        let breaking = BreakOff(queue, snapshot);
+        let breaking = WalkerPanicGuard(queue, snapshot);
         let mut rests = Rests::default();
         let outcome = snapshot.work_and_rest(&shared.engine.space, &mut || rests.when_due());
         std::mem::forget(breaking);
         match outcome {
-            Outcome::Complete => queue.complete(),
-            Outcome::Cancelled | Outcome::Failed => queue.break_off(),
+            SnapshotOutcome::Complete => queue.complete(),
+            SnapshotOutcome::Cancelled | SnapshotOutcome::Failed => queue.break_off(),
         }
         pantala_memory::release_seat();
     };
@@ -421,9 +426,9 @@ fn start_walker<'s>(
 }
 
 /// Dropped when a walker panics, so that nothing waits for what it had.
-struct BreakOff<'q>(&'q Queue, &'q Snapshot);
+struct WalkerPanicGuard<'q>(&'q SnapshotQueue, &'q Snapshot);
 
-impl Drop for BreakOff<'_> {
+impl Drop for WalkerPanicGuard<'_> {
     fn drop(&mut self) {
         self.1.cancel();
         self.0.break_off();
@@ -436,11 +441,11 @@ pub fn keep_schedule(shared: &Arc<Shared>) {
     let shutdown = &engine.condition.shutdown;
     let mut version = engine.settings.version();
     let mut schedule = Schedule::new(&engine.settings.current(), now_s());
-    let mut certificates = Watch::default();
+    let mut certificates = CertificateWatch::default();
     loop {
         certificates.look(&shared.tls, engine);
         let tick = if schedule.has_any() { TICK } else { Duration::MAX };
-        if shutdown.pause_for(tick.min(Watch::pause(&engine.settings.current()))) {
+        if shutdown.pause_for(tick.min(CertificateWatch::pause(&engine.settings.current()))) {
             break;
         }
         if engine.settings.version() != version {
@@ -448,7 +453,7 @@ pub fn keep_schedule(shared: &Arc<Shared>) {
             schedule = Schedule::new(&engine.settings.current(), now_s());
         }
         let history = shared.saves.history();
-        let since = Since {
+        let since = SavePointCounts {
             last_good_s: history.last_good_s,
             last_failed_s: history.last_failed_s,
             changes: shared.changes().wrapping_sub(history.changes),

@@ -29,12 +29,12 @@ pub struct Event {
     pub unix_us: i64,
     /// How far local time is ahead of UTC, in seconds.
     pub offset_s: i64,
-    pub told: Told,
+    pub told: LineWords,
 }
 
 /// The message and fields of an event.
 #[derive(Default)]
-pub struct Told {
+pub struct LineWords {
     message: String,
     fields: Vec<(&'static str, Value)>,
 }
@@ -53,9 +53,9 @@ impl Value {
     }
 }
 
-impl Told {
-    pub fn of(event: &tracing::Event<'_>) -> Told {
-        let mut told = Told::default();
+impl LineWords {
+    pub fn of(event: &tracing::Event<'_>) -> LineWords {
+        let mut told = LineWords::default();
         event.record(&mut told);
         told
     }
@@ -87,7 +87,7 @@ impl Told {
     }
 }
 
-impl Visit for Told {
+impl Visit for LineWords {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.add(field, Value::Text(format!("{value:?}")));
     }
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     fn event(level: Level, message: &str, fields: Vec<(&'static str, Value)>) -> Event {
-        let told = Told { message: message.to_owned(), fields };
+        let told = LineWords { message: message.to_owned(), fields };
         Event { level, unix_us: 1_795_268_223_123_456, offset_s: 0, told }
     }
 

@@ -26,7 +26,7 @@ use tracing::{Level, Subscriber};
 use tracing_subscriber::filter::dynamic_filter_fn;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-use line::{Event, Told};
+use line::{Event, LineWords};
 use sinks::{Datagrams, JOURNAL, LogFile, SYSLOG, journal_message, syslog_message};
 
 /// The level of detail that is logged (0: none, 1: errors, ... 5: everything).
@@ -150,7 +150,7 @@ impl<S: Subscriber> Layer<S> for Sinks {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         let unix_us = unix_us();
         let offset_s = local_offset_s(unix_us.div_euclid(1_000_000));
-        let (level, told) = (*event.metadata().level(), Told::of(event));
+        let (level, told) = (*event.metadata().level(), LineWords::of(event));
         self.tell(&Event { level, unix_us, offset_s, told });
     }
 }

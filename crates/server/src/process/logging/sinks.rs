@@ -150,7 +150,7 @@ fn priority(level: Level) -> u8 {
 mod tests {
     use std::fs;
 
-    use super::super::line::Told;
+    use super::super::line::LineWords;
     use super::*;
 
     /// A directory for one test.
@@ -172,7 +172,7 @@ mod tests {
     }
 
     fn event(level: Level) -> Event {
-        Event { level, unix_us: 1_795_268_223_123_456, offset_s: 0, told: Told::default() }
+        Event { level, unix_us: 1_795_268_223_123_456, offset_s: 0, told: LineWords::default() }
     }
 
     #[test]

@@ -45,7 +45,7 @@ const SEND_MOST: Duration = Duration::from_secs(1);
 
 /// A message to the manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum SupervisorNotice {
     /// Data is being loaded.
     Loading,
     /// Clients are served.
@@ -60,16 +60,16 @@ pub enum News {
     Alive,
 }
 
-impl News {
+impl SupervisorNotice {
     /// The text of the message, as in sd_notify(3).
     fn text(self) -> &'static str {
         match self {
-            News::Loading => "STATUS=Loading data",
-            News::Ready => "READY=1\nSTATUS=Ready to accept connections",
-            News::Reloading => "RELOADING=1\nSTATUS=Reading files anew",
-            News::Saving => "STATUS=Saving before the end",
-            News::Stopping => "STOPPING=1\nSTATUS=Stopping",
-            News::Alive => "WATCHDOG=1",
+            SupervisorNotice::Loading => "STATUS=Loading data",
+            SupervisorNotice::Ready => "READY=1\nSTATUS=Ready to accept connections",
+            SupervisorNotice::Reloading => "RELOADING=1\nSTATUS=Reading files anew",
+            SupervisorNotice::Saving => "STATUS=Saving before the end",
+            SupervisorNotice::Stopping => "STOPPING=1\nSTATUS=Stopping",
+            SupervisorNotice::Alive => "WATCHDOG=1",
         }
     }
 }
@@ -137,7 +137,7 @@ impl Supervisor {
     }
 
     /// Sends a message. A failure is ignored: it concerns only the manager.
-    pub fn tell(&self, news: News) {
+    pub fn tell(&self, news: SupervisorNotice) {
         if let Some(socket) = &self.socket
             && let Err(error) = socket.send(news.text().as_bytes())
         {
@@ -148,7 +148,7 @@ impl Supervisor {
     /// Says that the server has loaded its data and serves clients.
     pub fn ready(&self) {
         let was_ready = self.is_ready.swap(true, Ordering::AcqRel);
-        self.tell(News::Ready);
+        self.tell(SupervisorNotice::Ready);
         if self.by == Supervised::Upstart && !was_ready {
             tracing::info!("the process stops to tell upstart that it is ready");
             if let Err(error) = signal_hook::low_level::raise(SIGSTOP) {
@@ -162,18 +162,18 @@ impl Supervisor {
     pub fn reloading(&self, reload: impl FnOnce()) {
         let tells = self.is_ready.load(Ordering::Acquire);
         if tells {
-            self.tell(News::Reloading);
+            self.tell(SupervisorNotice::Reloading);
         }
         reload();
         if tells {
-            self.tell(News::Ready);
+            self.tell(SupervisorNotice::Ready);
         }
     }
 
     /// Says that the server is ready again, after a stop was called off.
     pub fn runs_on(&self) {
         if self.is_ready.load(Ordering::Acquire) {
-            self.tell(News::Ready);
+            self.tell(SupervisorNotice::Ready);
         }
     }
 }
@@ -206,7 +206,7 @@ fn sign_of_life(variable: impl Fn(&str) -> Option<OsString>, own_pid: u32) -> Op
 pub fn give_signs_of_life(shared: &Shared, every: Duration) {
     loop {
         if have_all_looked(shared, every) {
-            shared.supervisor.tell(News::Alive);
+            shared.supervisor.tell(SupervisorNotice::Alive);
         } else {
             tracing::error!(?every, "a worker has taken no message for so long: no sign of life");
         }
@@ -275,12 +275,12 @@ mod tests {
     fn a_reload_before_it_is_ready_tells_nothing() {
         let (systemd, name) = systemd("reload");
         let supervisor = supervisor(Supervised::Systemd, &[(NOTIFY_SOCKET, &name)]);
-        supervisor.tell(News::Loading);
+        supervisor.tell(SupervisorNotice::Loading);
         supervisor.reloading(|| {});
         supervisor.runs_on();
         supervisor.ready();
         supervisor.reloading(|| {});
-        supervisor.tell(News::Stopping);
+        supervisor.tell(SupervisorNotice::Stopping);
         let first_lines: Vec<String> =
             (0..5).map(|_| heard(&systemd).lines().next().unwrap_or_default().to_owned()).collect();
         let expected = ["STATUS=Loading data", "READY=1", "RELOADING=1", "READY=1", "STOPPING=1"];

@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::recipients::Recipients;
 use super::{direct, file, joined, name, spread};
 use crate::process::files::journaling;
-use crate::process::files::saving::Unsaved;
+use crate::process::files::saving::SaveFailure;
 use crate::shared::Shared;
 
 /// How soon to try again while another snapshot is being written.
@@ -77,18 +77,18 @@ fn run(shared: &Arc<Shared>, recipients: &Arc<Recipients>) {
 }
 
 /// Makes the copy, after any other snapshot that is being written.
-fn when_free(shared: &Arc<Shared>, recipients: &Arc<Recipients>) -> Result<u64, Unsaved> {
-    journaling::prepare_to_feed(shared).map_err(Unsaved::Failed)?;
+fn when_free(shared: &Arc<Shared>, recipients: &Arc<Recipients>) -> Result<u64, SaveFailure> {
+    journaling::prepare_to_feed(shared).map_err(SaveFailure::Failed)?;
     let shutdown = &shared.engine.condition.shutdown;
     recipients.reserve(shared);
     let parts = joined::invite(shared, recipients);
     loop {
         recipients.reserve(shared);
         match make(shared, recipients, parts) {
-            Err(Unsaved::Busy) if !recipients.save.is_cancelled() && !recipients.are_gone() => {
+            Err(SaveFailure::Busy) if !recipients.save.is_cancelled() && !recipients.are_gone() => {
                 recipients.wait_on();
                 if shutdown.pause_for(AGAIN) {
-                    return Err(Unsaved::Busy);
+                    return Err(SaveFailure::Busy);
                 }
             }
             ended => return ended,
@@ -96,7 +96,11 @@ fn when_free(shared: &Arc<Shared>, recipients: &Arc<Recipients>) -> Result<u64, 
     }
 }
 
-fn make(shared: &Arc<Shared>, recipients: &Arc<Recipients>, parts: usize) -> Result<u64, Unsaved> {
+fn make(
+    shared: &Arc<Shared>,
+    recipients: &Arc<Recipients>,
+    parts: usize,
+) -> Result<u64, SaveFailure> {
     match recipients.way.is_direct {
         true if parts > 0 => spread::make(shared, recipients, parts),
         true if recipients.way.filter.is_some() => direct::make_without_keys(shared, recipients),

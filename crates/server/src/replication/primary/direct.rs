@@ -6,12 +6,12 @@ use std::sync::Arc;
 use pantala_keyspace::Aborted;
 use pantala_keyspace::snapshot::CutInfo;
 use pantala_persistence::disk::Disk;
-use pantala_persistence::snapshot::{Form, Queue, write};
+use pantala_persistence::snapshot::{Form, SnapshotQueue, write};
 use pantala_replication::ReplicationId;
 
 use super::recipients::Recipients;
 use super::sink::Sink;
-use crate::process::files::saving::{self, Unsaved};
+use crate::process::files::saving::{self, SaveFailure};
 use crate::replication::moment::Moment;
 use crate::shared::Shared;
 
@@ -41,7 +41,7 @@ impl Mark {
 }
 
 /// Sends a copy of all the data; returns the stream's position at the cut.
-pub(super) fn make(shared: &Arc<Shared>, recipients: &Arc<Recipients>) -> Result<u64, Unsaved> {
+pub(super) fn make(shared: &Arc<Shared>, recipients: &Arc<Recipients>) -> Result<u64, SaveFailure> {
     let moment = std::cell::RefCell::new(Moment::for_replicas(shared));
     let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(cut.stamp);
     let purpose = recipients.purpose(&mut at_cut);
@@ -61,7 +61,7 @@ pub(super) fn make(shared: &Arc<Shared>, recipients: &Arc<Recipients>) -> Result
 pub(super) fn sink(
     shared: &Arc<Shared>,
     recipients: &Arc<Recipients>,
-    source: &Arc<Queue>,
+    source: &Arc<SnapshotQueue>,
 ) -> Box<dyn Disk> {
     let (shared, recipients, source) =
         (Arc::clone(shared), Arc::clone(recipients), Arc::clone(source));
@@ -72,23 +72,23 @@ pub(super) fn sink(
 pub(super) fn make_without_keys(
     shared: &Arc<Shared>,
     recipients: &Arc<Recipients>,
-) -> Result<u64, Unsaved> {
+) -> Result<u64, SaveFailure> {
     let mut moment = Moment::for_replicas(shared);
     let cut = shared.engine.space.at_one_moment(|stamp| moment.is_now(stamp));
-    cut.map_err(|Aborted(_)| Unsaved::Held)?;
+    cut.map_err(|Aborted(_)| SaveFailure::Held)?;
     let mut facts = saving::facts("0");
     if recipients.way.filter.is_some_and(|filter| filter.functions) {
         let libraries = shared.engine.functions.current();
         facts.functions = libraries.iter().map(|library| library.code.clone()).collect();
     }
-    recipients.begin(shared, &moment, &mut facts).map_err(Unsaved::Failed)?;
+    recipients.begin(shared, &moment, &mut facts).map_err(SaveFailure::Failed)?;
     let mark = Mark::begin(shared, recipients);
-    let source = Arc::new(Queue::default());
+    let source = Arc::new(SnapshotQueue::default());
     source.complete();
     let (disk, plan) = (sink(shared, recipients, &source), plan(shared, recipients));
     let version = || recipients.version();
     let bytes = write::write(&*disk, &plan, &facts, &source, &version, &|_, _| true);
-    let bytes = bytes.map_err(|fault| Unsaved::Failed(fault.to_string()))?;
+    let bytes = bytes.map_err(|fault| SaveFailure::Failed(fault.to_string()))?;
     mark.end(shared, recipients);
     Ok(bytes)
 }

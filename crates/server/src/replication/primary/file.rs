@@ -19,7 +19,7 @@ use pantala_replication::{CopyQueue, Replica};
 use super::recipients::{Recipient, Recipients};
 use super::{call, close, name};
 use crate::process::files::place;
-use crate::process::files::saving::{self, Unsaved};
+use crate::process::files::saving::{self, SaveFailure};
 use crate::replication::moment::Moment;
 use crate::shared::Shared;
 
@@ -29,7 +29,7 @@ const PIECE_BYTES: usize = 64 << 10;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Writes the file and begins to send it.
-pub(super) fn make(shared: &Arc<Shared>, recipients: &Arc<Recipients>) -> Result<u64, Unsaved> {
+pub(super) fn make(shared: &Arc<Shared>, recipients: &Arc<Recipients>) -> Result<u64, SaveFailure> {
     let settings = shared.engine.settings.current();
     let path = place::beside_data(&settings, &name_of_file());
     let moment = std::cell::RefCell::new(Moment::for_replicas(shared));
@@ -43,7 +43,7 @@ pub(super) fn make(shared: &Arc<Shared>, recipients: &Arc<Recipients>) -> Result
     let sent = recipients.present().try_for_each(|recipient| send(shared, recipient, &path));
     // The sending threads have it open.
     let _removed = fs::remove_file(&path);
-    sent.map_err(|error| Unsaved::Failed(format!("cannot read {}: {error}", path.display())))?;
+    sent.map_err(|error| SaveFailure::Failed(format!("cannot read {}: {error}", path.display())))?;
     Ok(bytes)
 }
 

@@ -39,7 +39,7 @@ pub struct Part {
 
 /// The connections that one replica has opened beside its link, for a copy in parts.
 #[derive(Debug)]
-pub struct Joined {
+pub struct JoinedParts {
     token: ReplicationId,
     state: Mutex<State>,
     changed: Condvar,
@@ -52,11 +52,11 @@ struct State {
     most: usize,
 }
 
-impl Joined {
+impl JoinedParts {
     /// No connection, and none may join.
-    pub fn new() -> Joined {
+    pub fn new() -> JoinedParts {
         let (token, state) = (ReplicationId::random(), Mutex::default());
-        Joined { token, state, changed: Condvar::new() }
+        JoinedParts { token, state, changed: Condvar::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn as_many_join_as_may_and_only_with_the_token() {
-        let joined = Joined::new();
+        let joined = JoinedParts::new();
         let token = joined.token.as_str().as_bytes().to_vec();
         assert!(!joined.join(&token, &connection()), "nobody is invited yet");
         joined.allow(2);
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn nobody_joins_when_the_copy_has_begun() {
-        let joined = Joined::new();
+        let joined = JoinedParts::new();
         joined.allow(2);
         let token = joined.token.as_str().as_bytes().to_vec();
         assert!(joined.join(&token, &connection()));

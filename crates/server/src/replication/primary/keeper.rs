@@ -8,10 +8,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
-use pantala_replication::{Kind, Phase, Replica};
+use pantala_replication::{FollowerKind, Phase, Replica};
 use pantala_settings::Settings;
 
-use super::recipients::{Recipients, Way};
+use super::recipients::{CopyMode, Recipients};
 use super::{close, copy, count_good, name};
 use crate::process::files::journaling;
 use crate::shared::Shared;
@@ -66,8 +66,10 @@ fn tell_what_is_lacking(shared: &Shared, replicas: &[Arc<Replica>]) {
     let (own, newer) = (asides.ours > 0, asides.newer > 0);
     for replica in replicas.iter().filter(|replica| replica.phase() == Phase::Online) {
         let what = match replica.announced().kind() {
-            Kind::Redis if own || newer => "deadlines of members and fields, and other things",
-            Kind::Valkey if own => "deadlines of members, and other things",
+            FollowerKind::Redis if own || newer => {
+                "deadlines of members and fields, and other things"
+            }
+            FollowerKind::Valkey if own => "deadlines of members, and other things",
             _ => continue,
         };
         if replica.lacks_something() {
@@ -114,8 +116,8 @@ fn begin_copy_if_due(
         // Its end wakes this thread.
         return None;
     }
-    let way = Way::of(settings, first);
-    let alike = |replica: &&Arc<Replica>| waits(replica) && Way::of(settings, replica) == way;
+    let way = CopyMode::of(settings, first);
+    let alike = |replica: &&Arc<Replica>| waits(replica) && CopyMode::of(settings, replica) == way;
     let together: Vec<_> = replicas.iter().filter(alike).cloned().collect();
     if way.is_direct {
         let since_us = together.iter().map(|one| one.acknowledged().heard_us).min();
@@ -178,11 +180,11 @@ fn end_those_who_go_on(shared: &Shared) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::in_process::InProcess;
+    use crate::in_process::LocalServer;
 
     #[test]
     fn who_comes_while_the_stream_is_freed_is_closed_or_gets_a_copy() {
-        let server = InProcess::new(Settings::defaults()).expect("a server");
+        let server = LocalServer::new(Settings::defaults()).expect("a server");
         let (shared, ttl_s) = (server.shared_arc(), Settings::defaults().repl_backlog_ttl_s);
         let replication = &shared.replication;
         replication.stream.begin_to_keep();

@@ -39,10 +39,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::Builder;
 
 use pantala_base::clock::monotonic_us;
-use pantala_commands::Acknowledged;
+use pantala_commands::Acknowledgements;
 use pantala_engine::condition::states::States;
 use pantala_journal::Stamp;
-use pantala_replication::{Kind, Phase, Replica};
+use pantala_replication::{FollowerKind, Phase, Replica};
 
 pub use self::joined::join;
 
@@ -276,7 +276,7 @@ pub fn count_good(shared: &Shared) {
 }
 
 /// Whether a replica of this kind or an older one follows.
-pub fn has_follower_of(shared: &Shared, kind: Kind) -> bool {
+pub fn has_follower_of(shared: &Shared, kind: FollowerKind) -> bool {
     let replicas = shared.replication.replicas.all();
     replicas
         .iter()
@@ -287,7 +287,8 @@ pub fn has_follower_of(shared: &Shared, kind: Kind) -> bool {
 fn refuse_unknown(shared: &Shared) {
     let is_meant = shared.engine.settings.current().repl_refuse_unknown;
     let lasting = &shared.engine.condition.lasting;
-    for (state, kind) in [(States::OTHERS_FOLLOW, Kind::Valkey), (States::OLD_FOLLOW, Kind::Redis)]
+    for (state, kind) in
+        [(States::OTHERS_FOLLOW, FollowerKind::Valkey), (States::OLD_FOLLOW, FollowerKind::Redis)]
     {
         match is_meant && has_follower_of(shared, kind) {
             true => lasting.begin(state),
@@ -314,7 +315,7 @@ pub fn settings_changed(shared: &Shared) {
 }
 
 /// How many servers have a step, by the kind of acknowledgement that is asked for.
-pub fn acknowledged(shared: &Shared, step: Stamp, asked: Acknowledged) -> Acknowledged {
+pub fn acknowledged(shared: &Shared, step: Stamp, asked: Acknowledgements) -> Acknowledgements {
     let (replication, is_nothing) = (&shared.replication, step == Stamp::default());
     let position = match is_nothing {
         true => Some(0),
@@ -323,7 +324,7 @@ pub fn acknowledged(shared: &Shared, step: Stamp, asked: Acknowledged) -> Acknow
     };
     let count = |position| replication.replicas.count_acknowledged(position, asked.on_disk);
     let is_kept = || is_nothing || shared.engine.journal.is_durable(step);
-    Acknowledged {
+    Acknowledgements {
         local: asked.on_disk && shared.appending.is_running() && is_kept(),
         replicas: position.map_or(0, count) as u64,
         ..asked

@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pantala_base::clock::monotonic_us;
 use pantala_keyspace::snapshot::CutInfo;
-use pantala_persistence::snapshot::{Facts, Form};
+use pantala_persistence::snapshot::{Form, SnapshotFacts};
 use pantala_rdb::file::{FIRST_OF_VALKEY, OLDEST_WRITTEN};
-use pantala_replication::{CopyQueue, Filter, Kind, Phase, Replica, ReplicationId};
+use pantala_replication::{CopyQueue, Filter, FollowerKind, Phase, Replica, ReplicationId};
 use pantala_settings::Settings;
 
-use super::joined::Joined;
+use super::joined::JoinedParts;
 use super::{call, close, tell_memory};
 use crate::process::files::saving::{Purpose, Readers};
 use crate::replication::moment::{Moment, note};
@@ -18,7 +18,7 @@ use crate::shared::Shared;
 
 /// How a replica gets its copy: replicas with the same way can get one together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct CopyMode {
     /// It is sent as it is made; otherwise from a file, once that is complete.
     pub is_direct: bool,
     /// Which part of the data; `None`: everything.
@@ -27,20 +27,22 @@ pub struct Way {
     pub readers: Readers,
 }
 
-impl Way {
+impl CopyMode {
     /// The way of a replica.
-    pub fn of(settings: &Settings, replica: &Replica) -> Way {
+    pub fn of(settings: &Settings, replica: &Replica) -> CopyMode {
         let announced = replica.announced();
         let wants_direct = settings.repl_diskless_sync || announced.filter.is_some();
         let is_direct = wants_direct && announced.takes_eof;
         let many = announced.connections > 1 && settings.worker_count() > 1;
         let readers = match announced.kind() {
-            Kind::Pantala if many && is_direct && announced.filter.is_none() => Readers::InParts,
-            Kind::Pantala => Readers::Pantala,
-            Kind::Valkey => Readers::Valkey,
-            Kind::Redis => Readers::Redis,
+            FollowerKind::Pantala if many && is_direct && announced.filter.is_none() => {
+                Readers::InParts
+            }
+            FollowerKind::Pantala => Readers::Pantala,
+            FollowerKind::Valkey => Readers::Valkey,
+            FollowerKind::Redis => Readers::Redis,
         };
-        Way { is_direct, filter: announced.filter, readers }
+        CopyMode { is_direct, filter: announced.filter, readers }
     }
 }
 
@@ -51,7 +53,7 @@ pub struct Recipient {
     /// The bytes of the copy, before those of the stream.
     pub queue: Arc<CopyQueue>,
     /// Its connections beside the link, for parts.
-    pub joined: Joined,
+    pub joined: JoinedParts,
 }
 
 impl Recipient {
@@ -74,7 +76,7 @@ pub struct Recipients {
     /// All recipients.
     pub list: Vec<Recipient>,
     /// How they get the copy.
-    pub way: Way,
+    pub way: CopyMode,
     /// The snapshot, by which the copy is cancelled.
     pub save: Save,
     /// The sending of the copy itself has begun.
@@ -83,9 +85,9 @@ pub struct Recipients {
 
 impl Recipients {
     /// These replicas, in this way.
-    pub fn new(replicas: Vec<Arc<Replica>>, way: Way) -> Recipients {
+    pub fn new(replicas: Vec<Arc<Replica>>, way: CopyMode) -> Recipients {
         let recipient =
-            |replica| Recipient { replica, queue: Arc::default(), joined: Joined::new() };
+            |replica| Recipient { replica, queue: Arc::default(), joined: JoinedParts::new() };
         Recipients {
             list: replicas.into_iter().map(recipient).collect(),
             way,
@@ -147,7 +149,7 @@ impl Recipients {
         &self,
         shared: &Shared,
         moment: &Moment<'_>,
-        facts: &mut Facts,
+        facts: &mut SnapshotFacts,
     ) -> Result<(), String> {
         let place = moment.place()?.ok_or("this server has no data of its primary")?;
         note(facts, place);

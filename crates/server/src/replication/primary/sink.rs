@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
-use pantala_keyspace::snapshot::Room;
+use pantala_keyspace::snapshot::SnapshotRoom;
 use pantala_persistence::disk::{Disk, DiskFile};
-use pantala_persistence::snapshot::Queue;
+use pantala_persistence::snapshot::SnapshotQueue;
 
 use super::recipients::{Recipient, Recipients};
 use super::{close, name};
@@ -31,7 +31,7 @@ pub struct Sink {
     /// The replicas.
     pub recipients: Arc<Recipients>,
     /// The snapshot's queue of pieces.
-    pub source: Arc<Queue>,
+    pub source: Arc<SnapshotQueue>,
 }
 
 fn absent<T>() -> io::Result<T> {
@@ -127,7 +127,7 @@ impl Sink {
                 }
                 return close(&self.shared, &recipient.replica);
             }
-            if self.source.room() == Room::Overfull {
+            if self.source.room() == SnapshotRoom::Overfull {
                 return;
             }
         }

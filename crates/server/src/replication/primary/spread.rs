@@ -23,10 +23,10 @@ use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
 use pantala_keyspace::DbIndex;
-use pantala_keyspace::snapshot::{CutInfo, Piece, Room, Span};
-use pantala_persistence::snapshot::queue::Next;
-use pantala_persistence::snapshot::{Facts, Fault, Queue, write};
-use pantala_rdb::file::{Writer, write_database};
+use pantala_keyspace::snapshot::{CutInfo, SnapshotPiece, SnapshotRoom, Span};
+use pantala_persistence::snapshot::queue::QueueItem;
+use pantala_persistence::snapshot::{Fault, SnapshotFacts, SnapshotQueue, write};
+use pantala_rdb::file::{RdbWriter, write_database};
 use pantala_replication::link::FrameWriter;
 use pantala_replication::link::frames::MOST_FRAME_BYTES;
 use pantala_replication::{Phase, Replica};
@@ -36,7 +36,7 @@ use super::direct::{Mark, plan, sink};
 use super::joined::Part;
 use super::recipients::{Recipient, Recipients};
 use super::{call, name, tell_memory};
-use crate::process::files::saving::{self, Unsaved};
+use crate::process::files::saving::{self, SaveFailure};
 use crate::replication::moment::Moment;
 use crate::shared::Shared;
 
@@ -54,11 +54,11 @@ pub(super) fn make(
     shared: &Arc<Shared>,
     recipients: &Arc<Recipients>,
     count: usize,
-) -> Result<u64, Unsaved> {
+) -> Result<u64, SaveFailure> {
     let moment = RefCell::new(Moment::for_replicas(shared));
     let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(cut.stamp);
     let purpose = recipients.purpose(&mut at_cut);
-    let begin = |facts: &mut Facts, _: &Arc<Queue>| {
+    let begin = |facts: &mut SnapshotFacts, _: &Arc<SnapshotQueue>| {
         recipients.begin(shared, &moment.borrow(), facts)?;
         for recipient in recipients.present() {
             let joined = recipient.joined.parts().len();
@@ -74,7 +74,7 @@ pub(super) fn make(
         begin,
         |(), facts, queue, _, taken| {
             tracing::info!(parts = count, "it is sent over connections of its own");
-            let mut spread = Spread::new(shared, recipients, queue, count);
+            let mut spread = PartSpread::new(shared, recipients, queue, count);
             let bytes = spread.write_all(taken)?;
             let Counts { frames, compressed } = spread.counts;
             tracing::info!(bytes, frames, compressed, "all its keys are under way");
@@ -87,10 +87,10 @@ pub(super) fn make(
 fn write_rest(
     shared: &Arc<Shared>,
     recipients: &Arc<Recipients>,
-    facts: &Facts,
+    facts: &SnapshotFacts,
 ) -> Result<u64, Fault> {
     let mark = Mark::begin(shared, recipients);
-    let nothing = Arc::new(Queue::default());
+    let nothing = Arc::new(SnapshotQueue::default());
     nothing.complete();
     let (disk, plan) = (sink(shared, recipients, &nothing), plan(shared, recipients));
     let version = || recipients.version();
@@ -102,7 +102,7 @@ fn write_rest(
 /// The parts with the same number of all recipients: they are sent the same bytes.
 struct Lane {
     frames: FrameWriter,
-    writer: Writer,
+    writer: RdbWriter,
     /// For each recipient.
     parts: Vec<Part>,
 }
@@ -114,10 +114,10 @@ impl Lane {
     }
 }
 
-struct Spread<'s> {
+struct PartSpread<'s> {
     shared: &'s Shared,
     recipients: &'s Recipients,
-    source: &'s Queue,
+    source: &'s SnapshotQueue,
     lanes: Vec<Lane>,
     /// The block being filled.
     block: Vec<u8>,
@@ -145,17 +145,17 @@ fn broken() -> io::Error {
     io::ErrorKind::BrokenPipe.into()
 }
 
-impl<'s> Spread<'s> {
+impl<'s> PartSpread<'s> {
     fn new(
         shared: &'s Shared,
         recipients: &'s Recipients,
-        source: &'s Queue,
+        source: &'s SnapshotQueue,
         count: usize,
-    ) -> Spread<'s> {
+    ) -> PartSpread<'s> {
         let parts: Vec<_> = recipients.present().map(|one| one.joined.parts()).collect();
         let lane = |at: usize| {
             let mut head = Vec::new();
-            let writer = Writer::begin(recipients.version(), false, &mut head);
+            let writer = RdbWriter::begin(recipients.version(), false, &mut head);
             let parts: Vec<_> = parts.iter().filter_map(|list| list.get(at).cloned()).collect();
             let mut lane = Lane { frames: FrameWriter::default(), writer, parts };
             lane.put(shared, &head, false);
@@ -165,7 +165,7 @@ impl<'s> Spread<'s> {
         let most = parts.iter().map(Vec::len).max().unwrap_or(0);
         let mut lanes: Vec<Lane> = (0..most).map(lane).collect();
         lanes.drain(count.min(most)..).for_each(|lane| lane.end(shared));
-        Spread {
+        PartSpread {
             shared,
             recipients,
             source,
@@ -188,15 +188,15 @@ impl<'s> Spread<'s> {
         loop {
             let (next, has_more_room) = self.source.next();
             match next {
-                Next::Piece(piece) => {
+                QueueItem::Piece(piece) => {
                     if !taken(piece.keys, has_more_room) {
                         return Err(Fault::CalledOff);
                     }
                     bytes += piece.bytes.len() as u64;
                     self.gather(&piece).map_err(failed)?;
                 }
-                Next::End => break,
-                Next::Broken => return Err(Fault::CalledOff),
+                QueueItem::End => break,
+                QueueItem::Broken => return Err(Fault::CalledOff),
             }
         }
         self.flush().map_err(failed)?;
@@ -205,7 +205,7 @@ impl<'s> Spread<'s> {
         Ok(bytes)
     }
 
-    fn gather(&mut self, piece: &Piece) -> io::Result<()> {
+    fn gather(&mut self, piece: &SnapshotPiece) -> io::Result<()> {
         if !self.is_inside && (self.block.is_empty() || self.db != Some(piece.db)) {
             write_database(piece.db.0, &mut self.block);
             self.db = Some(piece.db);
@@ -286,7 +286,7 @@ impl<'s> Spread<'s> {
                     self.give_up(recipient, "what waits for it is over its output buffer limit");
                 }
             }
-            if self.source.room() == Room::Overfull {
+            if self.source.room() == SnapshotRoom::Overfull {
                 return Ok(());
             }
         }

@@ -33,15 +33,15 @@ struct End {
 }
 
 /// Ends what is in the way, while it lives. `changing` is held meanwhile.
-pub(super) struct Haste {
+pub(super) struct PromotionHaste {
     shared: Arc<Shared>,
     end: Arc<End>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Haste {
+impl PromotionHaste {
     /// Begins; `None`: the system has no thread, and everything may take its time.
-    pub fn begin(shared: &Arc<Shared>) -> Option<Haste> {
+    pub fn begin(shared: &Arc<Shared>) -> Option<PromotionHaste> {
         let end = Arc::<End>::default();
         let (of_thread, its_end) = (Arc::clone(shared), Arc::clone(&end));
         let life = move || {
@@ -49,11 +49,11 @@ impl Haste {
             pantala_memory::release_seat();
         };
         let thread = Builder::new().name("role-haste".into()).spawn(life).ok()?;
-        Some(Haste { shared: Arc::clone(shared), end, thread: Some(thread) })
+        Some(PromotionHaste { shared: Arc::clone(shared), end, thread: Some(thread) })
     }
 }
 
-impl Drop for Haste {
+impl Drop for PromotionHaste {
     fn drop(&mut self) {
         *relock(&self.end.has_come) = true;
         self.end.told.notify_all();

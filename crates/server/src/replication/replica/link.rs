@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 
 use pantala_journal::resp::push_command;
 use pantala_journal::{Journal, Stamp};
-use pantala_replication::link::{Answer, Cutter, Greeting, Handshake, Next, Wanted};
+use pantala_replication::link::{
+    Cutter, Greeting, Handshake, HandshakeAnswer, HandshakeStep, ResumeRequest,
+};
 use pantala_replication::{History, ReplicationId};
 
 use super::apply::Applier;
@@ -165,7 +167,8 @@ impl<'l> Link<'l> {
         }
         set_phase(shared, number, LinkPhase::Handshake);
         let history = shared.replication.stream.history();
-        let wanted = history.is_kept.then_some(Wanted { id: history.id, position: history.end });
+        let wanted =
+            history.is_kept.then_some(ResumeRequest { id: history.id, position: history.end });
         let dialer = Dialer { shared, primary, silence, tls: tls.as_ref() };
         let had_asked = shared.replication.failover.has_asked();
         let greeted = self.greet(&mut socket, wanted, &dialer);
@@ -175,19 +178,19 @@ impl<'l> Link<'l> {
         }
         self.tell_failover(&answer, had_asked);
         match answer {
-            Answer::Later(why) | Answer::Refused(why) => return Err(why),
-            Answer::IsPrimary if had_asked => {
+            HandshakeAnswer::Later(why) | HandshakeAnswer::Refused(why) => return Err(why),
+            HandshakeAnswer::IsPrimary if had_asked => {
                 drop(socket);
                 // This time it is asked for nothing but PSYNC.
                 return self.follow(primary);
             }
-            Answer::IsPrimary => return Err("it is a primary itself".into()),
-            Answer::Continue(id) => {
+            HandshakeAnswer::IsPrimary => return Err("it is a primary itself".into()),
+            HandshakeAnswer::Continue(id) => {
                 if !self.go_on(id.unwrap_or(history.id)) {
                     return Ok(());
                 }
             }
-            Answer::FullCopy(id, position) => {
+            HandshakeAnswer::FullCopy(id, position) => {
                 set_phase(shared, number, LinkPhase::Sync);
                 tracing::info!(%id, position, "Full resync from primary: a full copy begins");
                 let copy = FullCopy { shared, number, id, position, failure: Mutex::default() };
@@ -209,15 +212,15 @@ impl<'l> Link<'l> {
 
     /// Tells a FAILOVER what the answer means, if one waits for it. `had_asked`: an earlier link
     /// had asked, and its answer was lost.
-    fn tell_failover(&self, answer: &Answer, had_asked: bool) {
+    fn tell_failover(&self, answer: &HandshakeAnswer, had_asked: bool) {
         let takes_over = match answer {
-            Answer::Continue(_) | Answer::FullCopy(..) => true,
+            HandshakeAnswer::Continue(_) | HandshakeAnswer::FullCopy(..) => true,
             // It has done what the earlier link asked for: going on as a primary would make two of
             // them.
-            Answer::IsPrimary => had_asked,
+            HandshakeAnswer::IsPrimary => had_asked,
             // Whether it has taken over is still unknown.
-            Answer::Later(_) if had_asked => return,
-            Answer::Later(_) | Answer::Refused(_) => false,
+            HandshakeAnswer::Later(_) if had_asked => return,
+            HandshakeAnswer::Later(_) | HandshakeAnswer::Refused(_) => false,
         };
         self.shared.replication.failover.answered(takes_over);
     }
@@ -243,9 +246,9 @@ impl<'l> Link<'l> {
     fn greet(
         &self,
         socket: &mut Socket,
-        wanted: Option<Wanted>,
+        wanted: Option<ResumeRequest>,
         dialer: &Dialer<'_>,
-    ) -> io::Result<(Answer, Vec<Socket>)> {
+    ) -> io::Result<(HandshakeAnswer, Vec<Socket>)> {
         let settings = self.shared.engine.settings.current();
         let has_login = !settings.primaryauth.is_empty();
         let login = has_login.then(|| (settings.primaryuser.clone(), settings.primaryauth.clone()));
@@ -272,21 +275,21 @@ impl<'l> Link<'l> {
             let Some(line) = socket.line()? else {
                 if !self.shared.replication.following.is_in_force(self.number) {
                     let why = "another primary is to be followed";
-                    return Ok((Answer::Later(why.into()), Vec::new()));
+                    return Ok((HandshakeAnswer::Later(why.into()), Vec::new()));
                 }
                 socket.fill()?;
                 continue;
             };
             match handshake.take(&line) {
-                Next::Send(bytes) => {
+                HandshakeStep::Send(bytes) => {
                     if handshake.asks_to_take_over() {
                         self.shared.replication.failover.asks();
                     }
                     socket.send(&bytes)?;
                 }
-                Next::Read => {}
-                Next::Invited(to) => parts = dialer.open(&to),
-                Next::Over(answer) => return Ok((answer, parts)),
+                HandshakeStep::Read => {}
+                HandshakeStep::Invited(to) => parts = dialer.open(&to),
+                HandshakeStep::Over(answer) => return Ok((answer, parts)),
             }
         }
     }
@@ -398,7 +401,7 @@ mod tests {
 
     use super::super::socket::{End, Network, Wire};
     use super::*;
-    use crate::in_process::InProcess;
+    use crate::in_process::LocalServer;
     use crate::replication::replica::{self, Primary};
 
     /// A primary that says these lines; when the last one arrives the link is not in force any
@@ -472,7 +475,7 @@ mod tests {
     /// The history after a link that has met this is the one before.
     fn check_history_stays(lines: &[&str]) {
         let settings = Settings::defaults().with("replicaof", "n0 1").expect("a primary");
-        let server = InProcess::new(settings).expect("descriptors");
+        let server = LocalServer::new(settings).expect("descriptors");
         let shared = server.shared_arc();
         let (stream, following) = (&shared.replication.stream, &shared.replication.following);
         let lines = lines.iter().map(|line| format!("{line}\r\n")).collect();

@@ -37,7 +37,7 @@ use pantala_replication::History;
 use pantala_settings::Settings;
 
 use self::client::LinkClient;
-use self::haste::Haste;
+use self::haste::PromotionHaste;
 use self::socket::{End, Network, Tcp};
 use crate::process::files::journaling;
 use crate::replication::primary;
@@ -45,7 +45,7 @@ use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
 pub use client::{kill, line};
-pub use told::{Told, told};
+pub use told::{LinkReport, told};
 
 /// A primary's address, as it was configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl LinkPhase {
 
 /// This server's side as a replica: the link in force, and the locks under which the role changes.
 #[derive(Default)]
-pub struct Following {
+pub struct FollowState {
     /// Held while the role changes.
     changing: Mutex<()>,
     /// Held while steps are applied or the data is replaced: with it held, data and stream are at
@@ -121,7 +121,7 @@ pub struct Following {
     hastens: AtomicBool,
     /// It still cannot change: waiting steps are skipped.
     gives_up: AtomicBool,
-    copying: Copying,
+    copying: CopyProgress,
     /// How primaries are reached, in tests.
     network: OnceLock<Arc<dyn Network>>,
 }
@@ -139,7 +139,7 @@ struct State {
 
 /// The progress of the snapshot.
 #[derive(Default)]
-struct Copying {
+struct CopyProgress {
     /// Its bytes; 0: unknown.
     total: AtomicU64,
     bytes: AtomicU64,
@@ -149,7 +149,7 @@ fn relock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Following {
+impl FollowState {
     fn state(&self) -> MutexGuard<'_, State> {
         relock(&self.state)
     }
@@ -367,7 +367,7 @@ pub fn hand_over(shared: &Arc<Shared>, primary: &Primary, wait: &dyn Fn()) -> Re
 fn follow_now(shared: &Arc<Shared>, primary: &Primary, wait: &dyn Fn()) -> Result<(), String> {
     let following = &shared.replication.following;
     let number = following.interrupt();
-    let haste = following.is_replica().then(|| Haste::begin(shared)).flatten();
+    let haste = following.is_replica().then(|| PromotionHaste::begin(shared)).flatten();
     let _between_steps = relock(&following.applying);
     // The next link applies its steps without haste.
     drop(haste);
@@ -473,7 +473,7 @@ pub fn promote(shared: &Shared) -> Result<(), String> {
         return Ok(());
     }
     following.interrupt();
-    let haste = shared.arc().and_then(|shared| Haste::begin(&shared));
+    let haste = shared.arc().and_then(|shared| PromotionHaste::begin(&shared));
     let _between_steps = relock(&following.applying);
     following.begin_anew();
     let replication = &shared.replication;

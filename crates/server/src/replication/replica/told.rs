@@ -9,7 +9,7 @@ use crate::shared::Shared;
 
 /// The figures of a replica's link, for INFO and ROLE.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct LinkReport {
     /// The server that it follows.
     pub primary: Primary,
     /// The phase of the link.
@@ -26,7 +26,7 @@ pub struct Told {
 }
 
 /// The figures, if this is a replica.
-pub fn told(shared: &Shared) -> Option<Told> {
+pub fn told(shared: &Shared) -> Option<LinkReport> {
     let following = &shared.replication.following;
     let state = following.state();
     let (primary, phase) = (state.primary.clone()?, state.phase);
@@ -39,7 +39,7 @@ pub fn told(shared: &Shared) -> Option<Told> {
         .then(|| (copying.total.load(Ordering::Relaxed), copying.bytes.load(Ordering::Relaxed)));
     let had_link = following.down_us.load(Ordering::Relaxed) > 0;
     let is_connected = phase == LinkPhase::Connected;
-    Some(Told {
+    Some(LinkReport {
         primary,
         phase,
         heard_s: if is_connected { since_s(&following.heard_us) } else { -1 },

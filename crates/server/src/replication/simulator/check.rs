@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use pantala_replication::{History, Phase};
 
 use super::history::{Log, Model};
-use super::world::{Outcome, Turned, World};
+use super::world::{HistoryTurn, Outcome, World};
 
 impl World {
     /// Checks all that must hold of this node.
@@ -24,12 +24,12 @@ impl World {
         let place = &mut self.places[number];
         let before = place.seen.replace(now).filter(|before| before.id != now.id);
         match (before, place.turn) {
-            (Some(before), Turned::GoneOn) => place.second = Some((before.id, before.end)),
-            (Some(_), Turned::Copied) => {
+            (Some(before), HistoryTurn::GoneOn) => place.second = Some((before.id, before.end)),
+            (Some(_), HistoryTurn::Copied) => {
                 place.second = None;
                 place.confirmed.clear();
             }
-            (None, Turned::Copied) if now.second.is_none() => place.second = None,
+            (None, HistoryTurn::Copied) if now.second.is_none() => place.second = None,
             (None, _) => {}
         }
         if before.is_some() {

@@ -80,7 +80,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::catch_unwind;
 
-use self::world::{More, Outcome, World};
+use self::world::{ExtraEvents, Outcome, World};
 
 /// The seeds tried in each run of the tests.
 const SEEDS: Range<u64> = 0..100;
@@ -119,7 +119,7 @@ impl World {
                 Ok(())
             }
             67..90 => self.deliver(),
-            90..93 if self.more != More::Nothing => self.fail_over(number),
+            90..93 if self.more != ExtraEvents::Nothing => self.fail_over(number),
             90..96 => self.flow(),
             _ => self.change(number),
         }
@@ -232,7 +232,7 @@ impl World {
 /// Runs one seed; returns the counts and the trace of what it tried, or its fault.
 fn run(
     seed: u64,
-    more: More,
+    more: ExtraEvents,
     shows: bool,
 ) -> Result<(BTreeMap<&'static str, u64>, Vec<String>), String> {
     let mut world = World::new(seed, 2 + (seed % 2) as usize, more)?;
@@ -265,7 +265,7 @@ fn seeds(usual: Range<u64>) -> Range<u64> {
 }
 
 /// Runs all seeds and fails if one of them finds a fault.
-fn check_all(seeds: Range<u64>, more: More) -> BTreeMap<&'static str, u64> {
+fn check_all(seeds: Range<u64>, more: ExtraEvents) -> BTreeMap<&'static str, u64> {
     let (mut faults, mut counts) = (Vec::new(), BTreeMap::new());
     for seed in seeds.clone() {
         let shows = seeds.end - seeds.start == 1;
@@ -285,14 +285,14 @@ fn check_all(seeds: Range<u64>, more: More) -> BTreeMap<&'static str, u64> {
 
 #[test]
 fn nodes_agree_whatever_happens_to_them() {
-    check_all(seeds(SEEDS), More::Nothing);
+    check_all(seeds(SEEDS), ExtraEvents::Nothing);
 }
 
 #[test]
 fn nodes_agree_after_roles_were_swapped() {
     let seeds = seeds(SWAP_SEEDS);
     let is_usual = seeds == SWAP_SEEDS;
-    let counts = check_all(seeds, More::Failovers);
+    let counts = check_all(seeds, ExtraEvents::Failovers);
     assert!(!is_usual || counts.contains_key("failed over"), "{counts:?}");
 }
 
@@ -300,13 +300,13 @@ fn nodes_agree_after_roles_were_swapped() {
 fn one_has_the_role_whatever_is_heard_of_it() {
     let seeds = seeds(LOST_SEEDS);
     let is_usual = seeds == LOST_SEEDS;
-    let counts = check_all(seeds, More::LostAnswers);
+    let counts = check_all(seeds, ExtraEvents::LostAnswers);
     assert!(!is_usual || counts.contains_key("took over unheard"), "{counts:?}");
 }
 
 #[test]
 fn a_seed_replays() {
-    let more = |seed| if seed % 2 == 0 { More::Failovers } else { More::Nothing };
+    let more = |seed| if seed % 2 == 0 { ExtraEvents::Failovers } else { ExtraEvents::Nothing };
     let trace = |seed| run(seed, more(seed), false).expect("it goes well").1;
     for seed in [3, 14, 31, 36] {
         assert_eq!(trace(seed), trace(seed));

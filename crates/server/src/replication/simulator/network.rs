@@ -67,7 +67,7 @@ struct Connection {
 }
 
 /// The handle that ends a connection.
-struct Ender {
+struct CloseHandle {
     hub: Arc<Hub>,
     number: usize,
 }
@@ -198,7 +198,10 @@ impl Network for Simulated {
             if let Some(answer) = state.answers.remove(&thread) {
                 let number = answer.ok_or(ErrorKind::ConnectionRefused)?;
                 let wire = Connection { hub: Arc::clone(hub), number };
-                return Ok((Box::new(wire), Box::new(Ender { hub: Arc::clone(hub), number })));
+                return Ok((
+                    Box::new(wire),
+                    Box::new(CloseHandle { hub: Arc::clone(hub), number }),
+                ));
             }
             state.waiting.insert(thread, Waiting::Connection(primary.clone()));
             hub.changed.notify_all();
@@ -264,7 +267,7 @@ impl Drop for Connection {
     }
 }
 
-impl End for Ender {
+impl End for CloseHandle {
     fn shut(&self) {
         self.hub.shut(self.number);
     }

@@ -25,17 +25,17 @@ use pantala_settings::Settings;
 
 use super::history::{Model, Value};
 use super::network::{Hub, Simulated};
-use crate::in_process::InProcess;
+use crate::in_process::LocalServer;
 use crate::process::files::journaling::{self, Keeper};
 use crate::process::files::{loading, saving};
 use crate::process::start;
 use crate::replication::Replication;
-use crate::replication::failover::Step;
+use crate::replication::failover::FailoverStep;
 use crate::replication::primary::{self, keeper};
 use crate::replication::replica::{self, Primary};
 use crate::saves::Save;
 use crate::shared::Shared;
-use crate::worker::connection::Waiting;
+use crate::worker::connection::ParkReason;
 
 /// The directory of a node's data.
 pub(super) const DIRECTORY: &str = "/d";
@@ -48,7 +48,7 @@ const MOST_WORK: Duration = Duration::from_secs(120);
 
 /// One server of the simulation, with the threads it has begun.
 pub(super) struct Node {
-    pub server: InProcess,
+    pub server: LocalServer,
     pub hub: Arc<Hub>,
     shared: Arc<Shared>,
     keeper: Keeper,
@@ -110,7 +110,7 @@ impl Node {
         primary: Option<usize>,
         swaps: bool,
     ) -> Result<Node, String> {
-        let mut server = InProcess::new(settings(number, primary, swaps))?;
+        let mut server = LocalServer::new(settings(number, primary, swaps))?;
         let shared = Arc::clone(server.shared_arc());
         shared.workers.opened(0, Arc::clone(&server.worker.inbox));
         let hub = Hub::new();
@@ -222,7 +222,7 @@ impl Node {
 
     /// Runs the timer of replicas once.
     pub fn look_after_replicas(&mut self) {
-        let is_handing_over = self.replication().failover.step() == Step::WaitingForSync;
+        let is_handing_over = self.replication().failover.step() == FailoverStep::WaitingForSync;
         if is_handing_over && self.replication().is_replica() {
             // A copy would wait until the failover is over.
             return;
@@ -317,7 +317,7 @@ impl Node {
     pub fn take_over(&mut self, index: u32, reply: &mut Vec<u8>) -> Result<bool, String> {
         let waits = |node: &mut Node| {
             let parked = node.server.worker.at(index).and_then(|one| one.waits.parked);
-            parked.is_some_and(|parked| parked.waiting == Waiting::Lane)
+            parked.is_some_and(|parked| parked.waiting == ParkReason::Lane)
         };
         if !waits(self) {
             return Ok(false);

@@ -10,7 +10,7 @@ use pantala_replication::{History, Phase, ReplicationId};
 
 use super::history::{Log, Model, command};
 use super::node::{DIRECTORY, Node, number_of};
-use crate::worker::replicas::Served;
+use crate::worker::replicas::ServeOutcome;
 
 /// After a longer write the journal has a turn at once: otherwise the stream, which keeps little,
 /// could drop bytes before they are seen here.
@@ -18,7 +18,7 @@ const LONG_BYTES: usize = 3_000;
 
 /// How a node's history came to have another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turned {
+pub(super) enum HistoryTurn {
     /// The node continues it: replicas that know its old name up to here may continue, too.
     GoneOn,
     /// The node has received other data.
@@ -46,7 +46,7 @@ pub(super) struct Place {
     /// Its history when it was last checked.
     pub seen: Option<History>,
     /// How the next change of its history's name is to be understood.
-    pub turn: Turned,
+    pub turn: HistoryTurn,
     /// The previous history, and the position up to which both are the same.
     pub second: Option<(ReplicationId, u64)>,
     /// The history that this node is the writer of.
@@ -94,7 +94,7 @@ struct Waiter {
 
 /// Acts added to the usual ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum More {
+pub(super) enum ExtraEvents {
     /// None.
     Nothing,
     /// FAILOVER.
@@ -114,7 +114,7 @@ pub(super) struct World {
     pub had: BTreeMap<String, BTreeSet<usize>>,
     pub counts: BTreeMap<&'static str, u64>,
     words: u64,
-    pub more: More,
+    pub more: ExtraEvents,
     pub trace: Vec<String>,
 }
 
@@ -122,7 +122,7 @@ pub(super) type Outcome = Result<(), String>;
 
 impl World {
     /// A world of so many nodes, all following the first one.
-    pub fn new(seed: u64, nodes: usize, more: More) -> Result<World, String> {
+    pub fn new(seed: u64, nodes: usize, more: ExtraEvents) -> Result<World, String> {
         let place = |number: usize| {
             let disk = SimulatedDisk::new(seed * 8 + number as u64);
             disk.create_directory(DIRECTORY.as_ref()).expect("made");
@@ -138,7 +138,7 @@ impl World {
                 is_aborted: false,
                 follows: (number > 0).then_some(0),
                 seen: None,
-                turn: Turned::Copied,
+                turn: HistoryTurn::Copied,
                 second: None,
                 writes: None,
                 cut: None,
@@ -219,7 +219,7 @@ impl World {
         let history = node.history();
         place.second = history.second;
         (place.writes, place.cut, place.compared) = (None, None, history.end);
-        (place.seen, place.turn, place.looked) = (Some(history), Turned::Copied, None);
+        (place.seen, place.turn, place.looked) = (Some(history), HistoryTurn::Copied, None);
         place.node = Some(node);
         self.check(number)
     }
@@ -353,10 +353,10 @@ impl World {
             let served = node.server.worker.serve_replica(index);
             let connection = node.server.worker.at(index);
             let bytes = connection.map(|one| std::mem::take(&mut one.output.bytes));
-            if served == Served::Lost {
+            if served == ServeOutcome::Lost {
                 node.close(index);
             }
-            outputs.push((index, bytes.unwrap_or_default(), served == Served::Lost));
+            outputs.push((index, bytes.unwrap_or_default(), served == ServeOutcome::Lost));
         }
         for (index, bytes, is_lost) in outputs {
             let is_it = |pipe: &&mut Pipe| pipe.primary == (number, life, index);
@@ -481,7 +481,7 @@ impl World {
         self.alive(number).server.exchange_as(index, &bytes, &mut reply);
         let takes_over = self.take_over(at, &mut reply)?;
         let before = self.alive(number).history();
-        if takes_over && self.more == More::LostAnswers && self.rng.below(2) == 0 {
+        if takes_over && self.more == ExtraEvents::LostAnswers && self.rng.below(2) == 0 {
             self.pipes[at].is_cut = true;
             self.count("took over unheard");
         }
@@ -512,7 +512,7 @@ impl World {
             rest = &rest[used..];
         }
         self.count(if goes_on { "continued" } else { "copied" });
-        self.places[replica].turn = if goes_on { Turned::GoneOn } else { Turned::Copied };
+        self.places[replica].turn = if goes_on { HistoryTurn::GoneOn } else { HistoryTurn::Copied };
         if !goes_on {
             self.places[replica].confirmed.clear();
         }
@@ -570,7 +570,7 @@ impl World {
         }
         self.count("failed over");
         let place = &mut self.places[number];
-        (place.follows, place.turn) = (None, Turned::GoneOn);
+        (place.follows, place.turn) = (None, HistoryTurn::GoneOn);
         // A primary whose failover was aborted meanwhile has continued by itself.
         let Place { node, forces, is_replaced, taken_by, .. } = &mut self.places[asks];
         (*is_replaced, *taken_by) = (true, Some(number));
@@ -645,7 +645,7 @@ impl World {
         let node = place.node.as_ref().expect("it lives");
         place.follows = node.replication().following.primary().as_ref().map(number_of);
         if place.follows.is_none() && place.seen.is_some_and(|seen| seen.id != node.history().id) {
-            place.turn = Turned::GoneOn;
+            place.turn = HistoryTurn::GoneOn;
         }
         if place.follows.is_some() {
             self.waiters.retain(|waiter| waiter.node.0 != number);
@@ -689,7 +689,7 @@ impl World {
         let was_replica = node.replication().is_replica();
         node.promote()?;
         if was_replica {
-            place.turn = Turned::GoneOn;
+            place.turn = HistoryTurn::GoneOn;
         }
         self.check(number)
     }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use pantala_base::clock::unix_ms;
 use pantala_commands::{ClientError, CommandRef, Flags, Lane, Locking, OwnedArgs, Park};
-use pantala_keyspace::{ALL_OR_NONE_TRIES, Awaited, Busy, Keyspace, Ticket};
+use pantala_keyspace::{ALL_OR_NONE_TRIES, Busy, Keyspace, Ticket, WaitTarget};
 
-use super::window::{Goal, Item, Taken, Window};
+use super::window::{Goal, Item, OwnedCommand, Window};
 use crate::worker::Worker;
-use crate::worker::connection::{Connection, Waiting};
+use crate::worker::connection::{Connection, ParkReason};
 use pantala_engine::execute::{Refusal, Turn, keep_for_exec};
 use pantala_engine::lane::Job;
-use pantala_engine::waiting::{Blocked, CountedAsBlocked};
+use pantala_engine::waiting::{BlockedCommand, CountedAsBlocked};
 
 /// Longer requests run on the slow lane, which gets their bytes as they are: copying a value would
 /// take longer than other connections should wait. So do requests of very many arguments, which the
@@ -24,7 +24,7 @@ pub enum Deferred {
     /// To be queued for EXEC; it has this many arguments.
     Queue(CommandRef, usize),
     Park(Park),
-    Block(Blocked),
+    Block(BlockedCommand),
     Pause,
     /// It has run and may have to be logged: its duration in microseconds and the bytes of its
     /// reply.
@@ -53,7 +53,7 @@ impl Worker {
                 window.take(position, found, Goal::Queue(arg_count))
             }
             Deferred::Park(Park::Partition(busy)) => {
-                match self.shared.engine.scripts.busy.error(Awaited::Partition(busy.0)) {
+                match self.shared.engine.scripts.busy.error(WaitTarget::Partition(busy.0)) {
                     None => self.park_or_give_to_lane(window, position, busy),
                     Some(error) => {
                         window.progress[parsed.chunk as usize].done = parsed.end;
@@ -79,7 +79,7 @@ impl Worker {
             Deferred::Block(blocked) => {
                 window.progress[parsed.chunk as usize].done = parsed.end;
                 if let Some(parked) = self.at(index).and_then(|one| one.waits.parked.as_mut()) {
-                    parked.waiting = Waiting::Keys;
+                    parked.waiting = ParkReason::Keys;
                 }
                 self.block(index, blocked);
             }
@@ -98,7 +98,7 @@ impl Worker {
             Deferred::Pause => {
                 let counted = CountedAsBlocked::new(&self.shared.engine);
                 if let Some(connection) = self.at(index) {
-                    connection.park(Waiting::Pause);
+                    connection.park(ParkReason::Pause);
                     connection.waits.paused = Some(counted);
                 }
             }
@@ -138,7 +138,7 @@ impl Worker {
         self.tally.parked.add(1);
         let inbox: Arc<dyn pantala_keyspace::Inbox> = self.inbox.clone();
         let Some(connection) = self.at(index) else { return };
-        let parking = connection.park(Waiting::Partition);
+        let parking = connection.park(ParkReason::Partition);
         let ticket = Ticket::Connection { inbox, connection: connection.handle(), parking };
         if let Err(ticket) = leave(&self.shared.engine.space, ticket) {
             pantala_sync::lock::Ticket::wake(ticket);
@@ -160,13 +160,13 @@ impl Worker {
         let Some(connection) = self.at(index) else { return };
         turn.refuse(&mut connection.session, (found, args), error, &mut connection.output.bytes);
         connection.throttle_output();
-        let parking = connection.park(Waiting::Partition);
+        let parking = connection.park(ParkReason::Partition);
         pantala_keyspace::Inbox::unpark(&*inbox, connection.handle(), parking);
     }
 
     /// Hands a command over with its bytes; its connection is parked.
-    pub(super) fn give(&mut self, index: u32, taken: Taken, args: OwnedArgs) {
-        let Taken { found, goal, .. } = taken;
+    pub(super) fn give(&mut self, index: u32, taken: OwnedCommand, args: OwnedArgs) {
+        let OwnedCommand { found, goal, .. } = taken;
         let Goal::Queue(arg_count) = goal else { return self.give_to_lane(index, found, args) };
         let is_refused = self.refuses_to_keep(index, found, &args);
         let Some(connection) = self.at(index) else { return };
@@ -199,7 +199,7 @@ impl Worker {
         self.tally.laned.add(1);
         let inbox = Arc::clone(&self.mailbox);
         let Some(connection) = self.at(index) else { return };
-        let parking = connection.park(Waiting::Lane);
+        let parking = connection.park(ParkReason::Lane);
         let job = Job {
             args,
             found,

@@ -65,7 +65,7 @@ const METHODS: &[&[u8]] =
 
 /// What the bytes so far say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum ProtocolGuess {
     /// More are needed.
     Nothing,
     /// The connection speaks a protocol that workers serve.
@@ -103,9 +103,9 @@ impl Worker {
         let choice = Choice { memcached, has_http: connection.kind.has_http(settings) };
         let is_command = |word: &[u8]| registry.find(word).is_some();
         match decide(&connection.input.bytes, choice, is_command) {
-            Told::Nothing => return false,
-            Told::Speaks(protocol) => connection.session.protocol = protocol,
-            Told::Http => {
+            ProtocolGuess::Nothing => return false,
+            ProtocolGuess::Speaks(protocol) => connection.session.protocol = protocol,
+            ProtocolGuess::Http => {
                 self.lists.to_http.push(index);
                 return false;
             }
@@ -116,18 +116,18 @@ impl Worker {
 
 /// The protocol of these first bytes. `is_command` tells whether RESP has a command of this name:
 /// commands may be renamed.
-fn decide(bytes: &[u8], choice: Choice, is_command: impl Fn(&[u8]) -> bool) -> Told {
+fn decide(bytes: &[u8], choice: Choice, is_command: impl Fn(&[u8]) -> bool) -> ProtocolGuess {
     if bytes.is_empty() {
-        return Told::Nothing;
+        return ProtocolGuess::Nothing;
     }
     match choice.has_http.then(|| http_begins(bytes)) {
-        Some(Some(true)) => return Told::Http,
-        Some(None) => return Told::Nothing,
+        Some(Some(true)) => return ProtocolGuess::Http,
+        Some(None) => return ProtocolGuess::Nothing,
         Some(Some(false)) | None => {}
     }
     match decide_by_item(bytes, choice.memcached, is_command) {
-        Protocol::Undecided => Told::Nothing,
-        protocol => Told::Speaks(protocol),
+        Protocol::Undecided => ProtocolGuess::Nothing,
+        protocol => ProtocolGuess::Speaks(protocol),
     }
 }
 
@@ -235,9 +235,9 @@ mod tests {
             Choice { memcached, has_http: false },
             is_command,
         ) {
-            Told::Nothing => Undecided,
-            Told::Speaks(protocol) => protocol,
-            Told::Http => panic!("{shown:?} is taken for HTTP, which is not served"),
+            ProtocolGuess::Nothing => Undecided,
+            ProtocolGuess::Speaks(protocol) => protocol,
+            ProtocolGuess::Http => panic!("{shown:?} is taken for HTTP, which is not served"),
         };
         assert_eq!(decide(PortSharing::Clear), clear, "{shown:?}");
         assert_eq!(decide(PortSharing::Yes), yes, "{shown:?} with yes");
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_http(bytes: impl AsRef<[u8]>, expected: Told) {
+    fn check_http(bytes: impl AsRef<[u8]>, expected: ProtocolGuess) {
         let bytes = bytes.as_ref();
         for memcached in [PortSharing::No, PortSharing::Clear, PortSharing::Yes] {
             let told = super::decide(bytes, Choice { memcached, has_http: true }, |_| true);
@@ -333,9 +333,9 @@ mod tests {
             "OPTIONS * HTTP/1.1\r\n",
             "CONNECT x:1 HTTP/1.1\r\n",
         ] {
-            check_http(line, Told::Http);
+            check_http(line, ProtocolGuess::Http);
             for length in 0..=line.find('\n').expect("a line") {
-                check_http(&line[..length], Told::Nothing);
+                check_http(&line[..length], ProtocolGuess::Nothing);
             }
         }
     }
@@ -358,8 +358,8 @@ mod tests {
             "\r\nGET / HTTP/1.1\r\n",
             "SET k v\r\nGET / HTTP/1.1\r\n",
         ] {
-            check_http(line, Told::Speaks(Resp));
+            check_http(line, ProtocolGuess::Speaks(Resp));
         }
-        check_http(format!("GET /{}", "x".repeat(LINE_BYTES)), Told::Speaks(Resp));
+        check_http(format!("GET /{}", "x".repeat(LINE_BYTES)), ProtocolGuess::Speaks(Resp));
     }
 }

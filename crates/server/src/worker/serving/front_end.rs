@@ -18,7 +18,7 @@ use pantala_engine::engine::limits::Limited;
 use pantala_engine::execute::Turn;
 use pantala_protocol::Arena;
 
-use pantala_acl::InForce;
+use pantala_acl::VersionedUsers;
 
 use super::chunk::Chunk;
 use super::window::{Item, Progress};
@@ -34,7 +34,7 @@ pub trait FrontEnd {
     /// and the bytes that it took, and appends its arguments to `args`. `None`: nothing more for
     /// now; `progress` says why.
     fn parse<'t>(
-        ahead: Ahead<'_, '_, 't>,
+        ahead: ParserView<'_, '_, 't>,
         chunk: (&'t [u8], &mut Progress),
         args: &mut Vec<&'t [u8]>,
     ) -> Option<(Item, usize)>;
@@ -49,10 +49,10 @@ pub trait FrontEnd {
 }
 
 /// What a parser may use.
-pub struct Ahead<'w, 'r, 't> {
+pub struct ParserView<'w, 'r, 't> {
     pub connection: &'w mut Connection,
     pub limited: &'w Limited,
-    pub users: &'w InForce,
+    pub users: &'w VersionedUsers,
     pub turn: &'w Turn<'r>,
     pub arena: &'t Arena,
     pub verbs: &'w Verbs,

@@ -8,10 +8,10 @@ use pantala_protocol::{ProtocolError, is_cross_protocol};
 
 use super::deferred::{Deferred, answer_refusal};
 use super::window::{Item, Window};
-use crate::worker::connection::{Connection, Life, Waiting};
+use crate::worker::connection::{Connection, Life, ParkReason};
 use crate::worker::{Chores, Worker};
 use pantala_engine::condition::states::States;
-use pantala_engine::execute::{Refusal, Request, Turn, Verdict};
+use pantala_engine::execute::{CommandRequest, Refusal, Turn, Verdict};
 
 /// The most commands of a group, whose locks are held together: enough cache misses in flight to
 /// fill the core's line buffers, few enough not to obstruct other workers.
@@ -128,7 +128,7 @@ impl Worker {
                 let locked = &mut group.locked;
                 let Connection { session, output, .. } = &mut *connection;
                 locked.turn_to(at, turn.scope(session));
-                let request = Request { found, args, hashes: &[hash] };
+                let request = CommandRequest { found, args, hashes: &[hash] };
                 match turn.run_member(session, request, locked, &mut output.bytes) {
                     Verdict::Finished => {
                         let progress = &mut window.progress[chunk];
@@ -163,7 +163,7 @@ impl Worker {
             },
         };
         // Whatever it waits for, later commands of the connection wait too.
-        connection.park(Waiting::Partition);
+        connection.park(ParkReason::Partition);
         window.deferred.push((position, action));
         window.not_in_group(position);
     }
@@ -237,7 +237,7 @@ impl Worker {
         };
         // It runs again, with its place in the queue and the rest of its timeout.
         connection.waits.waited = target.waited.filter(|_| !matches!(action, Deferred::Block(_)));
-        connection.park(Waiting::Partition);
+        connection.park(ParkReason::Partition);
         self.perform(window, turn, position, action);
     }
 }

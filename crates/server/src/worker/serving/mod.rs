@@ -53,7 +53,7 @@ use crate::worker::connection::Life;
 use pantala_engine::execute::{Turn, report_panic};
 
 use chunk::make_room;
-use front_end::{Ahead, FrontEnd};
+use front_end::{FrontEnd, ParserView};
 use memcached::Memcached;
 use resp::Resp;
 use window::{Item, Parsed, Progress, Window};
@@ -164,7 +164,7 @@ impl Worker {
         let first_arg = window.args.len();
         let verbs = &self.shared.verbs;
         let (limited, users) = (&*self.limited, &self.users);
-        let ahead = Ahead { connection, limited, users, turn, arena, verbs };
+        let ahead = ParserView { connection, limited, users, turn, arena, verbs };
         let step = F::parse(ahead, (chunk.bytes(), progress), &mut window.args);
         let Some((item, consumed)) = step else { return false };
         if let Item::Command { found: Some(found), group_hash: None } = item

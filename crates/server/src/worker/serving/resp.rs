@@ -1,10 +1,10 @@
 //! The front end of RESP: requests as `pantala_protocol` parses them, rows found by name.
 
 use pantala_commands::{CommandRef, Flags};
-use pantala_protocol::{RequestParser, Step};
+use pantala_protocol::{ParseStep, RequestParser};
 
 use super::deferred::LONG_REQUEST_BYTES;
-use super::front_end::{Ahead, FrontEnd, group_hash};
+use super::front_end::{FrontEnd, ParserView, group_hash};
 use super::window::{Item, Progress};
 use crate::worker::connection::Connection;
 
@@ -16,15 +16,15 @@ impl FrontEnd for Resp {
 
     #[inline(always)]
     fn parse<'t>(
-        ahead: Ahead<'_, '_, 't>,
+        ahead: ParserView<'_, '_, 't>,
         (bytes, progress): (&'t [u8], &mut Progress),
         args: &mut Vec<&'t [u8]>,
     ) -> Option<(Item, usize)> {
-        let Ahead { connection, limited, turn, arena, .. } = ahead;
+        let ParserView { connection, limited, turn, arena, .. } = ahead;
         let (rest, first_arg) = (&bytes[progress.parsed..], args.len());
         let limits = limited.parser.of(&connection.session);
         Some(match connection.input.parser.parse(rest, &limits, arena, args) {
-            Step::Command { consumed } => {
+            ParseStep::Command { consumed } => {
                 let args = &args[first_arg..];
                 let found = turn.engine.registry.resolve(args);
                 let is_long = consumed > LONG_REQUEST_BYTES;
@@ -35,22 +35,22 @@ impl FrontEnd for Resp {
                     || group_hash.is_none() && is_of_operator(found);
                 (Item::Command { found, group_hash }, consumed)
             }
-            Step::Long { consumed, arg_count } => {
+            ParseStep::Long { consumed, arg_count } => {
                 let found = turn.engine.registry.resolve(&args[first_arg..]);
                 (Item::Long { found, arg_count }, consumed)
             }
-            Step::Empty { consumed } => (Item::Nothing, consumed),
-            Step::Error(error) => {
+            ParseStep::Empty { consumed } => (Item::Nothing, consumed),
+            ParseStep::Error(error) => {
                 progress.is_over = true;
                 (Item::Broken(error), rest.len())
             }
-            Step::Incomplete { wanted } => {
+            ParseStep::Incomplete { wanted } => {
                 progress.wanted = wanted;
                 progress.is_half = true;
                 progress.is_over = true;
                 return None;
             }
-            Step::Busy => {
+            ParseStep::Busy => {
                 (progress.is_half, progress.is_busy, progress.is_over) = (true, true, true);
                 return None;
             }

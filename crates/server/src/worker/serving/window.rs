@@ -27,12 +27,12 @@ pub struct Progress {
     /// Nothing more of this chunk is parsed in this turn.
     pub is_over: bool,
     /// The last command counted as done is to be moved out with its bytes.
-    pub taken: Option<Taken>,
+    pub taken: Option<OwnedCommand>,
 }
 
 /// A command to be moved out of its chunk with its bytes, once the window does not refer to them.
 #[derive(Clone, Copy)]
-pub struct Taken {
+pub struct OwnedCommand {
     pub found: CommandRef,
     /// Where it begins in the chunk.
     pub begin: usize,
@@ -139,7 +139,7 @@ impl<'t> Window<'t> {
         let parsed = &self.parsed[position];
         let progress = &mut self.progress[parsed.chunk as usize];
         let begin = replace(&mut progress.done, parsed.end);
-        progress.taken = Some(Taken { found, begin, goal });
+        progress.taken = Some(OwnedCommand { found, begin, goal });
     }
 
     /// Excludes a command from the time of the groups.

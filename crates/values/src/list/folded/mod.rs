@@ -30,7 +30,7 @@ use std::ops::{ControlFlow, Range};
 
 use pantala_table::{IntText, Renewal, size_class};
 
-use super::{End, Way};
+use super::{End, ListEnd};
 use crate::packed::{Element, Encoded, Packed, View, entry};
 use code::{Code, GROUP, Reader};
 
@@ -48,11 +48,11 @@ const WINDOW: usize = 256;
 
 /// The elements of one chunk, folded into one block.
 #[derive(Clone, Debug)]
-pub struct Folded {
+pub struct FoldedList {
     bytes: Box<[u8]>,
 }
 
-impl Folded {
+impl FoldedList {
     /// Reallocates the block if it lies in sparse pages.
     pub fn renew(&mut self, renewal: &mut Renewal<'_>) {
         renewal.renew(self.bytes.as_ptr(), &mut self.bytes);
@@ -60,21 +60,21 @@ impl Folded {
 }
 
 /// The outcome of folding.
-pub enum Folding {
+pub enum FoldOutcome {
     /// Not folded: impossible, or hardly smaller.
     No,
     /// It would pay, but the elements do not fill the room yet.
     Waits,
     /// The folded block, and how many elements it took from the starting end.
-    Done(Folded, usize),
+    Done(FoldedList, usize),
 }
 
-impl Folded {
+impl FoldedList {
     /// Folds the elements of neighbouring chunks: as many as fill `room` bytes, or all without a
     /// room, if they then take a smaller allocation class. `end` is where the list grows, so the
     /// block starts at the other end.
-    pub fn fill(views: &[View<'_>], end: End, room: Option<usize>) -> Folding {
-        let Some(texts) = Texts::of(views) else { return Folding::No };
+    pub fn fill(views: &[View<'_>], end: End, room: Option<usize>) -> FoldOutcome {
+        let Some(texts) = Texts::of(views) else { return FoldOutcome::No };
         let code = Code::of(&texts.bytes);
         let each = texts.each();
         let total = texts.lens.len();
@@ -88,9 +88,9 @@ impl Folded {
             None => (size_class(size) < size_class(entries), true),
         };
         match taken == total && !is_full {
-            _ if taken == 0 || !pays => Folding::No,
-            true => Folding::Waits,
-            false => Folding::Done(texts.fold(&code, each, lens, bytes, size), taken),
+            _ if taken == 0 || !pays => FoldOutcome::No,
+            true => FoldOutcome::Waits,
+            false => FoldOutcome::Done(texts.fold(&code, each, lens, bytes, size), taken),
         }
     }
 
@@ -98,7 +98,7 @@ impl Folded {
     pub fn unfold(&self) -> Packed {
         let mut entries = Vec::with_capacity(self.bytes.len() * 2);
         let mut entry = Encoded::new();
-        let _end = self.visit(0, Way::Forward, &mut |element| {
+        let _end = self.visit(0, ListEnd::Forward, &mut |element| {
             entry.clear();
             entry::encode(element, &mut entry);
             entries.extend_from_slice(&entry);
@@ -125,16 +125,16 @@ impl Folded {
     pub fn visit(
         &self,
         from: usize,
-        way: Way,
+        way: ListEnd,
         show: &mut dyn FnMut(Element<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let layout = self.layout();
         let mut window = Window::of(layout.reader, WINDOW);
         match way {
-            Way::Forward => {
+            ListEnd::Forward => {
                 layout.spans_from(from).try_for_each(|span| show(layout.element(window.text(span))))
             }
-            Way::Backward => {
+            ListEnd::Backward => {
                 let mut spans = layout.spans_from(0).take(from + 1).collect::<Vec<_>>();
                 spans.reverse();
                 window.is_backward = true;
@@ -368,7 +368,7 @@ impl Texts {
         lens: &[u16],
         text: &[u8],
         size: usize,
-    ) -> Folded {
+    ) -> FoldedList {
         let mut bytes = Vec::with_capacity(size);
         bytes.extend_from_slice(&(lens.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
@@ -384,7 +384,7 @@ impl Texts {
         }
         code.write(text, &mut bytes);
         debug_assert_eq!(bytes.len(), size, "it is as large as was computed");
-        Folded { bytes: bytes.into_boxed_slice() }
+        FoldedList { bytes: bytes.into_boxed_slice() }
     }
 }
 
@@ -413,7 +413,7 @@ mod tests {
         packed
     }
 
-    fn visited(folded: &Folded, from: usize, way: Way) -> Vec<Vec<u8>> {
+    fn visited(folded: &FoldedList, from: usize, way: ListEnd) -> Vec<Vec<u8>> {
         let mut seen = Vec::new();
         let _end = folded.visit(from, way, &mut |element| {
             seen.push(element.to_vec());
@@ -422,9 +422,9 @@ mod tests {
         seen
     }
 
-    fn alone(packed: &Packed) -> Option<Folded> {
-        match Folded::fill(&[packed.view()], End::Tail, None) {
-            Folding::Done(folded, taken) => {
+    fn alone(packed: &Packed) -> Option<FoldedList> {
+        match FoldedList::fill(&[packed.view()], End::Tail, None) {
+            FoldOutcome::Done(folded, taken) => {
                 assert_eq!(taken, packed.len());
                 Some(folded)
             }
@@ -443,10 +443,10 @@ mod tests {
             let first = texts.iter().position(|text| *text == texts[index]);
             assert_eq!(folded.find(Element::of(&texts[index])), first);
             assert_eq!(folded.at(index, |element| element.to_vec()), texts[index]);
-            assert_eq!(visited(&folded, index, Way::Forward), texts[index..]);
+            assert_eq!(visited(&folded, index, ListEnd::Forward), texts[index..]);
             let mut back = texts[..=index].to_vec();
             back.reverse();
-            assert_eq!(visited(&folded, index, Way::Backward), back);
+            assert_eq!(visited(&folded, index, ListEnd::Backward), back);
         }
     }
 
@@ -491,17 +491,19 @@ mod tests {
     fn a_block_is_filled_from_either_side() {
         let texts: Vec<Vec<u8>> = (0..370).map(|at| format!("{at:0>20x}g").into_bytes()).collect();
         let (one, two) = (packed(&texts[..200]), packed(&texts[200..]));
-        let fill = |end, room| Folded::fill(&[one.view(), two.view()], end, Some(room));
+        let fill = |end, room| FoldedList::fill(&[one.view(), two.view()], end, Some(room));
         for (end, room) in [(End::Head, 1000), (End::Tail, 3000), (End::Head, 4000)] {
-            let Folding::Done(folded, taken) = fill(end, room) else { panic!("it fills {room}") };
+            let FoldOutcome::Done(folded, taken) = fill(end, room) else {
+                panic!("it fills {room}")
+            };
             assert!(folded.bytes.len() <= room && folded.bytes.len() > room * 31 / 32);
             let expected = match end {
                 End::Head => &texts[370 - taken..],
                 End::Tail => &texts[..taken],
             };
-            assert_eq!(visited(&folded, 0, Way::Forward), expected);
+            assert_eq!(visited(&folded, 0, ListEnd::Forward), expected);
         }
-        assert!(matches!(fill(End::Tail, 8000), Folding::Waits));
-        assert!(matches!(fill(End::Tail, 30), Folding::No), "not one fits");
+        assert!(matches!(fill(End::Tail, 8000), FoldOutcome::Waits));
+        assert!(matches!(fill(End::Tail, 30), FoldOutcome::No), "not one fits");
     }
 }

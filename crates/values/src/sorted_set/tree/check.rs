@@ -6,7 +6,7 @@ use super::index::Hash;
 use super::inner::Fence;
 
 /// The findings below a node.
-struct Below {
+struct SubtreeCheck {
     count: u64,
     first: Fence,
     last: Fence,
@@ -42,13 +42,13 @@ impl Tree {
         assert_eq!(bytes, self.leaf_bytes, "bytes of leaves");
     }
 
-    fn check_node(&self, id: u32, floor: u32, parent: u32) -> Below {
+    fn check_node(&self, id: u32, floor: u32, parent: u32) -> SubtreeCheck {
         if floor == 0 {
             let node = self.leaves.at(id);
             assert_eq!(node.parent, parent, "a leaf's parent");
             assert!(!node.is_empty() && !node.is_too_large(), "a leaf's size");
             let (first, last) = (node.entry(0), node.entry(node.len() - 1));
-            return Below {
+            return SubtreeCheck {
                 count: node.len() as u64,
                 first: Fence::of(first.score, first.member),
                 last: Fence::of(last.score, last.member),
@@ -57,7 +57,7 @@ impl Tree {
         let node = self.inners.at(id);
         assert_eq!(node.parent, parent, "a node's parent");
         assert!(node.counts.len() == node.len() && node.fences.len() == node.len());
-        let mut found: Vec<Below> = Vec::new();
+        let mut found: Vec<SubtreeCheck> = Vec::new();
         for at in 0..node.len() {
             let below = self.check_node(node.children[at], floor - 1, id);
             assert_eq!(below.count, node.counts[at], "a count");
@@ -71,7 +71,7 @@ impl Tree {
         let (Some(first), Some(last)) = (found.first(), found.last()) else {
             panic!("a node without children")
         };
-        Below { count, first: first.first, last: last.last }
+        SubtreeCheck { count, first: first.first, last: last.last }
     }
 }
 

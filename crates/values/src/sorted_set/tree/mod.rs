@@ -72,7 +72,7 @@ pub struct Tree {
 
 /// The location of an entry, or where it would be inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct TreePosition {
     leaf: u32,
     at: usize,
 }
@@ -125,7 +125,7 @@ impl Point<'_> {
 
 /// What [`Tree::set`] did.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Changed {
+pub enum SetOutcome {
     /// The member is new.
     Added,
     /// The member had another score.
@@ -183,26 +183,26 @@ impl Tree {
 
     /// The location of a member.
     #[inline]
-    pub fn find(&self, member: &[u8]) -> Option<Spot> {
+    pub fn find(&self, member: &[u8]) -> Option<TreePosition> {
         self.find_hashed(Hash::of(member), member)
     }
 
     #[inline]
-    fn find_hashed(&self, hash: Hash, member: &[u8]) -> Option<Spot> {
+    fn find_hashed(&self, hash: Hash, member: &[u8]) -> Option<TreePosition> {
         self.index.find(hash, |leaf| {
             let at = self.leaves.at(leaf).find(hash.mark(), member)?;
-            Some(Spot { leaf, at })
+            Some(TreePosition { leaf, at })
         })
     }
 
     /// The score of the entry at a spot.
     #[inline]
-    pub fn score_at(&self, spot: Spot) -> f64 {
+    pub fn score_at(&self, spot: TreePosition) -> f64 {
         self.leaves.at(spot.leaf).score(spot.at)
     }
 
     /// How many entries precede a spot.
-    pub fn rank_of(&self, spot: Spot) -> usize {
+    pub fn rank_of(&self, spot: TreePosition) -> usize {
         let mut rank = spot.at as u64;
         let (mut child, mut parent) = (spot.leaf, self.leaves.at(spot.leaf).parent);
         while parent != NONE {
@@ -214,7 +214,7 @@ impl Tree {
     }
 
     /// The spot of the entry with this rank, which must be below [`Tree::len`].
-    pub fn at_rank(&self, rank: usize) -> Spot {
+    pub fn at_rank(&self, rank: usize) -> TreePosition {
         let (mut node, mut left) = (self.root, rank as u64);
         for _ in 0..self.height {
             let inner = self.inners.at(node);
@@ -225,12 +225,12 @@ impl Tree {
             }
             node = inner.children[child];
         }
-        Spot { leaf: node, at: left as usize }
+        TreePosition { leaf: node, at: left as usize }
     }
 
     /// The spot of the first entry that is not before a point, and its rank. It may be the spot
     /// after a leaf's last entry.
-    pub fn seek(&self, point: &Point<'_>) -> (Spot, usize) {
+    pub fn seek(&self, point: &Point<'_>) -> (TreePosition, usize) {
         let (mut node, mut rank) = (self.root, 0);
         for floor in (0..self.height).rev() {
             let inner = self.inners.at(node);
@@ -248,7 +248,7 @@ impl Tree {
             }
             _ => self.leaves.at(node).partition_point(is_before),
         };
-        (Spot { leaf: node, at }, rank as usize + at)
+        (TreePosition { leaf: node, at }, rank as usize + at)
     }
 
     /// The last child that begins before the point, or else the first, of a node whose children are
@@ -282,26 +282,26 @@ impl Tree {
         &mut self,
         member: &[u8],
         decide: impl FnOnce(Option<f64>) -> Option<f64>,
-    ) -> (Option<f64>, Changed) {
+    ) -> (Option<f64>, SetOutcome) {
         let hash = Hash::of(member);
         let Some(spot) = self.find_hashed(hash, member) else {
-            let Some(score) = decide(None) else { return (None, Changed::Not) };
+            let Some(score) = decide(None) else { return (None, SetOutcome::Not) };
             self.add(hash, score, member);
-            return (None, Changed::Added);
+            return (None, SetOutcome::Added);
         };
         let old = self.score_at(spot);
         match decide(Some(old)) {
             Some(new) if new != old => {
                 self.shift(hash, spot, new, member);
-                (Some(old), Changed::Moved)
+                (Some(old), SetOutcome::Moved)
             }
-            _ => (Some(old), Changed::Not),
+            _ => (Some(old), SetOutcome::Not),
         }
     }
 
     /// Adds a new member.
     fn add(&mut self, hash: Hash, score: f64, member: &[u8]) {
-        let Spot { leaf, at } = self.make_way(score, member);
+        let TreePosition { leaf, at } = self.make_way(score, member);
         let entry = Entry { mark: hash.mark(), score, member };
         self.len += 1;
         let node = self.leaves.at(leaf);
@@ -314,7 +314,7 @@ impl Tree {
             return self.index.insert(hash, right);
         }
         if bytes > leaf::HUGE_BYTES && !node.is_empty() {
-            return self.add_beside_huge(hash, Spot { leaf, at }, entry);
+            return self.add_beside_huge(hash, TreePosition { leaf, at }, entry);
         }
         self.with_leaf(leaf, |node| node.insert(at, entry));
         self.index.insert(hash, leaf);
@@ -324,7 +324,7 @@ impl Tree {
     }
 
     /// The spot for a new entry, which is counted in the nodes on the way down.
-    fn make_way(&mut self, score: f64, member: &[u8]) -> Spot {
+    fn make_way(&mut self, score: f64, member: &[u8]) -> TreePosition {
         let point = Point::BeforeEntry(score, member);
         let mut node = self.root;
         for floor in (0..self.height).rev() {
@@ -334,13 +334,18 @@ impl Tree {
             node = inner.children[child];
         }
         let is_before = |leaf: &Leaf, at: usize| leaf.compare(at, score, member).is_lt();
-        Spot { leaf: node, at: self.leaves.at(node).partition_point(is_before) }
+        TreePosition { leaf: node, at: self.leaves.at(node).partition_point(is_before) }
     }
 
     /// Adds an entry in a leaf of its own: it or its neighbour is huge, and huge members should not
     /// be moved for each neighbour.
     #[cold]
-    fn add_beside_huge(&mut self, hash: Hash, Spot { leaf, at }: Spot, entry: Entry<'_>) {
+    fn add_beside_huge(
+        &mut self,
+        hash: Hash,
+        TreePosition { leaf, at }: TreePosition,
+        entry: Entry<'_>,
+    ) {
         self.cut_leaf(leaf, at);
         if at == 0 {
             self.with_leaf(leaf, |node| node.insert(0, entry));
@@ -352,8 +357,8 @@ impl Tree {
     }
 
     /// Sets another score for the entry at a spot.
-    fn shift(&mut self, hash: Hash, spot: Spot, score: f64, member: &[u8]) {
-        let Spot { leaf, at } = spot;
+    fn shift(&mut self, hash: Hash, spot: TreePosition, score: f64, member: &[u8]) {
+        let TreePosition { leaf, at } = spot;
         let node = self.leaves.at(leaf);
         let last = node.len() - 1;
         // Between the first and the last entry of its leaf the nodes above need no change.
@@ -386,7 +391,7 @@ impl Tree {
         Some(score)
     }
 
-    fn take_out(&mut self, hash: Hash, spot: Spot) {
+    fn take_out(&mut self, hash: Hash, spot: TreePosition) {
         self.index.remove(hash, spot.leaf);
         self.with_leaf(spot.leaf, |node| node.remove(spot.at));
         self.len -= 1;
@@ -398,7 +403,7 @@ impl Tree {
     pub fn remove_ranks(&mut self, ranks: std::ops::Range<usize>, show: &mut dyn FnMut(&[u8])) {
         let mut left = ranks.end.min(self.len).saturating_sub(ranks.start);
         while left > 0 {
-            let Spot { leaf, at } = self.at_rank(ranks.start);
+            let TreePosition { leaf, at } = self.at_rank(ranks.start);
             let node = self.leaves.at(leaf);
             let to = node.len().min(at + left);
             for entry in node.entries(at, to) {

@@ -4,7 +4,7 @@ use super::arena::NONE;
 use super::index::{Hash, Index};
 use super::inner::{Fence, Inner};
 use super::leaf::{Entry, Leaf, MOST_MEMBER_BYTES};
-use super::{Spot, Tree};
+use super::{Tree, TreePosition};
 
 /// How many entries a leaf, and children a node, gets in bulk building: some room is left.
 const FILLED: usize = 56;
@@ -27,7 +27,7 @@ impl Tree {
     }
 
     /// `count` entries from a spot on, ascending; there must be as many.
-    pub fn walk_from(&self, spot: Spot, count: usize) -> Walk<'_> {
+    pub fn walk_from(&self, spot: TreePosition, count: usize) -> Walk<'_> {
         Walk { tree: self, leaf: self.leaves.at(spot.leaf), at: spot.at, left: count }
     }
 
@@ -38,8 +38,8 @@ impl Tree {
         WalkBack { tree: self, leaf: self.leaves.at(spot.leaf), at: spot.at + 1, left }
     }
 
-    fn start(&self) -> Spot {
-        Spot { leaf: self.first, at: 0 }
+    fn start(&self) -> TreePosition {
+        TreePosition { leaf: self.first, at: 0 }
     }
 }
 

@@ -5,15 +5,15 @@
 use pantala_journal::Stamp;
 
 /// The requests of one kind.
-pub(super) struct Awaited<T>(Vec<(Option<Stamp>, T)>);
+pub(super) struct WaiterList<T>(Vec<(Option<Stamp>, T)>);
 
-impl<T> Default for Awaited<T> {
+impl<T> Default for WaiterList<T> {
     fn default() -> Self {
-        Awaited(Vec::new())
+        WaiterList(Vec::new())
     }
 }
 
-impl<T> Awaited<T> {
+impl<T> WaiterList<T> {
     /// Adds a request, before the next round gathers.
     pub fn push(&mut self, one: T) {
         self.0.push((None, one));
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn who_asks_waits_for_what_was_there_and_for_nothing_later() {
-        let mut awaited = Awaited::default();
+        let mut awaited = WaiterList::default();
         let stamp = Stamp::first_of;
         awaited.push('a');
         assert!(awaited.take_due(stamp(5), stamp(7)).is_empty());

@@ -10,7 +10,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_journal::resp::push_command;
 use pantala_journal::{Cut, Stamp};
 
-use super::awaited::Awaited;
+use super::awaited::WaiterList;
 use crate::shared::Shared;
 
 /// A run of at least this many bytes is appended as it is; shorter ones are gathered.
@@ -35,9 +35,9 @@ pub(super) struct Feed {
     /// When the last ping was (monotonic, microseconds).
     pinged_us: u64,
     /// Requests for the stream's end, by which feeding ends.
-    endings: Awaited<Sender<u64>>,
+    endings: WaiterList<Sender<u64>>,
     /// Requests for the stream's position.
-    asked: Awaited<Sender<u64>>,
+    asked: WaiterList<Sender<u64>>,
 }
 
 impl Feed {
@@ -51,8 +51,8 @@ impl Feed {
             asks: false,
             asked_to: 0,
             pinged_us: 0,
-            endings: Awaited::default(),
-            asked: Awaited::default(),
+            endings: WaiterList::default(),
+            asked: WaiterList::default(),
         }
     }
 

@@ -6,15 +6,15 @@ use std::thread::Builder;
 
 use pantala_base::clock::{monotonic_us, unix_us};
 use pantala_engine::condition::states::States;
-use pantala_journal::{Confirmed, Cut, Rings, Run, Stamp};
-use pantala_persistence::aof::{Fault, GrowthRules, Rewrite, SyncDone, SyncJob, Writer};
+use pantala_journal::{ConfirmedBytes, Cut, JournalRun, Rings, Stamp};
+use pantala_persistence::aof::{AofWriter, Fault, GrowthRules, Rewrite, SyncDone, SyncJob};
 use pantala_settings::Settings;
 use pantala_settings::field::AppendSync;
 
 use super::rings::RingFile;
-use crate::appending::{Order, Rewritten, Sizes};
+use crate::appending::{FileSizes, Order, Rewritten};
 use crate::process::files::rewriting;
-use crate::replication::moment::Place;
+use crate::replication::moment::SnapshotPlace;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
@@ -26,7 +26,7 @@ const DIRECT_BYTES: usize = 32 << 10;
 const GATHERED_BYTES: usize = 1 << 20;
 
 /// The syncing thread and its job.
-struct Syncing {
+struct SyncThread {
     jobs: Sender<SyncJob>,
     done: Receiver<SyncDone>,
     /// The stamp that is durable once the running job has succeeded.
@@ -36,8 +36,8 @@ struct Syncing {
     delayed: u64,
 }
 
-impl Syncing {
-    fn start(shared: &Arc<Shared>) -> Result<Syncing, String> {
+impl SyncThread {
+    fn start(shared: &Arc<Shared>) -> Result<SyncThread, String> {
         let (jobs, waiting) = channel::<SyncJob>();
         let (finished, done) = channel();
         let journal = Arc::clone(&shared.engine.journal);
@@ -50,7 +50,7 @@ impl Syncing {
         };
         let spawned = Builder::new().name("journal-sync".into()).spawn(sync);
         spawned.map_err(|error| format!("cannot start a thread: {error}"))?;
-        Ok(Syncing { jobs, done, running: None, last_us: 0, delayed: 0 })
+        Ok(SyncThread { jobs, done, running: None, last_us: 0, delayed: 0 })
     }
 }
 
@@ -58,8 +58,8 @@ impl Syncing {
 /// syncs for it.
 pub(super) struct File {
     shared: Arc<Shared>,
-    writer: Writer,
-    syncing: Syncing,
+    writer: AofWriter,
+    syncing: SyncThread,
     out: Vec<u8>,
     /// The timestamp to be written into the file in this round, if any (Unix, seconds).
     unix_s: Option<i64>,
@@ -79,8 +79,8 @@ impl File {
     ///
     /// # Errors
     /// The system has no thread.
-    pub fn open(shared: Arc<Shared>, writer: Writer) -> Result<File, String> {
-        let syncing = Syncing::start(&shared)?;
+    pub fn open(shared: Arc<Shared>, writer: AofWriter) -> Result<File, String> {
+        let syncing = SyncThread::start(&shared)?;
         let rings = begin_rings(&shared);
         let file = File {
             shared,
@@ -110,7 +110,7 @@ impl File {
     }
 
     /// Takes a run of commands.
-    pub fn run(&mut self, run: Run<'_>) {
+    pub fn run(&mut self, run: JournalRun<'_>) {
         if !run.audience.has_files() {
             return;
         }
@@ -136,7 +136,7 @@ impl File {
         if let Some((_, rings)) = &self.rings
             && let Some((increment, bytes)) = self.writer.position()
         {
-            rings.confirm(Confirmed { increment, bytes, upto });
+            rings.confirm(ConfirmedBytes { increment, bytes, upto });
         }
     }
 
@@ -216,7 +216,7 @@ impl File {
     }
 
     /// Writes the final place: the server stops, and everything recorded is in the file.
-    pub fn end_at(&mut self, place: Place) {
+    pub fn end_at(&mut self, place: SnapshotPlace) {
         if let Err(fault) = self.writer.annotate(&place.annotation()) {
             report(&self.shared, &fault);
         }
@@ -400,7 +400,7 @@ impl File {
     fn tell(&self) {
         let growth = self.writer.growth();
         self.shared.appending.set_kept(self.writer.is_kept());
-        self.shared.appending.tell(Sizes {
+        self.shared.appending.tell(FileSizes {
             bytes: growth.bytes(),
             base_bytes: growth.base_bytes(),
             is_good: self.writer.fault().is_none(),

@@ -5,15 +5,15 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use pantala_engine::condition::states::States;
-use pantala_journal::{Item, Reader, Stamp};
+use pantala_journal::{Item, JournalReader, Stamp};
 use pantala_settings::Settings;
 use pantala_settings::field::AppendSync;
 
-use super::awaited::Awaited;
+use super::awaited::WaiterList;
 use super::feed::Feed;
 use super::file::File;
 use crate::appending::Order;
-use crate::replication::moment::Place;
+use crate::replication::moment::SnapshotPlace;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
@@ -28,23 +28,23 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The journal's thread: its reader, the orders it gets, the append-only file and the stream.
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
-    reader: Reader,
+    reader: JournalReader,
     orders: Receiver<Order>,
     file: Option<File>,
     feed: Feed,
     /// Requests to be told when everything recorded is on disk.
-    flushes: Awaited<Sender<()>>,
+    flushes: WaiterList<Sender<()>>,
     /// Requests to be told when that is so, and the file is closed.
-    closings: Awaited<Sender<()>>,
+    closings: WaiterList<Sender<()>>,
     is_ending: bool,
 }
 
 impl Keeper {
     /// A keeper that takes these orders.
     pub fn new(shared: Arc<Shared>, orders: Receiver<Order>) -> Keeper {
-        let reader = Reader::new(Arc::clone(&shared.engine.journal), 0);
+        let reader = JournalReader::new(Arc::clone(&shared.engine.journal), 0);
         let feed = Feed::new(Arc::clone(&shared));
-        let (flushes, closings) = (Awaited::default(), Awaited::default());
+        let (flushes, closings) = (WaiterList::default(), WaiterList::default());
         Keeper { shared, reader, orders, file: None, feed, flushes, closings, is_ending: false }
     }
 
@@ -62,7 +62,7 @@ impl Keeper {
         // A replica's stream is not fed here.
         let has_all = self.feed.is_on() || self.shared.replication.is_replica();
         if let Some(file) = self.file.as_mut().filter(|_| has_all)
-            && let Some(place) = Place::at_the_end(&self.shared)
+            && let Some(place) = SnapshotPlace::at_the_end(&self.shared)
         {
             file.end_at(place);
         }

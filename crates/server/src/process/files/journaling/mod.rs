@@ -36,7 +36,7 @@ use std::time::Duration;
 use pantala_base::clock::monotonic_us;
 use pantala_journal::Stamp;
 use pantala_keyspace::Aborted;
-use pantala_persistence::aof::{Layout, Manifest, Writer};
+use pantala_persistence::aof::{AofLayout, AofWriter, Manifest};
 use pantala_persistence::disk::RealDisk;
 use pantala_settings::Settings;
 use pantala_settings::field::AppendSync;
@@ -77,8 +77,8 @@ pub(crate) fn by_hand(shared: &Arc<Shared>) -> Result<Keeper, String> {
 }
 
 /// The paths of the files, by the settings.
-pub fn layout(settings: &Settings) -> Layout {
-    Layout::new(Path::new(&settings.dir), &settings.appenddirname, &settings.appendfilename)
+pub fn layout(settings: &Settings) -> AofLayout {
+    AofLayout::new(Path::new(&settings.dir), &settings.appenddirname, &settings.appendfilename)
 }
 
 /// Adds to the files that `manifest` names what a killed process had acknowledged and not written.
@@ -104,7 +104,7 @@ pub fn begin(shared: &Arc<Shared>, manifest: Option<Manifest>) -> Result<(), Str
             if let Some(last) = found.as_ref().and_then(|manifest| manifest.increments.last()) {
                 tracing::info!("Opening AOF incr file {} on server start", last.name);
             }
-            let mut writer = Writer::new(Arc::new(RealDisk), layout, found, 0);
+            let mut writer = AofWriter::new(Arc::new(RealDisk), layout, found, 0);
             writer.resume().map_err(|error| error.to_string())?;
             writer
         }
@@ -152,7 +152,7 @@ pub fn begin_anew(shared: &Arc<Shared>) -> Result<(), String> {
     let opened = start(shared).and(manifest).inspect_err(|_| {
         shared.appending.rewrite_ended(false, monotonic_us());
     });
-    let writer = Writer::new(Arc::new(RealDisk), layout, opened?, 0);
+    let writer = AofWriter::new(Arc::new(RealDisk), layout, opened?, 0);
     shared.appending.open(&shared.engine.journal, writer);
     if rewriting::go_on(shared) { Ok(()) } else { Err("there is no thread for it".into()) }
 }

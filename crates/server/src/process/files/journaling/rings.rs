@@ -33,9 +33,11 @@ use std::sync::{Arc, Once};
 use std::time::UNIX_EPOCH;
 
 use pantala_journal::resp::command_bytes;
-use pantala_journal::{Area, HEAD_WORDS, Identity, MOST_RINGS, RING_WORDS, Remains, Rings, Unread};
+use pantala_journal::{
+    Area, HEAD_WORDS, Identity, MOST_RINGS, RING_WORDS, RingRemains, Rings, Unread,
+};
 use pantala_memory::{SharedWords, is_in_memory};
-use pantala_persistence::aof::{Layout, Manifest, Part};
+use pantala_persistence::aof::{AofLayout, Manifest, Part};
 use pantala_persistence::disk::{RealDisk, replace};
 use pantala_settings::Settings;
 
@@ -62,7 +64,7 @@ impl RingFile {
     ///
     /// # Errors
     /// A text for the log.
-    pub fn create(settings: &Settings, layout: &Layout) -> Result<Option<RingFile>, String> {
+    pub fn create(settings: &Settings, layout: &AofLayout) -> Result<Option<RingFile>, String> {
         let Some(directory) = directory(settings) else { return Ok(None) };
         let identity = identity(layout).map_err(|error| error.to_string())?;
         for (number, is_last_try) in names() {
@@ -151,7 +153,7 @@ fn names() -> impl Iterator<Item = (u32, bool)> {
 }
 
 /// The name of a ring file for these append-only files.
-fn name(layout: &Layout, number: u32) -> String {
+fn name(layout: &AofLayout, number: u32) -> String {
     let path = layout.manifest_path();
     let path = std::path::absolute(&path).unwrap_or(path);
     // FNV-1a; the identity inside the file is what decides.
@@ -162,7 +164,7 @@ fn name(layout: &Layout, number: u32) -> String {
 
 /// Which boot of which machine, and which directory of append-only files: one that is made anew may
 /// have the number of the one before, but not its birthday.
-fn identity(layout: &Layout) -> io::Result<Identity> {
+fn identity(layout: &AofLayout) -> io::Result<Identity> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let digits: String = boot.chars().filter(char::is_ascii_hexdigit).collect();
     let boot = u128::from_str_radix(&digits, 16).map_err(io::Error::other)?;
@@ -199,18 +201,22 @@ fn open_dead(path: &Path) -> Option<File> {
 }
 
 /// What a file of rings has.
-fn read(file: &File, identity: &Identity) -> io::Result<Result<Remains, Unread>> {
+fn read(file: &File, identity: &Identity) -> io::Result<Result<RingRemains, Unread>> {
     let (mut file, mut bytes) = (file, Vec::new());
     file.seek(SeekFrom::Start(0))?;
     file.take(MOST_BYTES as u64).read_to_end(&mut bytes)?;
-    Ok(Remains::read(&bytes, identity))
+    Ok(RingRemains::read(&bytes, identity))
 }
 
 /// Adds to the last increment what a dead process had acknowledged and not written.
 ///
 /// # Errors
 /// A text for the operator: it was not added, and may be at the next start.
-pub fn take_over(settings: &Settings, layout: &Layout, manifest: &Manifest) -> Result<(), String> {
+pub fn take_over(
+    settings: &Settings,
+    layout: &AofLayout,
+    manifest: &Manifest,
+) -> Result<(), String> {
     let Some(directory) = directory(settings) else { return Ok(()) };
     let Ok(identity) = identity(layout) else { return Ok(()) };
     for number in 0..MOST_NAMES {
@@ -233,7 +239,7 @@ pub fn take_over(settings: &Settings, layout: &Layout, manifest: &Manifest) -> R
     Ok(())
 }
 
-fn add(layout: &Layout, manifest: &Manifest, remains: &Remains) -> io::Result<()> {
+fn add(layout: &AofLayout, manifest: &Manifest, remains: &RingRemains) -> io::Result<()> {
     let Some(place) = place(layout, manifest, remains)? else {
         tracing::warn!("what a killed process has left does not fit its append-only file: unused");
         return Ok(());
@@ -308,9 +314,9 @@ struct Added<'m> {
 }
 
 fn place<'m>(
-    layout: &Layout,
+    layout: &AofLayout,
     manifest: &'m Manifest,
-    remains: &Remains,
+    remains: &RingRemains,
 ) -> io::Result<Option<Added<'m>>> {
     let confirmed = remains.confirmed;
     let size = |part: &Part| std::fs::metadata(layout.path(&part.name)).map(|found| found.len());
@@ -331,7 +337,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    use pantala_journal::{Confirmed, Journal, Recorder, Stamp};
+    use pantala_journal::{ConfirmedBytes, Journal, Recorder, Stamp};
 
     use super::*;
 
@@ -341,7 +347,7 @@ mod tests {
     /// Append-only files with these increments, and a directory for rings.
     struct Place {
         above: PathBuf,
-        layout: Layout,
+        layout: AofLayout,
         settings: Settings,
         manifest: Manifest,
     }
@@ -349,7 +355,7 @@ mod tests {
     impl Place {
         fn new(name: &str, increments: &[(u64, &[u8])]) -> Place {
             let above = std::env::temp_dir().join(format!("rings-{name}-{}", std::process::id()));
-            let layout = Layout::new(&above, "appendonlydir", "appendonly.aof");
+            let layout = AofLayout::new(&above, "appendonlydir", "appendonly.aof");
             fs::create_dir_all(layout.directory()).expect("a directory");
             let mut settings = Settings::defaults();
             settings.journal_ring_dir = above.to_string_lossy().into_owned();
@@ -370,7 +376,7 @@ mod tests {
                 (Arc::new(file.rings().expect("room")), Arc::<Journal>::default());
             journal.keep_in(Some(Arc::clone(&rings)));
             let recorder: Recorder = journal.join();
-            rings.confirm(Confirmed { increment, bytes, upto: Stamp::first_of(1) });
+            rings.confirm(ConfirmedBytes { increment, bytes, upto: Stamp::first_of(1) });
             recorder.record(0, &[b"a"]);
             recorder.end_step(Stamp::first_of(5));
             recorder.hand_over();

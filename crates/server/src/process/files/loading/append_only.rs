@@ -10,13 +10,13 @@ use pantala_base::clock::monotonic_us;
 use pantala_engine::lane::LANE_SLOTS;
 use pantala_persistence::aof::files::{PartFile, part_files};
 use pantala_persistence::aof::load::{self, LoadSnapshot};
-use pantala_persistence::aof::reader::Torn;
+use pantala_persistence::aof::reader::TornTail;
 use pantala_persistence::aof::replay::replay_on;
-use pantala_persistence::aof::{Layout, Manifest};
+use pantala_persistence::aof::{AofLayout, Manifest};
 use pantala_persistence::disk::RealDisk;
 
 use super::{Source, load_here, seconds};
-use crate::replication::moment::Place;
+use crate::replication::moment::SnapshotPlace;
 use crate::shared::Shared;
 
 /// Loads the base of an append-only file, including expired keys: the steps that follow say when
@@ -46,7 +46,7 @@ impl LoadSnapshot for Bases<'_> {
 }
 
 /// What was torn is cut off, in the words of those whose operators look for them.
-fn tell_cut(path: &Path, torn: &Torn) {
+fn tell_cut(path: &Path, torn: &TornTail) {
     let (offset, bytes, what) = (torn.offset, torn.bytes, torn.what);
     let path = path.display();
     if torn.is_in_transaction() {
@@ -66,7 +66,7 @@ fn tell_cut(path: &Path, torn: &Torn) {
 ///
 /// # Errors
 /// A text for the operator.
-pub fn load_steps(shared: &Shared, layout: &Layout, manifest: &Manifest) -> Result<(), String> {
+pub fn load_steps(shared: &Shared, layout: &AofLayout, manifest: &Manifest) -> Result<(), String> {
     let began_us = monotonic_us();
     let files = part_files(&RealDisk, layout, manifest).map_err(|error| error.to_string())?;
     if let Some(number) = manifest.skipped() {
@@ -91,7 +91,9 @@ pub fn load_steps(shared: &Shared, layout: &Layout, manifest: &Manifest) -> Resu
         tell_cut(path, torn);
     }
     // The place in its base is outdated.
-    shared.loading.set_place(loaded.last_annotation.as_deref().and_then(Place::of_annotation));
+    shared
+        .loading
+        .set_place(loaded.last_annotation.as_deref().and_then(SnapshotPlace::of_annotation));
     shared.saves.loaded(shared.changes());
     let took = seconds(monotonic_us().saturating_sub(began_us));
     let load::Loaded { steps, bytes, .. } = loaded;

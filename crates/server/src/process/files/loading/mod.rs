@@ -30,14 +30,14 @@ use pantala_engine::condition::states::States;
 use pantala_engine::functions::{Kept, libraries_of, load_libraries};
 use pantala_keyspace::Keyspace;
 use pantala_persistence::disk::Disk;
-use pantala_persistence::loading::{Fault, Inserted};
+use pantala_persistence::loading::{Fault, InsertOutcome};
 use pantala_persistence::snapshot::name;
 use pantala_scripting::Libraries;
 
 use super::place;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
-use threads::{Loaded, load_from};
+use threads::{LoadedSnapshot, load_from};
 
 pub use append_only::load_steps;
 pub use find::{find, find_first, is_named};
@@ -87,7 +87,7 @@ pub(crate) fn load_at(
     let inserted = loaded.map_err(|fault| format!("{}: {fault}", path.display()))?;
     shared.loading.set_last(inserted);
     shared.saves.loaded(shared.changes());
-    let Inserted { loaded, expired, of_modules, .. } = inserted;
+    let InsertOutcome { loaded, expired, of_modules, .. } = inserted;
     let took = seconds(monotonic_us().saturating_sub(began_us));
     let file = path.display();
     tracing::info!(%file, keys = loaded, expired, "DB loaded from disk: {took} seconds");
@@ -107,14 +107,14 @@ fn load_file(
     disk: &dyn Disk,
     path: &Path,
     replaces: bool,
-) -> Result<(Inserted, u64), Fault> {
+) -> Result<(InsertOutcome, u64), Fault> {
     let files = name::files_of(disk, path).map_err(Fault::Disk)?;
     let sizes: Result<Vec<u64>, _> = files.iter().map(|file| disk.size(file)).collect();
     let sizes = sizes.map_err(Fault::Disk)?;
     shared.loading.begin(sizes.iter().sum());
     // A replica's keys expire when its primary says so.
     let now = if shared.replication.is_replica() { UnixMs(i64::MIN) } else { unix_ms() };
-    let (mut sum, mut bytes) = (Inserted::default(), 0);
+    let (mut sum, mut bytes) = (InsertOutcome::default(), 0);
     for (path, &file_bytes) in files.iter().zip(&sizes) {
         let mut file = disk.open_to_read(path).map_err(Fault::Disk)?;
         let source = Source::file(&mut file, file_bytes);
@@ -145,7 +145,7 @@ fn load_here(
     shared: &Shared,
     source: Source<'_>,
     (replaces, now): (bool, UnixMs),
-) -> Result<(Inserted, u64), Fault> {
+) -> Result<(InsertOutcome, u64), Fault> {
     let engine = &shared.engine;
     let loaded = load_from(shared, &engine.space, source, (replaces, now))?;
     tell_done(&loaded.inserted);
@@ -155,8 +155,8 @@ fn load_here(
 }
 
 /// A snapshot is loaded: Redis's words, with which its tests and tools count keys.
-fn tell_done(inserted: &Inserted) {
-    let Inserted { loaded, expired, empty, .. } = inserted;
+fn tell_done(inserted: &InsertOutcome) {
+    let InsertOutcome { loaded, expired, empty, .. } = inserted;
     if *empty > 0 {
         return tracing::warn!(
             "Done loading RDB, keys loaded: {loaded}, keys expired: {expired}, empty keys skipped: \
@@ -187,7 +187,7 @@ pub fn load_copy(
     let began_us = monotonic_us();
     shared.loading.begin(source.bytes.unwrap_or_default() + source.bytes_of_parts);
     let loaded = load_from(shared, space, source, (false, UnixMs(i64::MIN)));
-    let Loaded { inserted, functions, .. } = loaded.map_err(|fault| fault.to_string())?;
+    let LoadedSnapshot { inserted, functions, .. } = loaded.map_err(|fault| fault.to_string())?;
     let libraries = libraries_of(&functions).map_err(|why| Fault::Library(why).to_string())?;
     shared.loading.set_last(inserted);
     shared.saves.loaded(shared.changes());

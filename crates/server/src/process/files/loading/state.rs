@@ -5,11 +5,11 @@ use std::sync::{Mutex, PoisonError};
 
 use pantala_base::clock::monotonic_us;
 use pantala_keyspace::DbIndex;
-use pantala_persistence::loading::Inserted;
+use pantala_persistence::loading::InsertOutcome;
 use pantala_replication::ReplicationId;
 
 use crate::process::files::saving::now_s;
-use crate::replication::moment::Place;
+use crate::replication::moment::SnapshotPlace;
 
 /// The state of loading.
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub struct LoadState {
     history: Mutex<Option<ReplicationId>>,
     /// The position in the history, plus one; 0: unknown.
     position: AtomicU64,
-    last: Mutex<Inserted>,
+    last: Mutex<InsertOutcome>,
     /// Expired keys that were left out, while they are to be sent to replicas.
     expired: Mutex<Option<Expired>>,
 }
@@ -95,10 +95,10 @@ impl LoadState {
     }
 
     /// The place of the data in a history, if the file states it.
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<SnapshotPlace> {
         let id = (*self.history.lock().unwrap_or_else(PoisonError::into_inner))?;
         let position = self.position.load(Ordering::Relaxed).checked_sub(1)?;
-        Some(Place { id, position, db: self.stream_db.load(Ordering::Relaxed) })
+        Some(SnapshotPlace { id, position, db: self.stream_db.load(Ordering::Relaxed) })
     }
 
     /// Begins to collect expired keys.
@@ -124,7 +124,7 @@ impl LoadState {
     }
 
     /// Sets the place of the data; `None`: it is unknown.
-    pub(super) fn set_place(&self, place: Option<Place>) {
+    pub(super) fn set_place(&self, place: Option<SnapshotPlace>) {
         let next = place.and_then(|place| place.position.checked_add(1)).unwrap_or_default();
         *self.history.lock().unwrap_or_else(PoisonError::into_inner) = place.map(|place| place.id);
         self.position.store(next, Ordering::Relaxed);
@@ -176,12 +176,12 @@ impl LoadState {
     }
 
     /// Notes what was inserted from a file.
-    pub(super) fn set_last(&self, inserted: Inserted) {
+    pub(super) fn set_last(&self, inserted: InsertOutcome) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = inserted;
     }
 
     /// What was inserted from the last file.
-    pub fn last(&self) -> Inserted {
+    pub fn last(&self) -> InsertOutcome {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

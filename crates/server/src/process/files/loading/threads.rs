@@ -20,7 +20,7 @@ use pantala_base::UnixMs;
 use pantala_base::clock::monotonic_us;
 use pantala_commands::families::generic::rdb_limits;
 use pantala_keyspace::{Keyspace, Tally};
-use pantala_persistence::loading::{Batch, Fault, Inserted, Inserter, Part, read_file};
+use pantala_persistence::loading::{Batch, Fault, InsertOutcome, Inserter, Part, read_file};
 use pantala_rdb::file::ReadOptions;
 use pantala_rdb::payload::Versions;
 use pantala_settings::field::VersionCheck;
@@ -38,21 +38,21 @@ const EMPTY_TOLD_MOST: usize = 10;
 const TELL_US: u64 = 5_000_000;
 
 /// The state that all loading threads share.
-struct Loading<'l> {
+struct SharedLoad<'l> {
     shared: &'l Shared,
     inserter: Inserter<'l>,
-    inserted: Mutex<Inserted>,
+    inserted: Mutex<InsertOutcome>,
     fault: Mutex<Option<Fault>>,
     is_over: AtomicBool,
     /// The pause after each key, for tests.
     rest_us: u64,
 }
 
-impl Loading<'_> {
+impl SharedLoad<'_> {
     /// The main loop of an inserting thread.
     fn insert(&self, batches: &Mutex<Receiver<Batch>>) {
         let tally = Tally::default();
-        let mut inserted = Inserted::default();
+        let mut inserted = InsertOutcome::default();
         loop {
             // Held while it waits: the other threads wait for the same anyway.
             let batch = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -89,9 +89,9 @@ impl Loading<'_> {
 }
 
 /// The contents of a snapshot.
-pub(super) struct Loaded {
+pub(super) struct LoadedSnapshot {
     /// The keys.
-    pub inserted: Inserted,
+    pub inserted: InsertOutcome,
     /// Its length in bytes.
     pub bytes: u64,
     /// The codes of its libraries, which are not in force yet.
@@ -107,7 +107,7 @@ pub(super) fn load_from(
     space: &Keyspace,
     source: Source<'_>,
     (replaces, now): (bool, UnixMs),
-) -> Result<Loaded, Fault> {
+) -> Result<LoadedSnapshot, Fault> {
     let settings = shared.engine.settings.current();
     let limits = rdb_limits(&settings);
     // More than replicas could be sent is of no use.
@@ -128,7 +128,7 @@ pub(super) fn load_from(
         on_expired: &on_expired,
         on_empty: &on_empty,
     };
-    let loading = Loading {
+    let loading = SharedLoad {
         shared,
         inserter,
         inserted: Mutex::default(),
@@ -153,13 +153,13 @@ pub(super) fn load_from(
         }
         let options_of_part = ReadOptions { file_bytes: None, ..options };
         for part in parts {
-            let taking = Taking::new(&loading, batches.clone());
+            let taking = ItemReceiver::new(&loading, batches.clone());
             let read = move || read_part(part, options_of_part, taking);
             let started = Builder::new().name("load-read".into()).spawn_scoped(scope, read);
             started.map_err(Fault::Disk).inspect_err(|_| loading.fail(Fault::CalledOff))?;
         }
         // Dropped at the end, so that the other threads end.
-        let mut taking = Taking::new(&loading, batches);
+        let mut taking = ItemReceiver::new(&loading, batches);
         let read = read_file(first, options, &mut |part| taking.take(part));
         functions = taking.functions;
         read.inspect_err(|_| loading.is_over.store(true, Ordering::Relaxed))
@@ -170,12 +170,12 @@ pub(super) fn load_from(
         (None, Ok(bytes)) => bytes,
     };
     let inserted = loading.inserted.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(Loaded { inserted, bytes, functions })
+    Ok(LoadedSnapshot { inserted, bytes, functions })
 }
 
 fn start<'s>(
     scope: &'s Scope<'s, '_>,
-    loading: &'s Loading<'_>,
+    loading: &'s SharedLoad<'_>,
     batches: &'s Mutex<Receiver<Batch>>,
 ) -> bool {
     Builder::new().name("load".into()).spawn_scoped(scope, || loading.insert(batches)).is_ok()
@@ -185,7 +185,7 @@ fn start<'s>(
 fn read_part(
     mut part: Box<dyn Read + Send + '_>,
     options: ReadOptions,
-    mut taking: Taking<'_, '_>,
+    mut taking: ItemReceiver<'_, '_>,
 ) {
     let loading = taking.loading;
     let read = AssertUnwindSafe(|| {
@@ -204,20 +204,20 @@ fn read_part(
 }
 
 /// Collects the entries of a file into batches.
-struct Taking<'t, 'l> {
-    loading: &'t Loading<'l>,
+struct ItemReceiver<'t, 'l> {
+    loading: &'t SharedLoad<'l>,
     batches: SyncSender<Batch>,
     functions: Vec<Vec<u8>>,
     told_us: u64,
 }
 
-impl<'t, 'l> Taking<'t, 'l> {
-    fn new(loading: &'t Loading<'l>, batches: SyncSender<Batch>) -> Taking<'t, 'l> {
-        Taking { loading, batches, functions: Vec::new(), told_us: monotonic_us() }
+impl<'t, 'l> ItemReceiver<'t, 'l> {
+    fn new(loading: &'t SharedLoad<'l>, batches: SyncSender<Batch>) -> ItemReceiver<'t, 'l> {
+        ItemReceiver { loading, batches, functions: Vec::new(), told_us: monotonic_us() }
     }
 
     fn take(&mut self, part: Part) -> bool {
-        let Loading { shared, inserter, is_over, .. } = self.loading;
+        let SharedLoad { shared, inserter, is_over, .. } = self.loading;
         match part {
             Part::Batch(batch) => {
                 // The receiver is gone if a thread has panicked.

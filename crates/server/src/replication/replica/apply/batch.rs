@@ -5,7 +5,7 @@
 use pantala_base::number::parse_i64;
 use pantala_commands::{CommandRef, Databases, Flags, key_positions, meant, options::is_word};
 use pantala_keyspace::PartitionId;
-use pantala_replication::link::{Cutter, Step};
+use pantala_replication::link::{CutStep, Cutter};
 use smallvec::SmallVec;
 
 use crate::shared::Shared;
@@ -31,14 +31,14 @@ pub struct Batch {
     /// The steps, of which those that are complete belong to the batch.
     pub cutter: Cutter,
     /// What was found out of each step.
-    pub looks: Vec<Look>,
+    pub looks: Vec<StepSummary>,
 }
 
 /// What was found out of a step.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct StepSummary {
     /// How it may run beside its neighbours.
-    pub kind: Kind,
+    pub kind: StepKind,
     /// The command; `None` for a transaction or an unknown command.
     pub found: Option<CommandRef>,
     /// The hash of its only key.
@@ -47,7 +47,7 @@ pub struct Look {
 
 /// How a step may run beside its neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum StepKind {
     /// It touches one key, and runs while the partitions of others are held.
     Grouped,
     /// It touches one key, and runs with nothing else held.
@@ -60,14 +60,14 @@ pub enum Kind {
 
 impl Batch {
     /// The complete steps of a cutter; `looks` is reused memory.
-    pub fn of(shared: &Shared, cutter: Cutter, mut looks: Vec<Look>) -> Batch {
+    pub fn of(shared: &Shared, cutter: Cutter, mut looks: Vec<StepSummary>) -> Batch {
         looks.clear();
         looks.extend(cutter.steps().map(|step| look(shared, step)));
         Batch { cutter, looks }
     }
 
     /// The step with this number.
-    pub fn step(&self, number: usize) -> Step<'_> {
+    pub fn step(&self, number: usize) -> CutStep<'_> {
         self.cutter.step(number)
     }
 
@@ -77,7 +77,7 @@ impl Batch {
     }
 }
 
-impl Look {
+impl StepSummary {
     /// The partition of its only key.
     pub fn partition(&self) -> usize {
         PartitionId::of(self.hash).index()
@@ -94,8 +94,8 @@ pub fn args_of<'c>(words: impl Iterator<Item = &'c [u8]>) -> Args<'c> {
     args
 }
 
-fn look(shared: &Shared, step: Step<'_>) -> Look {
-    let alone = Look { kind: Kind::Alone, found: None, hash: 0 };
+fn look(shared: &Shared, step: CutStep<'_>) -> StepSummary {
+    let alone = StepSummary { kind: StepKind::Alone, found: None, hash: 0 };
     if step.is_transaction() {
         return alone;
     }
@@ -105,20 +105,20 @@ fn look(shared: &Shared, step: Step<'_>) -> Look {
     let Some(found) = found.filter(|found| found.row.accepts(args.len())) else {
         return alone;
     };
-    let alone = Look { found: Some(found), ..alone };
+    let alone = StepSummary { found: Some(found), ..alone };
     let flags = found.row.flags;
     if flags.has(Flags::WRITE) && !flags.has(NOT_SPREAD) {
         let positions = key_positions(found.row, &args).unwrap_or_default();
         let [position] = positions[..] else { return alone };
         let is_grouped = found.row.only_key != 0 && !flags.has(NOT_GROUPED);
-        let kind = if is_grouped { Kind::Grouped } else { Kind::OneKey };
-        return Look { kind, hash: engine.space.hash(args[position]), ..alone };
+        let kind = if is_grouped { StepKind::Grouped } else { StepKind::OneKey };
+        return StepSummary { kind, hash: engine.space.hash(args[position]), ..alone };
     }
     if matches!(found.row.databases, Databases::Selects) {
         let db = args.get(1).filter(|_| is_word(args[0], "SELECT"));
         let db = db.and_then(|text| parse_i64(text)).and_then(|db| u32::try_from(db).ok());
         let db = db.filter(|db| *db < engine.space.database_count());
-        return db.map_or(alone, |db| Look { kind: Kind::Selects(db), ..alone });
+        return db.map_or(alone, |db| StepSummary { kind: StepKind::Selects(db), ..alone });
     }
     alone
 }

@@ -73,7 +73,7 @@ impl Drop for Member {
 }
 
 /// The threads that apply a link's stream beside the link's own thread.
-pub struct Crew {
+pub struct ApplyPool {
     shared: Arc<Shared>,
     /// How many there are to be.
     count: usize,
@@ -81,10 +81,10 @@ pub struct Crew {
     last_step: Stamp,
 }
 
-impl Crew {
+impl ApplyPool {
     /// A crew of so many threads, which are started later.
-    pub fn new(shared: Arc<Shared>, count: usize) -> Crew {
-        Crew { shared, count, members: Vec::new(), last_step: Stamp::default() }
+    pub fn new(shared: Arc<Shared>, count: usize) -> ApplyPool {
+        ApplyPool { shared, count, members: Vec::new(), last_step: Stamp::default() }
     }
 
     /// Whether there is no thread, and will be none.

@@ -29,8 +29,8 @@ use pantala_engine::lane::LINK_SLOTS;
 use pantala_journal::Stamp;
 use pantala_replication::link::Cutter;
 
-use self::batch::{Batch, Kind, Look};
-use self::crew::Crew;
+use self::batch::{Batch, StepKind, StepSummary};
+use self::crew::ApplyPool;
 use self::run::Runner;
 use self::share::Share;
 use crate::shared::Shared;
@@ -44,9 +44,9 @@ pub struct Applier {
     /// The link's own runner.
     runner: Runner,
     /// The other threads.
-    crew: Crew,
+    crew: ApplyPool,
     /// Memory of the last batch, to be reused.
-    looks: Vec<Look>,
+    looks: Vec<StepSummary>,
 }
 
 impl Applier {
@@ -55,7 +55,7 @@ impl Applier {
         let count = shared.engine.settings.current().worker_count().clamp(1, LINK_SLOTS);
         Applier {
             runner: Runner::new(Arc::clone(&shared), 0),
-            crew: Crew::new(Arc::clone(&shared), count - 1),
+            crew: ApplyPool::new(Arc::clone(&shared), count - 1),
             looks: Vec::new(),
             shared,
         }
@@ -97,7 +97,7 @@ impl Applier {
     }
 
     fn run_one(&mut self, batch: &Arc<Batch>, run: Range<usize>) {
-        let is_long = run.len() >= SHORTEST_RUN && batch.looks[run.start].kind != Kind::Alone;
+        let is_long = run.len() >= SHORTEST_RUN && batch.looks[run.start].kind != StepKind::Alone;
         if !is_long || !self.crew.begin(batch, &run, self.runner.db()) {
             return self.runner.run(batch, run, Share::ALL);
         }
@@ -107,8 +107,8 @@ impl Applier {
 }
 
 /// Ranges of steps that touch one key each, and the ranges between them.
-fn runs(looks: &[Look]) -> impl Iterator<Item = Range<usize>> {
-    let is_alone = |look: &Look| look.kind == Kind::Alone;
+fn runs(looks: &[StepSummary]) -> impl Iterator<Item = Range<usize>> {
+    let is_alone = |look: &StepSummary| look.kind == StepKind::Alone;
     let mut begin = 0;
     looks.chunk_by(move |one, next| is_alone(one) == is_alone(next)).map(move |chunk| {
         let run = begin..begin + chunk.len();
@@ -123,9 +123,15 @@ mod tests {
 
     #[test]
     fn what_is_alone_parts_the_runs() {
-        let kinds =
-            [Kind::OneKey, Kind::Selects(2), Kind::Grouped, Kind::Alone, Kind::Alone, Kind::OneKey];
-        let looks = kinds.map(|kind| Look { kind, found: None, hash: 0 });
+        let kinds = [
+            StepKind::OneKey,
+            StepKind::Selects(2),
+            StepKind::Grouped,
+            StepKind::Alone,
+            StepKind::Alone,
+            StepKind::OneKey,
+        ];
+        let looks = kinds.map(|kind| StepSummary { kind, found: None, hash: 0 });
         assert_eq!(runs(&looks).collect::<Vec<_>>(), [0..3, 3..5, 5..6]);
         assert_eq!(runs(&[]).count(), 0);
     }

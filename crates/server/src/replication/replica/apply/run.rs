@@ -35,9 +35,9 @@ use pantala_journal::{Recorder, Stamp};
 use pantala_keyspace::DbIndex;
 use pantala_sync::gate::Role;
 
-use super::batch::{Batch, Kind, Look};
+use super::batch::{Batch, StepKind, StepSummary};
 use super::share::{Share, Work};
-use super::step::{Means, Ran};
+use super::step::{ApplyContext, StepOutcome};
 use crate::shared::Shared;
 
 /// A time before all deadlines.
@@ -123,12 +123,14 @@ impl Runner {
                 false => self.turn(&mut work, locking),
             };
             match ran {
-                Ran::Done => (locking, looks) = (Locking::Upfront, 0),
+                StepOutcome::Done => (locking, looks) = (Locking::Upfront, 0),
                 // What is not done now is requested again after the start.
-                Ran::Again(_) if engine.condition.shutdown.is_final() || following.gives_up() => {
+                StepOutcome::Again(_)
+                    if engine.condition.shutdown.is_final() || following.gives_up() =>
+                {
                     return following.cut_short();
                 }
-                Ran::Again(wanted) => {
+                StepOutcome::Again(wanted) => {
                     locking = wanted;
                     looks += 1;
                     match looks < QUICK_LOOKS {
@@ -141,21 +143,21 @@ impl Runner {
     }
 
     /// Runs some steps inside the gate.
-    fn turn(&mut self, work: &mut Work<'_>, locking: Locking) -> Ran {
+    fn turn(&mut self, work: &mut Work<'_>, locking: Locking) -> StepOutcome {
         let shared = Arc::clone(&self.shared);
         let inside = shared.engine.space.gate().enter(Role::Lane, self.slot);
         let mut means = self.means(&shared, false);
         means.turn.locking = locking;
-        let (mut count, mut ran) = (0, Ran::Done);
+        let (mut count, mut ran) = (0, StepOutcome::Done);
         while count < TURN_STEPS
-            && matches!(ran, Ran::Done)
+            && matches!(ran, StepOutcome::Done)
             && let Some((number, look)) = work.peek()
             && !is_outside(look)
         {
-            let grouped = if look.kind == Kind::Grouped { means.run_group(work) } else { 0 };
+            let grouped = if look.kind == StepKind::Grouped { means.run_group(work) } else { 0 };
             if grouped == 0 {
                 ran = means.run_step(work.batch, number, work.share);
-                if matches!(ran, Ran::Done) {
+                if matches!(ran, StepOutcome::Done) {
                     work.has_run(number);
                 }
                 means.turn.locking = Locking::Upfront;
@@ -169,13 +171,13 @@ impl Runner {
     }
 
     /// Runs a step that has to be outside the gate.
-    fn turn_outside(&mut self, work: &mut Work<'_>, locking: Locking) -> Ran {
-        let Some((number, _)) = work.peek() else { return Ran::Done };
+    fn turn_outside(&mut self, work: &mut Work<'_>, locking: Locking) -> StepOutcome {
+        let Some((number, _)) = work.peek() else { return StepOutcome::Done };
         let shared = Arc::clone(&self.shared);
         let mut means = self.means(&shared, true);
         means.turn.locking = locking;
         let ran = means.run_step(work.batch, number, work.share);
-        if matches!(ran, Ran::Done) {
+        if matches!(ran, StepOutcome::Done) {
             work.has_run(number);
         }
         self.recorder.hand_over();
@@ -183,7 +185,7 @@ impl Runner {
     }
 
     /// What the steps of one turn are run with.
-    fn means<'t>(&'t mut self, shared: &'t Shared, is_outside: bool) -> Means<'t> {
+    fn means<'t>(&'t mut self, shared: &'t Shared, is_outside: bool) -> ApplyContext<'t> {
         let Runner { tally, recorder, limited, session, inbox, output, asks, .. } = self;
         let (recorder, now_us) = (&*recorder, monotonic_us());
         let turn = Turn::new(shared, (tally, recorder), limited, Lane::Slow, (unix_ms(), now_us));
@@ -198,10 +200,10 @@ impl Runner {
             ..turn
         };
         let runs_alone = turn.is_monitored || turn.is_traced || turn.hot_keys.is_on();
-        Means { shared, turn, runs_alone, clock_us: now_us, session, inbox, output, asks }
+        ApplyContext { shared, turn, runs_alone, clock_us: now_us, session, inbox, output, asks }
     }
 }
 
-fn is_outside(look: &Look) -> bool {
+fn is_outside(look: &StepSummary) -> bool {
     look.found.is_some_and(|found| found.row.flags.has(Flags::OUTSIDE.and(Flags::OPERATOR)))
 }

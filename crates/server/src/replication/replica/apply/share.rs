@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::batch::{Batch, Kind, Look};
+use super::batch::{Batch, StepKind, StepSummary};
 
 /// The share of one thread: the steps of its partitions, and those that select a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +18,8 @@ impl Share {
     pub const ALL: Share = Share { number: 0, count: 1 };
 
     #[inline]
-    fn has(self, look: &Look) -> bool {
-        let is_of_key = matches!(look.kind, Kind::Grouped | Kind::OneKey);
+    fn has(self, look: &StepSummary) -> bool {
+        let is_of_key = matches!(look.kind, StepKind::Grouped | StepKind::OneKey);
         self.count == 1 || !is_of_key || look.partition() % self.count == self.number
     }
 }
@@ -40,7 +40,7 @@ impl<'b> Work<'b> {
 
     /// The next step and what is known of it.
     #[inline]
-    pub fn peek(&mut self) -> Option<(usize, &'b Look)> {
+    pub fn peek(&mut self) -> Option<(usize, &'b StepSummary)> {
         while let Some(look) = self.batch.looks[..self.range.end].get(self.range.start) {
             if self.share.has(look) {
                 return Some((self.range.start, look));

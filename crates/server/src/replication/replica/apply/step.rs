@@ -6,17 +6,18 @@ use std::sync::Arc;
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{
-    CommandRef, Databases, Flags, Locking, OwnedArgs, Park, Queue, Session, options::is_word,
+    CommandRef, Databases, Flags, Locking, OwnedArgs, Park, Session, TransactionQueue,
+    options::is_word,
 };
 use pantala_engine::Mailbox;
-use pantala_engine::execute::{Ended, Request, Turn, Verdict};
+use pantala_engine::execute::{CommandRequest, FinishedCommand, Turn, Verdict};
 use pantala_engine::waiting::ReplyTarget;
 use pantala_keyspace::{DbIndex, Locked, PartitionId};
-use pantala_replication::link::Step;
+use pantala_replication::link::CutStep;
 use pantala_settings::field::PropagationErrors;
 use smallvec::SmallVec;
 
-use super::batch::{Args, Batch, Kind, args_of};
+use super::batch::{Args, Batch, StepKind, args_of};
 use super::share::{Share, Work};
 use crate::shared::Shared;
 
@@ -24,14 +25,14 @@ use crate::shared::Shared;
 const GROUP: usize = 12;
 
 /// How running a step has ended.
-pub(super) enum Ran {
+pub(super) enum StepOutcome {
     Done,
     /// It has done nothing: a partition that it needs is busy.
     Again(Locking),
 }
 
 /// What steps are run with.
-pub(super) struct Means<'t> {
+pub(super) struct ApplyContext<'t> {
     pub shared: &'t Shared,
     pub turn: Turn<'t>,
     /// Each command is timed on its own.
@@ -59,7 +60,7 @@ impl<'t> Group<'t> {
     fn fill(&mut self, mut work: Work<'_>) {
         while self.count < GROUP
             && let Some((number, look)) = work.peek()
-            && look.kind == Kind::Grouped
+            && look.kind == StepKind::Grouped
             && let Some(at) = self.locked.try_add(PartitionId::of(look.hash))
         {
             self.locked.prefetch_bucket(at, look.hash);
@@ -73,7 +74,7 @@ impl<'t> Group<'t> {
     }
 }
 
-impl<'t> Means<'t> {
+impl<'t> ApplyContext<'t> {
     /// Runs the next steps with their partitions held together; returns how many. The step after
     /// them runs alone.
     pub fn run_group(&mut self, work: &mut Work<'_>) -> usize {
@@ -112,7 +113,7 @@ impl<'t> Means<'t> {
     ) -> bool {
         let look = &batch.looks[number];
         let (Some(found), args) = (look.found, batch.args(number)) else { return false };
-        let request = Request { found, args: &args, hashes: &[look.hash] };
+        let request = CommandRequest { found, args: &args, hashes: &[look.hash] };
         self.output.clear();
         let verdict = self.turn.run_member(self.session, request, locked, self.output);
         if !matches!(verdict, Verdict::Finished) {
@@ -150,33 +151,33 @@ impl<'t> Means<'t> {
     fn log(&self, batch: &Batch, number: usize, took_us: u64) {
         let Some(found) = batch.looks[number].found else { return };
         let (args, reply_bytes) = (batch.args(number), 0);
-        let ended = Ended { found, args: &args, took_us, reply_bytes };
+        let ended = FinishedCommand { found, args: &args, took_us, reply_bytes };
         self.turn.engine.log_ended(self.session, ended);
     }
 
     /// Runs one step alone.
-    pub fn run_step(&mut self, batch: &Batch, number: usize, share: Share) -> Ran {
+    pub fn run_step(&mut self, batch: &Batch, number: usize, share: Share) -> StepOutcome {
         let (look, step) = (&batch.looks[number], batch.step(number));
         if step.is_transaction() {
             return self.run_together(&step);
         }
-        if let Kind::Selects(db) = look.kind
+        if let StepKind::Selects(db) = look.kind
             && share != Share::ALL
         {
             self.session.db = DbIndex(db);
-            return Ran::Done;
+            return StepOutcome::Done;
         }
         let args: Args<'_> = batch.args(number);
         match &*args {
-            [] => Ran::Done,
-            [name] if is_word(name, "PING") => Ran::Done,
+            [] => StepOutcome::Done,
+            [name] if is_word(name, "PING") => StepOutcome::Done,
             [name, what, ..] if is_word(name, "REPLCONF") => {
                 *self.asks |= is_word(what, "GETACK");
-                Ran::Done
+                StepOutcome::Done
             }
             args => match self.known(look.found, args) {
                 Some(found) => self.run(found, args),
-                None => Ran::Done,
+                None => StepOutcome::Done,
             },
         }
     }
@@ -195,40 +196,40 @@ impl<'t> Means<'t> {
     }
 
     /// Runs a transaction; nothing of it runs if one of its commands is unknown, as in Redis.
-    fn run_together(&mut self, step: &Step<'_>) -> Ran {
+    fn run_together(&mut self, step: &CutStep<'_>) -> StepOutcome {
         let registry = &self.turn.engine.registry;
-        let mut queue = Queue::default();
+        let mut queue = TransactionQueue::default();
         for args in step.commands() {
             let args = args_of(args);
             let found = registry.resolve_recorded(&args);
             let found = found.filter(|found| found.row.accepts(args.len()));
-            let Some(found) = self.known(found, &args) else { return Ran::Done };
+            let Some(found) = self.known(found, &args) else { return StepOutcome::Done };
             queue.push(found, OwnedArgs::of(&args), args.len());
         }
         if queue.commands.is_empty() {
-            return Ran::Done;
+            return StepOutcome::Done;
         }
-        let Some(exec) = registry.resolve_recorded(&[b"EXEC"]) else { return Ran::Done };
+        let Some(exec) = registry.resolve_recorded(&[b"EXEC"]) else { return StepOutcome::Done };
         self.session.multi = Some(Arc::new(queue));
         self.run(exec, &[b"EXEC"])
     }
 
-    fn run(&mut self, found: CommandRef, args: &[&[u8]]) -> Ran {
+    fn run(&mut self, found: CommandRef, args: &[&[u8]]) -> StepOutcome {
         let target = ReplyTarget { inbox: self.inbox, connection: 0, parking: 0, waited: None };
         self.output.clear();
         match self.turn.run(self.session, found, args, self.output, &target) {
             Verdict::Finished => {}
-            Verdict::Parked(Park::Token(wanted)) => return Ran::Again(wanted),
+            Verdict::Parked(Park::Token(wanted)) => return StepOutcome::Again(wanted),
             Verdict::Lane | Verdict::Blocked(_) | Verdict::Parked(Park::Errand | Park::Keys(_)) => {
                 self.session.errand = None;
                 self.note_error(args, b"it would wait");
-                return Ran::Done;
+                return StepOutcome::Done;
             }
-            Verdict::Parked(_) => return Ran::Again(Locking::Upfront),
+            Verdict::Parked(_) => return StepOutcome::Again(Locking::Upfront),
         }
         self.ran(args);
         self.clock_us = monotonic_us();
-        Ran::Done
+        StepOutcome::Done
     }
 
     /// After a command: discards its reply, unless it is an error, which is noted.

@@ -5,10 +5,10 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use pantala_replication::ReplicationId;
-use pantala_replication::link::{Begun, Transfer};
+use pantala_replication::link::{Transfer, TransferStart};
 
 use crate::replication::replica::socket::Socket;
-use crate::replication::replica::{Following, relock};
+use crate::replication::replica::{FollowState, relock};
 use crate::shared::Shared;
 /// An arriving full copy, and the link that it is for.
 pub struct FullCopy<'c> {
@@ -29,7 +29,7 @@ pub(super) enum Start {
 }
 
 impl FullCopy<'_> {
-    pub(super) fn following(&self) -> &Following {
+    pub(super) fn following(&self) -> &FollowState {
         &self.shared.replication.following
     }
 
@@ -61,15 +61,17 @@ impl FullCopy<'_> {
     /// Waits until the snapshot begins.
     pub(super) fn begin(&self, socket: &mut Socket) -> Result<Start, String> {
         loop {
-            match Begun::read(socket.input()) {
+            match TransferStart::read(socket.input()) {
                 Err(_) => return Err("a line before the snapshot does not end".into()),
-                Ok(Some((Begun::Begins(frame), used))) => {
+                Ok(Some((TransferStart::Begins(frame), used))) => {
                     socket.use_up(used);
                     return Ok(Start::Whole(Transfer::new(frame)));
                 }
-                Ok(Some((Begun::Refused(why), _))) => return Err(format!("no snapshot: {why}")),
-                Ok(Some((Begun::Waits, used))) => socket.use_up(used),
-                Ok(Some((Begun::Parts(count), used))) => {
+                Ok(Some((TransferStart::Refused(why), _))) => {
+                    return Err(format!("no snapshot: {why}"));
+                }
+                Ok(Some((TransferStart::Waits, used))) => socket.use_up(used),
+                Ok(Some((TransferStart::Parts(count), used))) => {
                     socket.use_up(used);
                     return Ok(Start::Parts(count));
                 }
@@ -115,7 +117,7 @@ impl FullCopy<'_> {
 }
 
 /// The snapshot as a reader that takes it from the link.
-pub(super) struct Straight<'s, 'c> {
+pub(super) struct DirectSource<'s, 'c> {
     pub copy: &'s FullCopy<'c>,
     pub socket: &'s mut Socket,
     /// `None`: parts come before it.
@@ -124,7 +126,7 @@ pub(super) struct Straight<'s, 'c> {
     pub at: usize,
 }
 
-impl Read for Straight<'_, '_> {
+impl Read for DirectSource<'_, '_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.at == self.out.len() {
             let transfer = match self.transfer.take() {

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use pantala_replication::link::Transfer;
 use pantala_settings::field::DisklessLoad;
 
-use self::incoming::{Start, Straight};
+use self::incoming::{DirectSource, Start};
 use self::parts::PartSource;
 use super::relock;
 use super::socket::Socket;
@@ -72,11 +72,11 @@ impl FullCopy<'_> {
         if straight {
             let part = |socket| -> Box<dyn Read + Send> { Box::new(PartSource::new(self, socket)) };
             let parts = parts.into_iter().map(part).collect();
-            let first = &mut Straight { copy: self, socket, transfer, out: Vec::new(), at: 0 };
+            let first = &mut DirectSource { copy: self, socket, transfer, out: Vec::new(), at: 0 };
             return self.replace(Source { first, bytes: length, parts, bytes_of_parts: 0 });
         }
         let temporary = |what: &str| {
-            Temporary(directory.join(format!("temp-{}-replica{what}.rdb", std::process::id())))
+            TemporaryFile(directory.join(format!("temp-{}-replica{what}.rdb", std::process::id())))
         };
         let file = temporary("");
         let Some(mut transfer) = transfer else {
@@ -89,7 +89,7 @@ impl FullCopy<'_> {
         let input =
             File::open(&file.0).map_err(|error| format!("{}: {error}", file.0.display()))?;
         let last = socket.now();
-        let first = &mut WithSigns { input, socket, last };
+        let first = &mut KeepaliveFile { input, socket, last };
         self.replace(Source { first, bytes: Some(bytes), parts: Vec::new(), bytes_of_parts: 0 })
     }
 
@@ -98,7 +98,7 @@ impl FullCopy<'_> {
         &self,
         socket: &mut Socket,
         parts: Vec<Socket>,
-        (first, files): (&Temporary, &[Temporary]),
+        (first, files): (&TemporaryFile, &[TemporaryFile]),
     ) -> Result<u32, String> {
         std::thread::scope(|scope| {
             for (socket, file) in parts.into_iter().zip(files) {
@@ -119,7 +119,7 @@ impl FullCopy<'_> {
         if let Some(why) = relock(&self.failure).take() {
             return Err(format!("the snapshot was not received: {why}"));
         }
-        let open = |file: &Temporary| {
+        let open = |file: &TemporaryFile| {
             let opened = File::open(&file.0);
             opened.map_err(|error| format!("{}: {error}", file.0.display()))
         };
@@ -175,9 +175,9 @@ impl FullCopy<'_> {
 }
 
 /// A file that is removed when this is dropped.
-struct Temporary(PathBuf);
+struct TemporaryFile(PathBuf);
 
-impl Drop for Temporary {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         // It may never have been created.
         let _gone = std::fs::remove_file(&self.0);
@@ -185,13 +185,13 @@ impl Drop for Temporary {
 }
 
 /// Reads a file, with signs of life to the primary meanwhile.
-struct WithSigns<'w> {
+struct KeepaliveFile<'w> {
     input: File,
     socket: &'w mut Socket,
     last: Instant,
 }
 
-impl Read for WithSigns<'_> {
+impl Read for KeepaliveFile<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.socket.now() - self.last >= SIGN_EVERY {
             self.last = self.socket.now();

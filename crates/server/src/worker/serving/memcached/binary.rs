@@ -5,17 +5,17 @@ use std::borrow::Cow;
 
 use pantala_commands::families::memcached::{VERSION, Verb};
 use pantala_memcached::arithmetic::Direction;
-use pantala_memcached::binary::{Access, Asked, Command, Limits, Parts, Step, reply};
+use pantala_memcached::binary::{Access, Command, Limits, Parts, RequestEcho, Step, reply};
 use pantala_memcached::sasl;
 
-use super::super::front_end::{Ahead, group_hash};
+use super::super::front_end::{ParserView, group_hash};
 use super::super::window::{Item, Progress};
 
 /// The largest item, and the longest password, of a client that has yet to authenticate.
 const UNAUTHENTICATED_BYTES: usize = 16 << 10;
 
 /// What a request becomes.
-enum Becomes<'t> {
+enum BinaryAction<'t> {
     /// A command on a key, with data.
     Keyed(Verb, &'t [u8], &'t [u8]),
     /// A complete answer; the flag says whether it closes the connection.
@@ -24,11 +24,11 @@ enum Becomes<'t> {
 
 /// Parses the next request.
 pub fn parse<'t>(
-    ahead: Ahead<'_, '_, 't>,
+    ahead: ParserView<'_, '_, 't>,
     (bytes, progress): (&'t [u8], &mut Progress),
     args: &mut Vec<&'t [u8]>,
 ) -> Option<(Item, usize)> {
-    let Ahead { connection, limited, turn, users, verbs, .. } = ahead;
+    let ParserView { connection, limited, turn, users, verbs, .. } = ahead;
     let (at, first_arg) = (progress.parsed, args.len());
     let is_authenticated = connection.session.is_authenticated();
     let reader = connection.input.memcached.as_deref_mut()?;
@@ -52,7 +52,7 @@ pub fn parse<'t>(
         }
         Step::Fault { asked, failure, closes, stale, consumed, skip } => {
             let becomes = match stale {
-                Some(key) => Becomes::Keyed(Verb::BinaryTooLarge, key, b""),
+                Some(key) => BinaryAction::Keyed(Verb::BinaryTooLarge, key, b""),
                 None => answer(closes, |out| reply::failure(out, asked, failure)),
             };
             (becomes, consumed, skip)
@@ -61,7 +61,7 @@ pub fn parse<'t>(
             (progress.wanted, progress.is_half, progress.is_over) = (wanted, true, true);
             return None;
         }
-        Step::Close => (Becomes::Answer(Vec::new(), true), bytes.len() - at, 0),
+        Step::Close => (BinaryAction::Answer(Vec::new(), true), bytes.len() - at, 0),
     };
     if skip > 0 {
         // Later requests are read once this one was answered.
@@ -70,8 +70,8 @@ pub fn parse<'t>(
     // Whether later requests may run depends on whether this was the password.
     progress.is_over |= !is_authenticated;
     let (verb, key, data) = match becomes {
-        Becomes::Keyed(verb, key, data) => (verb, key, data),
-        Becomes::Answer(text, closes) => {
+        BinaryAction::Keyed(verb, key, data) => (verb, key, data),
+        BinaryAction::Answer(text, closes) => {
             progress.is_over |= closes;
             return Some((Item::Answer { text: Cow::Owned(text), closes }, consumed));
         }
@@ -83,37 +83,37 @@ pub fn parse<'t>(
     Some((Item::Command { found, group_hash }, consumed))
 }
 
-fn becomes<'t>(asked: Asked, is_quiet: bool, command: Command<'t>) -> Becomes<'t> {
+fn becomes<'t>(asked: RequestEcho, is_quiet: bool, command: Command<'t>) -> BinaryAction<'t> {
     match command {
-        Command::Get { key, exptime_s: None, .. } => Becomes::Keyed(Verb::BinaryGet, key, b""),
-        Command::Get { key, .. } => Becomes::Keyed(Verb::BinaryGat, key, b""),
-        Command::Touch { key, .. } => Becomes::Keyed(Verb::BinaryTouch, key, b""),
+        Command::Get { key, exptime_s: None, .. } => BinaryAction::Keyed(Verb::BinaryGet, key, b""),
+        Command::Get { key, .. } => BinaryAction::Keyed(Verb::BinaryGat, key, b""),
+        Command::Touch { key, .. } => BinaryAction::Keyed(Verb::BinaryTouch, key, b""),
         Command::Store { storing, key, data, .. } if storing.is_beside() => {
-            Becomes::Keyed(Verb::BinaryAppend, key, data)
+            BinaryAction::Keyed(Verb::BinaryAppend, key, data)
         }
-        Command::Store { key, data, .. } => Becomes::Keyed(Verb::BinarySet, key, data),
-        Command::Delete { key, .. } => Becomes::Keyed(Verb::BinaryDelete, key, b""),
+        Command::Store { key, data, .. } => BinaryAction::Keyed(Verb::BinarySet, key, data),
+        Command::Delete { key, .. } => BinaryAction::Keyed(Verb::BinaryDelete, key, b""),
         Command::Count { key, direction: Direction::Up, .. } => {
-            Becomes::Keyed(Verb::BinaryIncr, key, b"")
+            BinaryAction::Keyed(Verb::BinaryIncr, key, b"")
         }
-        Command::Count { key, .. } => Becomes::Keyed(Verb::BinaryDecr, key, b""),
-        Command::Flush { .. } => Becomes::Keyed(Verb::BinaryFlush, b"", b""),
-        Command::Stats(what) => Becomes::Keyed(stats(what), what, b""),
+        Command::Count { key, .. } => BinaryAction::Keyed(Verb::BinaryDecr, key, b""),
+        Command::Flush { .. } => BinaryAction::Keyed(Verb::BinaryFlush, b"", b""),
+        Command::Stats(what) => BinaryAction::Keyed(stats(what), what, b""),
         Command::Authenticate { mechanism, data, .. } => {
-            Becomes::Keyed(Verb::BinaryAuth, mechanism, data)
+            BinaryAction::Keyed(Verb::BinaryAuth, mechanism, data)
         }
         Command::Nothing => answer(false, |out| reply::done(out, asked, 0)),
         Command::Version => answer(false, |out| reply::text(out, asked, VERSION)),
         Command::Mechanisms => answer(false, |out| reply::text(out, asked, sasl::MECHANISMS)),
-        Command::Quit if is_quiet => Becomes::Answer(Vec::new(), true),
+        Command::Quit if is_quiet => BinaryAction::Answer(Vec::new(), true),
         Command::Quit => answer(true, |out| reply::done(out, asked, 0)),
     }
 }
 
-fn answer(closes: bool, write: impl FnOnce(&mut Vec<u8>)) -> Becomes<'static> {
+fn answer(closes: bool, write: impl FnOnce(&mut Vec<u8>)) -> BinaryAction<'static> {
     let mut text = Vec::new();
     write(&mut text);
-    Becomes::Answer(text, closes)
+    BinaryAction::Answer(text, closes)
 }
 
 /// The verb of a page of statistics; each has permissions of its own.

@@ -20,7 +20,7 @@ use pantala_commands::Protocol;
 use pantala_memcached::{RequestParser, binary::MAGIC};
 
 use super::chunk::Chunk;
-use super::front_end::{Ahead, FrontEnd};
+use super::front_end::{FrontEnd, ParserView};
 use super::window::{Item, Progress};
 use crate::worker::connection::Connection;
 
@@ -53,7 +53,7 @@ impl FrontEnd for Memcached {
     const TAKES_BYTES: bool = false;
 
     fn parse<'t>(
-        ahead: Ahead<'_, '_, 't>,
+        ahead: ParserView<'_, '_, 't>,
         (bytes, progress): (&'t [u8], &mut Progress),
         args: &mut Vec<&'t [u8]>,
     ) -> Option<(Item, usize)> {

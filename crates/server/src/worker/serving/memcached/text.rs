@@ -3,12 +3,12 @@
 use pantala_commands::families::memcached::{LAST, MORE, NO_REPLY, Verb};
 use pantala_engine::engine::limits::Limited;
 use pantala_memcached::arithmetic::Direction;
-use pantala_memcached::request::{Keys, Storing};
+use pantala_memcached::request::{Keys, StoreMode};
 use pantala_memcached::{Fault, Limits, Request, Step};
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::super::front_end::{Ahead, group_hash};
+use super::super::front_end::{ParserView, group_hash};
 use super::super::window::{Item, Progress};
 use super::{Cut, meta};
 
@@ -65,11 +65,11 @@ fn place(bytes: &[u8], part: &[u8]) -> usize {
 /// Parses the next key of the current `get`, or the next line.
 #[inline]
 pub fn parse<'t>(
-    ahead: Ahead<'_, '_, 't>,
+    ahead: ParserView<'_, '_, 't>,
     (bytes, progress): (&'t [u8], &mut Progress),
     args: &mut Vec<&'t [u8]>,
 ) -> Option<(Item, usize)> {
-    let Ahead { connection, limited, turn, arena, verbs, .. } = ahead;
+    let ParserView { connection, limited, turn, arena, verbs, .. } = ahead;
     let (at, first_arg) = (progress.parsed, args.len());
     let is_authenticated = connection.session.is_authenticated();
     let reader = connection.input.memcached.as_deref_mut()?;
@@ -182,14 +182,14 @@ fn push_words<'t>(
 ) -> Verb {
     let verb = match request {
         // Before authentication only `set` is understood: its data carry the password.
-        Request::Store { storing: Storing::Always, .. } if !is_authenticated => Verb::Auth,
+        Request::Store { storing: StoreMode::Always, .. } if !is_authenticated => Verb::Auth,
         Request::Store { storing, .. } => match storing {
-            Storing::Always => Verb::Set,
-            Storing::IfMissing => Verb::Add,
-            Storing::IfPresent => Verb::Replace,
-            Storing::After => Verb::Append,
-            Storing::Before => Verb::Prepend,
-            Storing::IfUnchanged(_) => Verb::Cas,
+            StoreMode::Always => Verb::Set,
+            StoreMode::IfMissing => Verb::Add,
+            StoreMode::IfPresent => Verb::Replace,
+            StoreMode::After => Verb::Append,
+            StoreMode::Before => Verb::Prepend,
+            StoreMode::IfUnchanged(_) => Verb::Cas,
         },
         Request::Count { direction, .. } => match direction {
             Direction::Up => Verb::Incr,
