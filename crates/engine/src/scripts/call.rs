@@ -111,6 +111,7 @@ const NOT_FROM_SCRIPT: ClientError =
     ClientError::text("ERR This Valkey command is not allowed from script");
 const ORPHAN: ClientError =
     ClientError::text("ERR ACL failure in script: its user has been deleted");
+const STALE: ClientError = ClientError::text("ERR Can not execute the command on a stale replica");
 const READ_ONLY: ClientError =
     ClientError::text("ERR Write commands are not allowed from read-only scripts.");
 
@@ -164,6 +165,7 @@ impl Run<'_, '_> {
         let states = self.turn.states.without(PAUSED);
         let states = if may_grow { states.without(States::FULL) } else { states };
         match states.refusal(RefusalScope::one(flags)) {
+            Some(RefusalAnswer::Error(told)) if *told == error::PRIMARY_LOST => return Err(STALE),
             Some(RefusalAnswer::Error(error)) => return Err(error.clone()),
             Some(RefusalAnswer::Wait) | None => {}
         }
