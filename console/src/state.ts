@@ -5,7 +5,8 @@
 
 import { computed, effect, signal } from '@preact/signals';
 import { type Figures, type Sample, sampleOf } from './api/figures';
-import { HttpError, login, logout, readSession, type Session } from './api/http';
+import { samplesOf } from './api/history';
+import { HttpError, login, logout, readHistory, readSession, type Session } from './api/http';
 import { Socket } from './api/socket';
 import { say } from './ui/toast';
 
@@ -29,8 +30,13 @@ export const FIGURES_MS = 1_000;
 const MAX_SAMPLES = 3_600;
 
 export const figures = signal<Figures | undefined>(undefined);
-/** The last hour. The array stays the same one; `figures` tells that it grew. */
+/**
+ * The last hour: what the server has kept of it, and what has come since. The array stays the same
+ * one; `figures` tells that it grew.
+ */
 export const samples: Sample[] = [];
+/** The last day, a sample for each tenth second, while a page shows it. */
+export const daySamples = signal<Sample[]>([]);
 
 export const database = signal(Number(localStorage.getItem('database') ?? 0) || 0);
 effect(() => localStorage.setItem('database', String(database.value)));
@@ -78,6 +84,28 @@ export async function refreshSession(): Promise<void> {
 function openSocket(): void {
   socket.open();
   socket.figures(FIGURES_MS);
+  void loadHour();
+}
+
+/** Puts what the server has kept of the last hour before the samples that have come. */
+async function loadHour(): Promise<void> {
+  try {
+    const kept = samplesOf(await readHistory('hour'));
+    const first = samples[0]?.atMs ?? Number.POSITIVE_INFINITY;
+    samples.unshift(...kept.filter((sample) => sample.atMs < first));
+    if (samples.length > MAX_SAMPLES) samples.splice(0, samples.length - MAX_SAMPLES);
+  } catch {
+    // Without the right to it the charts begin now.
+  }
+}
+
+/** Reads the last day anew. */
+export async function loadDay(): Promise<void> {
+  try {
+    daySamples.value = samplesOf(await readHistory('day'));
+  } catch (error) {
+    say((error as Error).message, 'bad');
+  }
 }
 
 /** Whether the login dialog is open, and what it says at first. */
@@ -96,6 +124,7 @@ export async function logOut(): Promise<void> {
   socket.close();
   figures.value = undefined;
   samples.length = 0;
+  daySamples.value = [];
   await refreshSession();
 }
 

@@ -1,5 +1,7 @@
 // What the server answers over plain HTTP: who is logged in, the commands, the settings.
 
+import type { History, Span } from './history';
+
 export interface Session {
   user: string | null;
   needsLogin: boolean;
@@ -76,6 +78,7 @@ const get = async <T>(path: string): Promise<T> => (await (await request(path)).
 export const readSession = () => get<Session>('/api/session');
 export const readCommands = () => get<CommandRow[]>('/api/commands');
 export const readSettings = () => get<Setting[]>('/api/settings');
+export const readHistory = (span: Span) => get<History>(`/api/history?span=${span}`);
 export const login = (user: string, password: string) =>
   request('/api/login', { user, password }).then(() => undefined);
 export const logout = () => request('/api/logout', {}).then(() => undefined);

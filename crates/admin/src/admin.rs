@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::api::history::History;
 use crate::host::AdminHost;
 use crate::sessions::Sessions;
 
@@ -11,12 +12,14 @@ pub struct Admin {
     pub(crate) host: Arc<dyn AdminHost>,
     /// The sessions of browsers.
     pub(crate) sessions: Sessions,
+    /// What the figures were.
+    pub(crate) history: History,
 }
 
 impl Admin {
     /// The state for this server.
     pub fn new(host: Arc<dyn AdminHost>) -> Arc<Admin> {
-        Arc::new(Admin { host, sessions: Sessions::default() })
+        Arc::new(Admin { host, sessions: Sessions::default(), history: History::default() })
     }
 }
 

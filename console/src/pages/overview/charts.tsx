@@ -9,8 +9,8 @@ const WORKERS = 'Load of workers';
 const perSecond = (value: number) => `${short(value)}/s`;
 const bytesPerSecond = (value: number) => `${bytes(value)}/s`;
 
-export function Charts(props: { samples: Sample[]; seconds: number; figures: Figures }) {
-  const shown = props.samples.slice(-props.seconds);
+export function Charts(props: { samples: Sample[]; figures: Figures }) {
+  const shown = props.samples;
   const times = shown.map((sample) => Math.round(sample.atMs / 1000));
   const line = (name: string, color: number, value: (sample: Sample) => number, dash = false) => ({
     name,

@@ -1,12 +1,12 @@
-// What the server does now and did in the last hour.
+// What the server does now and did in the last hour, or day.
 
 import { useSignal } from '@preact/signals';
-import { useRef } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import type { Figures, Sample } from '../../api/figures';
 import { bytes, count, duration, known, micros, percent, short } from '../../api/format';
 import { troublesOf } from '../../api/troubles';
 import { addressOf } from '../../router';
-import { figures, samples, session } from '../../state';
+import { daySamples, figures, loadDay, samples, session } from '../../state';
 import { Choice, Empty, PageHead, Tile } from '../../ui/parts';
 import { Charts } from './charts';
 import { Databases, Families, Workers } from './tables';
@@ -16,7 +16,12 @@ const WINDOWS = [
   ['300', '5 min'],
   ['900', '15 min'],
   ['3600', '1 h'],
+  ['21600', '6 h'],
+  ['86400', '24 h'],
 ] as const;
+/** Longer charts show the day's samples, of which each is so many seconds. */
+const HOUR_S = 3_600;
+const DAY_STEP_S = 10;
 
 export function Overview() {
   const window = useSignal<(typeof WINDOWS)[number][0]>('300');
@@ -24,6 +29,14 @@ export function Overview() {
   const paused = useSignal(false);
   const now = paused.value ? frozen.current?.figures : figures.value;
   const all = paused.value ? (frozen.current?.samples ?? []) : samples;
+  const seconds = Number(window.value);
+  const isLong = seconds > HOUR_S;
+  useEffect(() => {
+    if (!isLong || paused.value) return;
+    void loadDay();
+    const clock = setInterval(() => void loadDay(), DAY_STEP_S * 1_000);
+    return () => clearInterval(clock);
+  }, [isLong, paused.value]);
   if (!now) return <Empty>Waiting for the first figures…</Empty>;
   const pause = () => {
     frozen.current = { figures: now, samples: [...samples] };
@@ -44,7 +57,10 @@ export function Overview() {
       </PageHead>
       <Troubles figures={now} />
       <Tiles figures={now} sample={all.at(-1)} />
-      <Charts samples={all} seconds={Number(window.value)} figures={now} />
+      <Charts
+        samples={(isLong ? daySamples.value : all).slice(isLong ? -seconds / DAY_STEP_S : -seconds)}
+        figures={now}
+      />
       <div class="columns">
         <Workers figures={now} sample={all.at(-1)} />
         <Families sample={all.at(-1)} />

@@ -3,6 +3,7 @@
 mod batch;
 mod catalogue;
 mod figures;
+pub(crate) mod history;
 mod login;
 mod parse;
 mod run;
@@ -42,6 +43,7 @@ pub(crate) fn routes() -> Router<Arc<Admin>> {
         .route("/commands", get(catalogue::commands))
         .route("/settings", get(catalogue::settings))
         .route("/figures", get(figures::page))
+        .route("/history", get(history::page))
         .fallback(|| async { Refusal::new(StatusCode::NOT_FOUND, "there is no such page") })
 }
 

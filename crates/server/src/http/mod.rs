@@ -93,6 +93,8 @@ impl Http {
             let host = Arc::new(Server(Arc::clone(shared)));
             service.runtime.spawn(pantala_admin::export(host, service.stops.subscribe()));
         }
+        let admin = Arc::clone(&service.admin);
+        service.runtime.spawn(admin.keep_history(service.stops.subscribe()));
         *self.service.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(service));
         Ok(())
     }

@@ -33,7 +33,7 @@ fn health_and_the_page_need_no_login_and_are_not_to_be_framed() {
         assert_eq!(browser.get("/nothing").status, 404);
         assert_eq!(browser.get("/api/nothing").status, 404);
         assert_eq!(browser.request("HEAD", "/healthz", &[], "").body, "");
-        for path in ["/metrics", "/api/commands", "/api/settings", "/api/figures"] {
+        for path in ["/metrics", "/api/commands", "/api/settings", "/api/figures", "/api/history"] {
             assert_eq!(browser.get(path).status, 401, "{path}");
         }
         assert_eq!(browser.post("/api/run", &json!({"run": ["PING"]})).status, 401);
@@ -125,6 +125,26 @@ fn rules_of_users_hold_and_sessions_end_with_them() {
         let error = browser.run(&["SET", "a:1", "y"])["error"].to_string();
         assert!(error.contains("NOAUTH"), "another anna has come: {error}");
     }
+}
+
+#[test]
+fn the_history_is_kept_before_anybody_asks_for_it() {
+    let server = Server::new("auto", &[]);
+    server.resp().check("SET k v", "+OK\r\n");
+    let browser = server.browser();
+    let history = || browser.get("/api/history").json();
+    let points = |of: &Value| of["atMs"].as_array().map_or(0, Vec::len);
+    while points(&history()) < 2 {}
+    let now = history();
+    let is_number = |name: &str| now[name][0].as_f64().is_some();
+    for name in ["used", "rss", "keys", "clients", "hits", "netIn", "cpuUser", "lockParks"] {
+        assert!(is_number(name), "{name}: {now}");
+    }
+    assert_eq!((&now["stepS"], &now["keys"][0]), (&json!(1), &json!(1)));
+    assert_eq!(now["load"][0].as_array().map(Vec::len), Some(3), "the workers");
+    assert!(now["families"]["string"].is_array(), "{now}");
+    assert_eq!(browser.get("/api/history?span=day").json()["stepS"], json!(10));
+    assert_eq!(browser.get("/api/history?span=year").status, 400);
 }
 
 #[test]
