@@ -404,7 +404,8 @@ mod tests {
         let login = Some((String::new(), "wrong".into()));
         let handshake = Handshake::new(Greeting { login, ..Greeting::default() }, None, false);
         let (_, ended) = speak(handshake, &["-NOAUTH", "-WRONGPASS no"]);
-        assert_eq!(ended, Some(HandshakeAnswer::Refused("AUTH: -WRONGPASS no".into())));
+        let words = "Unable to AUTH to PRIMARY: -WRONGPASS no (Unable to AUTH to MASTER)";
+        assert_eq!(ended, Some(HandshakeAnswer::Refused(words.into())));
         let handshake = Handshake::new(Greeting::default(), None, false);
         assert!(matches!(speak(handshake, &["-ERR"]).1, Some(HandshakeAnswer::Later(_))));
     }
