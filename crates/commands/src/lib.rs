@@ -53,11 +53,13 @@ pub use clients::session::{
 pub use clients::{client_line, permission};
 pub use error::ClientError;
 pub use rows::absent::ABSENT;
-pub use rows::command::{Category, Command, Flags, FlagsOf, Group, Handler, IsSecret, Program};
+pub use rows::command::{
+    Category, Command, Flags, FlagsOf, Group, Handler, IsSecret, Program, key_accesses,
+    key_positions,
+};
 pub use rows::help::{help, reply_help};
 pub use rows::keys::{
     ChannelSpec, Databases, Find, KeyAccess, KeyAccesses, KeyFlags, KeySpec, KeySpecStart,
-    key_accesses, key_positions,
 };
 pub use rows::registry::{CommandRef, Registry};
 pub use rows::syntax;

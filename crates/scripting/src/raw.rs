@@ -7,9 +7,9 @@
 //!
 //! 1. Spans are read only until the function that got them returns. C: arguments are strings on
 //!    Lua's stack, which is not touched meanwhile. Rust: keys and arguments are borrowed for the
-//!    whole run; the reply is in `Shared`, which lives as long as the VM, and only the next call
+//!    whole run; the reply is in `RunState`, which lives as long as the VM, and only the next call
 //!    writes it.
-//! 2. No panic leaves these functions: C cannot unwind. A panic is kept in `Shared`, the script is
+//! 2. No panic leaves these functions: C cannot unwind. A panic is kept in `RunState`, the script is
 //!    aborted, and the panic resumes when Rust has control again.
 //! 3. Lua does not jump over a Rust frame (longjmp): nothing here calls Lua.
 //!

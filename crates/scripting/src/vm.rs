@@ -33,11 +33,11 @@ use pantala_protocol::{Reply, Version};
 
 use crate::bridge::{ABORTED, DONE, EMITTED, LuaBridge};
 use crate::from_lua::{ReplyFault, ReplyWriter};
-use crate::globals::api::Shared;
 use crate::globals::loading::{self, RegisteredFunctions};
 use crate::globals::sandbox::Sandbox;
-use crate::libs::budget::Budget;
+use crate::libs::budget::{Budget, MemoryLimit};
 use crate::raw::{RunLists, Spans};
+use crate::slot::RunState;
 use crate::sources::compiled::Compiled;
 use crate::{Abort, ErrorText, Library, LibraryFunction, Script, ScriptHost, faults, libs, slot};
 
@@ -72,7 +72,7 @@ pub struct Vm {
     limits: VmLimits,
     scripts: Compiled,
     libraries: VecDeque<LoadedLibrary>,
-    shared: Rc<Shared>,
+    shared: Rc<RunState>,
     tidy_above_bytes: usize,
     sandbox: Sandbox,
     bridge: LuaBridge,
@@ -127,7 +127,7 @@ impl Vm {
         let lua = Lua::new_with(libs, LuaOptions::new().catch_rust_panics(true))?;
         lua.set_app_data(MemoryLimit(limits.memory_bytes));
         let bridge = LuaBridge::open(&lua, limits.memory_bytes)?;
-        let shared = Rc::<Shared>::default();
+        let shared = Rc::<RunState>::default();
         let sandbox = Sandbox::build(&lua, &bridge)?;
         bridge.idle()?;
         let scripts = Compiled::new(limits.scripts.max(1), limits.scripts_bytes);
@@ -501,10 +501,6 @@ impl Vm {
         Ok(self.libraries.len() - 1)
     }
 }
-
-/// The memory limit of this VM in bytes, for functions that make many values at a time: Lua's own
-/// limit is off while they run.
-pub struct MemoryLimit(pub usize);
 
 /// A library's code from the end of its shebang line on, so that lines keep their numbers.
 fn after_shebang(code: &[u8]) -> &[u8] {

@@ -11,43 +11,13 @@ use std::sync::atomic::Ordering;
 
 use pantala_protocol::Version;
 
+pub use crate::clients::meters::Meters;
 use crate::clients::session::{Protocol, Session, Tracking};
 
 /// Valkey keeps so much output of a client in a buffer of its own (`obl`) and the rest in a list of
 /// such buffers (`oll`, `omem`). Here all of it is in one buffer, and is reported as if it were
 /// split so.
 const OWN_BUFFER_BYTES: usize = 16 << 10;
-
-/// The figures that a worker knows of a client.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Meters {
-    /// Its number in the event loop.
-    pub descriptor: u32,
-    /// When it last did something (monotonic, microseconds).
-    pub active_us: u64,
-    /// It is blocked on a key, or held back by CLIENT PAUSE.
-    pub waits: bool,
-    /// Input that is not executed yet, in bytes.
-    pub input_bytes: usize,
-    /// Free capacity of the input buffer, in bytes.
-    pub input_room: usize,
-    /// The memory of the commands since MULTI, in bytes.
-    pub queue_bytes: usize,
-    /// Replies that are not being sent yet, in bytes.
-    pub output_bytes: usize,
-    /// The capacity of the output buffer, in bytes.
-    pub output_capacity: usize,
-    /// Replies not sent yet, including those being sent, in bytes.
-    pub unsent_bytes: usize,
-    /// The memory it takes, in bytes.
-    pub memory_bytes: usize,
-    /// Bytes received.
-    pub received_bytes: u64,
-    /// Bytes sent.
-    pub sent_bytes: u64,
-    /// Commands run.
-    pub commands: u64,
-}
 
 /// The line, without its end, of a client whose last command is called `command`. Texts given by
 /// the client are cut to `most_text_bytes`.

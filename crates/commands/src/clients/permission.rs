@@ -15,8 +15,9 @@ use pantala_keyspace::DbIndex;
 use smallvec::SmallVec;
 
 use crate::calls::call::Call;
+use crate::rows::command::key_accesses;
 use crate::rows::command::{Command, Databases};
-use crate::rows::keys::{ChannelSpec, KeyFlags, key_accesses};
+use crate::rows::keys::{ChannelSpec, KeyFlags};
 
 /// A command that is to run in a database.
 #[derive(Clone, Copy)]

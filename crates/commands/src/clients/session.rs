@@ -11,8 +11,8 @@ use pantala_protocol::Version;
 use pantala_replication::{Phase, Replica};
 
 use crate::calls::errand::AsyncRequest;
-use crate::clients::client_line::Meters;
 use crate::clients::login::{Login, LoginLimits, UserRefresh};
+use crate::clients::meters::Meters;
 use crate::clients::queue::{TransactionQueue, Watching};
 
 /// CLIENT TRACKING ON: how the client is told of changed keys.

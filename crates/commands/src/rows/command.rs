@@ -16,8 +16,11 @@
 use pantala_acl::Categories;
 pub use pantala_acl::Category;
 
+use smallvec::SmallVec;
+
 use crate::calls::call::{Call, CommandResult};
 pub use crate::rows::keys::{ChannelSpec, Databases, Find, KeyFlags, KeySpec, KeySpecStart};
+use crate::rows::keys::{KeyAccesses, by_spec};
 
 /// Whether the argument at a position is a secret.
 pub type IsSecret = fn(&[&[u8]], usize) -> bool;
@@ -553,4 +556,24 @@ impl Command {
         }
         whole.unwrap_or((0, 0, 0))
     }
+}
+/// The positions of the arguments that are keys. `None`: the arguments are malformed (a number of
+/// keys that is invalid or too large); the handler reports that.
+#[inline]
+pub fn key_positions(command: &Command, args: &[&[u8]]) -> Option<SmallVec<[usize; 8]>> {
+    let only = usize::from(command.only_key);
+    if only != 0 && only < args.len() {
+        return Some(SmallVec::from_slice(&[only]));
+    }
+    by_spec(command.keys, args)
+}
+
+/// Like [`key_positions`], with what the command does with each key.
+pub fn key_accesses(command: &Command, args: &[&[u8]]) -> Option<KeyAccesses> {
+    let mut accesses: KeyAccesses = by_spec(command.keys, args)?;
+    if let Some(flags_of) = command.flags_of {
+        let variable = accesses.iter_mut().filter(|access| access.flags.is_variable());
+        variable.for_each(|access| access.flags = flags_of(args));
+    }
+    Some(accesses)
 }

@@ -1,7 +1,7 @@
 //! Which arguments of a command are keys or channels, and what is done with them.
 //!
 //! A row states it once, as [`KeySpec`]s and [`ChannelSpec`]s. Locks need the positions
-//! ([`key_positions`]), permissions also what is done with each key ([`key_accesses`]).
+//! (`key_positions`), permissions also what is done with each key (`key_accesses`).
 //!
 //! Invariants
 //! 1. Both find the same keys, in the order of the specifications: no command reaches a key for
@@ -15,8 +15,6 @@
 //! compat/clients/acl_calls.py.
 
 use smallvec::SmallVec;
-
-use crate::rows::command::Command;
 
 /// What a command does with a key, in the terms of COMMAND INFO's key specifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,7 +226,7 @@ pub struct KeyAccess {
 pub type KeyAccesses = SmallVec<[KeyAccess; 4]>;
 
 /// What a walk over the specifications collects.
-trait KeyCollector: Sized {
+pub(super) trait KeyCollector: Sized {
     fn new(position: usize, flags: KeyFlags) -> Self;
     fn position(&self) -> usize;
 }
@@ -254,36 +252,16 @@ impl KeyCollector for KeyAccess {
     }
 }
 
-/// The positions of the arguments that are keys. `None`: the arguments are malformed (a number of
-/// keys that is invalid or too large); the handler reports that.
-#[inline]
-pub fn key_positions(command: &Command, args: &[&[u8]]) -> Option<SmallVec<[usize; 8]>> {
-    let only = usize::from(command.only_key);
-    if only != 0 && only < args.len() {
-        return Some(SmallVec::from_slice(&[only]));
-    }
-    by_spec(command, args)
-}
-
-/// Like [`key_positions`], with what the command does with each key.
-pub fn key_accesses(command: &Command, args: &[&[u8]]) -> Option<KeyAccesses> {
-    let mut accesses: KeyAccesses = by_spec(command, args)?;
-    if let Some(flags_of) = command.flags_of {
-        let variable = accesses.iter_mut().filter(|access| access.flags.is_variable());
-        variable.for_each(|access| access.flags = flags_of(args));
-    }
-    Some(accesses)
-}
-
-fn by_spec<T: KeyCollector, const N: usize>(
-    command: &Command,
+/// What the specifications say of the arguments. `None`: the arguments are malformed.
+pub(super) fn by_spec<T: KeyCollector, const N: usize>(
+    keys: &[KeySpec],
     args: &[&[u8]],
 ) -> Option<SmallVec<[T; N]>>
 where
     [T; N]: smallvec::Array<Item = T>,
 {
     let mut found: SmallVec<[T; N]> = SmallVec::new();
-    for KeySpec { begin, find, flags } in command.keys.iter().copied() {
+    for KeySpec { begin, find, flags } in keys.iter().copied() {
         if flags.0 & KeyFlags::NOT_KEY.0 != 0 {
             continue;
         }
@@ -421,6 +399,7 @@ mod tests {
     use crate::families::{
         bitmap, connection, databases, generic, geo, hyperloglog, list, sort, stream, string, zset,
     };
+    use crate::rows::command::{key_accesses, key_positions};
     use crate::rows::registry::Registry;
 
     fn registry() -> Registry {

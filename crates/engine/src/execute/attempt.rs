@@ -30,10 +30,10 @@ use smallvec::SmallVec;
 
 use crate::engine::Engine;
 use crate::execute::Turn;
-use crate::execute::finish::FinishedCommand;
 use crate::scripts::log::Log;
 use crate::stats::logs::Notes;
 use crate::stats::tallies::ThreadTally;
+use crate::stats::telemetry::FinishedCommand;
 
 /// The most refusals that are held back. Further ones are logged at once, and a second time if the
 /// attempt is put back and runs again.

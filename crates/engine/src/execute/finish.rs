@@ -8,19 +8,7 @@ use super::{Turn, Verdict, is_exec};
 use crate::engine::Engine;
 use crate::stats::hot_keys::Cost;
 use crate::stats::tallies::ThreadTally;
-
-/// A command that has run, for counts and logs.
-#[derive(Clone, Copy)]
-pub struct FinishedCommand<'a> {
-    /// The row.
-    pub found: CommandRef,
-    /// The arguments, the name first.
-    pub args: &'a [&'a [u8]],
-    /// Its duration in microseconds.
-    pub took_us: u64,
-    /// The size of its reply in bytes.
-    pub reply_bytes: usize,
-}
+use crate::stats::telemetry::FinishedCommand;
 
 impl Turn<'_> {
     /// Counts and logs a command that ran alone and was timed.

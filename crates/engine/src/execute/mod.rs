@@ -51,8 +51,9 @@ use crate::waiting::{BlockedCommand, ReplyTarget};
 /// free.
 const LANE_LOOKS: u32 = 1_000;
 
+pub use crate::stats::telemetry::FinishedCommand;
 pub use admit::{Refusal, keep_for_exec};
-pub use finish::{FinishedCommand, report_panic, suppress_reply};
+pub use finish::{report_panic, suppress_reply};
 pub(crate) use saving::{asked, park_before};
 
 /// The hashes of one command's keys.

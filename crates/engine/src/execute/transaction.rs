@@ -35,9 +35,9 @@ use smallvec::SmallVec;
 
 use crate::clients::monitors::Monitors;
 use crate::execute::attempt::Attempt;
-use crate::execute::finish::FinishedCommand;
 use crate::execute::{CommandRequest, Hashes, Turn, Verdict, suppress_reply};
 use crate::scripts::UNDO_LIMITS;
+use crate::stats::telemetry::FinishedCommand;
 use crate::tracking::reading::forget_caching;
 
 /// A transaction with more commands, or more arguments, runs on the slow lane.

@@ -17,13 +17,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pantala_base::rng::Rng;
-use pantala_commands::{Flags, Session};
+use pantala_commands::{CommandRef, Flags, Session};
 
 use super::logs::{Entry, Kind, Logs};
-use crate::execute::finish::FinishedCommand;
 
 /// The most entries that wait for the exporter.
 const MOST: usize = 4_096;
+
+/// A command that has run, for counts and logs.
+#[derive(Clone, Copy)]
+pub struct FinishedCommand<'a> {
+    /// The row.
+    pub found: CommandRef,
+    /// The arguments, the name first.
+    pub args: &'a [&'a [u8]],
+    /// Its duration in microseconds.
+    pub took_us: u64,
+    /// The size of its reply in bytes.
+    pub reply_bytes: usize,
+}
 
 /// Sampled commands that wait to be exported as spans, and the counters of the export.
 #[derive(Default)]

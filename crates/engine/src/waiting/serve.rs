@@ -15,8 +15,8 @@ use pantala_values::Type;
 use super::blocked::{BlockedCommand, WaitedState};
 use crate::clients::mailbox::{Mailbox, Message};
 use crate::engine::Engine;
-use crate::execute::finish::FinishedCommand;
 use crate::execute::{CommandRequest, Turn, Verdict};
+use crate::stats::telemetry::FinishedCommand;
 
 /// Where a command that may block reports to: its worker and its connection.
 pub struct ReplyTarget<'s> {

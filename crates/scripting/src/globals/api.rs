@@ -7,57 +7,14 @@
 //!
 //! Not here: `register_function` (`loading`). Tests: crates/scripting/tests.
 
-use std::any::Any;
-use std::cell::{Cell, RefCell};
-use std::panic::resume_unwind;
-
 use mlua::{Function, Lua, LuaString, MultiValue, Result, Table, Value};
 use pantala_base::{number, sha1};
 use pantala_protocol::{Reply, Version};
 
 use crate::bridge::LuaBridge;
 use crate::libs::budget::Budget;
-use crate::{LogLevel, from_lua, slot, to_lua};
-
-/// The state that these functions share with the VM.
-#[derive(Default)]
-pub struct Shared {
-    /// The version set by `redis.setresp`.
-    pub version: Cell<Version>,
-    /// The bytes of the last reply.
-    reply: RefCell<Vec<u8>>,
-    /// The output of the run.
-    pub out: RefCell<Vec<u8>>,
-    /// The client's protocol version.
-    pub wire: Cell<Version>,
-    /// The limit of the output.
-    pub most_bytes: Cell<usize>,
-    /// The line at which the host aborted the last run; 0: unknown.
-    pub aborted_line: Cell<u32>,
-    /// Whether the host has ended the run at a tick.
-    pub has_aborted: Cell<bool>,
-    /// A panic that is carried over C frames.
-    panic: Cell<Option<Panic>>,
-}
-
-type Panic = Box<dyn Any + Send>;
-
-impl Shared {
-    /// Cleans up between two runs: drops a large reply, and resumes a panic.
-    pub fn settle(&self) {
-        let mut reply = self.reply.borrow_mut();
-        if reply.capacity() > REPLY_KEEP_BYTES {
-            *reply = Vec::new();
-        }
-        drop(reply);
-        if let Some(panic) = self.panic.take() {
-            resume_unwind(panic);
-        }
-    }
-}
-
-/// The largest reply buffer that is kept.
-const REPLY_KEEP_BYTES: usize = 64 << 10;
+use crate::slot::{self, Panic};
+use crate::{LogLevel, from_lua, to_lua};
 
 /// The bits of `set_repl`.
 const REPL_AOF: i64 = 1;

@@ -13,7 +13,6 @@
 use mlua::{Error, Lua, Result};
 
 use crate::bridge::Charge;
-use crate::vm::MemoryLimit;
 
 /// Work between two checks, in values.
 const LOOK_EVERY: usize = 256;
@@ -24,6 +23,10 @@ const BYTES_A_VALUE: usize = 256;
 /// The instructions that a value counts as: mlua takes long for each.
 const VALUE_INSTRUCTIONS: usize = 8;
 const FREE_PART: usize = 8;
+
+/// The memory limit of this VM in bytes, for functions that make many values at a time: Lua's own
+/// limit is off while they run.
+pub struct MemoryLimit(pub usize);
 
 /// A stretch of work.
 pub(crate) struct Budget<'a> {
