@@ -9,8 +9,8 @@
 //!    Lua's stack, which is not touched meanwhile. Rust: keys and arguments are borrowed for the
 //!    whole run; the reply is in `RunState`, which lives as long as the VM, and only the next call
 //!    writes it.
-//! 2. No panic leaves these functions: C cannot unwind. A panic is kept in `RunState`, the script is
-//!    aborted, and the panic resumes when Rust has control again.
+//! 2. No panic leaves these functions: C cannot unwind. A panic is kept in `RunState`, the script
+//!    is aborted, and the panic resumes when Rust has control again.
 //! 3. Lua does not jump over a Rust frame (longjmp): nothing here calls Lua.
 //!
 //! Not here: the use of the bytes. Tests: all of crates/scripting/tests.
