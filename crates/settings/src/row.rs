@@ -32,7 +32,7 @@ pub enum SettingEffect {
     Inert,
 }
 
-/// See [`Row::carried`].
+/// What becomes of a setting that another server has with a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CarryRule {
     /// It is the default.

@@ -39,7 +39,7 @@ pub enum DamageFinding {
     TooMany(u64),
     /// Bytes that are not a value of their kind.
     Value(Malformed),
-    /// The same, of a key whose kind is known.
+    /// Bytes that are not a value of this kind, where the kind is known.
     Unsound(RdbKind, Malformed),
 }
 

@@ -135,7 +135,7 @@ pub struct Peer {
     pub is_done: bool,
     /// It has hung up, or sent a FIN, while reading was paused: earlier bytes may still be unread.
     pub has_hung_up: bool,
-    /// The same, shared with the lane once that has run a command of this connection.
+    /// Whether the peer is there, shared with the lane once it has run a command of it.
     pub presence: Option<Arc<ClientPresence>>,
 }
 

@@ -92,7 +92,7 @@ pub(crate) fn file_name(text: &str, _: &str) -> Canonical {
     }
 }
 
-/// The same, or nothing.
+/// The name of a file, without a folder; empty for none.
 pub(crate) fn file_to_load(text: &str, _: &str) -> Canonical {
     match text {
         "." | ".." => Err(ValueRefusal::of("argument must be a file's name, or latest")),

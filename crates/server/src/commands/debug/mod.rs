@@ -108,7 +108,13 @@ const FORMS: [Form; 30] = [
     form("PROTOCOL", (1, 1), protocol, "type", "Answers a reply of this type."),
     form("QUICKLIST-PACKED-THRESHOLD", (1, 1), fine, "bytes", "Accepted, without effect."),
     form("REPLYBUFFER", (2, 2), fine, "name value", "Accepted, without effect."),
-    form("RESTART", (0, 1), unable, "[milliseconds:int]", "Refused: this cannot be done yet."),
+    form(
+        "RESTART",
+        (0, 1),
+        unable,
+        "[milliseconds:int]",
+        "Refused: the process does not start itself anew.",
+    ),
     form(
         "RELOAD",
         (0, 3),
@@ -204,7 +210,7 @@ fn change_history(call: &mut Call<'_, '_>) -> CommandResult {
 
 fn unable(call: &mut Call<'_, '_>) -> CommandResult {
     let word = String::from_utf8_lossy(call.args[1]).to_ascii_uppercase();
-    Err(ClientError::new(format!("ERR DEBUG {word} is not supported yet")).into())
+    Err(ClientError::new(format!("ERR DEBUG {word} is not supported")).into())
 }
 
 /// The longest sleep; longer ones are taken for typing errors.

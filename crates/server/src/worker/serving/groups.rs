@@ -260,8 +260,8 @@ impl Worker {
     }
 }
 
-/// The same as [`Turn::admit`]. A command that waited was admitted before, at another worker: while
-/// data is loaded it is held back.
+/// Admits a command as [`Turn::admit`] does, but holds one back that was admitted before, at
+/// another worker, and runs again while data is loaded.
 fn admit(
     turn: &Turn<'_>,
     session: &Session,

@@ -88,7 +88,7 @@ pub struct Scratch {
 /// The commands of a window, and the progress in each chunk.
 pub struct Window<'t> {
     pub chunks: &'t [Chunk<'t>],
-    /// See [`FrontEnd::TAKES_BYTES`](super::front_end::FrontEnd::TAKES_BYTES).
+    /// Whether a long command goes to the slow lane with its bytes: `FrontEnd::TAKES_BYTES`.
     pub takes_bytes: bool,
     pub progress: Vec<Progress>,
     pub args: Vec<&'t [u8]>,
