@@ -9,7 +9,7 @@
 //! rates and levels of the time since the point before it.
 //!
 //! Invariants
-//! 1. Both series together take less than [`MOST_BYTES`], allocated a block at a time.
+//! 1. Both series together take less than 2 MB (`MOST_BYTES`), allocated a block at a time.
 //! 2. A figure that is not known is absent from its point (`null`), not zero.
 //!
 //! Not here: the figures of the moment (`figures`). Tests: at the foot; the server's `tests/http`.
