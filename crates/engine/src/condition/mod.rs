@@ -9,6 +9,7 @@
 //! eviction     makes room, so that memory is not full
 //! shutdown     asked by loops: whether to go on at all
 //! switches     asked by background work: whether DEBUG has stopped it
+//! activity     wakes the watcher that sleeps while the server is idle
 //! ```
 //!
 //! Invariants
@@ -19,6 +20,7 @@
 //!
 //! Not here: which commands a state refuses (`states`). Tests: each part's own.
 
+pub mod activity;
 pub mod eviction;
 pub mod memory;
 pub mod on_the_way;
@@ -28,6 +30,7 @@ pub mod shutdown;
 pub mod states;
 pub mod switches;
 
+use activity::Activity;
 use eviction::ExcessTime;
 use memory::MemoryGuard;
 use on_the_way::BytesInTransit;
@@ -56,6 +59,8 @@ pub struct Condition {
     pub shutdown: Shutdown,
     /// What DEBUG has switched off or on.
     pub switches: Switches,
+    /// Whether the server has done anything lately.
+    pub activity: Activity,
 }
 
 impl Condition {

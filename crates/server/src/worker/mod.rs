@@ -269,6 +269,7 @@ impl Worker {
         }
         self.take_handshakes(&mut chunks, ops);
         let engine = &self.shared.engine;
+        engine.condition.activity.report();
         if engine.condition.pause.take_over(&engine.space, self.now_us) {
             self.shared.workers.post_all(|| Message::PauseChanged);
         }

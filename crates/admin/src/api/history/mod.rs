@@ -6,11 +6,13 @@
 //! ```
 //!
 //! The server keeps the history whether or not a page is open, from the start on. A point holds
-//! rates and levels of the time since the point before it.
+//! rates and levels of the time since the point before it. While the server is idle the clock
+//! stands still, and the next point covers that whole time.
 //!
 //! Invariants
 //! 1. Both series together take less than 2 MB (`MOST_BYTES`), allocated a block at a time.
 //! 2. A figure that is not known is absent from its point (`null`), not zero.
+//! 3. An idle server is not woken (`Activity`).
 //!
 //! Not here: the figures of the moment (`figures`). Tests: at the foot; the server's `tests/http`.
 
@@ -40,6 +42,9 @@ const HOUR_STEP_S: u32 = 1;
 const HOUR_POINTS: usize = 3_600;
 const DAY_STEP_S: u32 = 10;
 const DAY_POINTS: usize = 8_640;
+/// CPU time in a step, in seconds, from which on some thread is at work although no worker took a
+/// turn: a snapshot, a long script.
+const BUSY_CPU_S: f64 = 0.02;
 
 /// The history of a server's figures.
 pub(crate) struct History {
@@ -79,14 +84,30 @@ impl History {
 impl Admin {
     /// Keeps the history of the figures until `stops` says so. Within a Tokio runtime.
     pub async fn keep_history(self: Arc<Self>, mut stops: watch::Receiver<bool>) {
+        let activity = &self.host.engine().condition.activity;
         let mut clock = interval(Duration::from_secs(u64::from(HOUR_STEP_S)));
         clock.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut last_cpu_s = 0.0;
         loop {
             tokio::select! {
                 _ = clock.tick() => {}
                 _ = stops.wait_for(|stops| *stops) => return,
             }
+            let now = Counters::of(&*self.host);
+            self.history.note(&now);
+            let used_s = now.cpu_s() - last_cpu_s;
+            last_cpu_s = now.cpu_s();
+            if !activity.is_quiet() || used_s > BUSY_CPU_S {
+                // A turn that began before this step's end shows in the next step.
+                activity.arm();
+                continue;
+            }
+            tokio::select! {
+                () = activity.next_activity() => {}
+                _ = stops.wait_for(|stops| *stops) => return,
+            }
             self.history.note(&Counters::of(&*self.host));
+            clock.reset();
         }
     }
 }

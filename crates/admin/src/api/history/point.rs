@@ -86,6 +86,16 @@ impl Counters {
         }
     }
 
+    /// CPU time since the start, in seconds.
+    pub fn cpu_s(&self) -> f64 {
+        RATES
+            .iter()
+            .zip(self.rates)
+            .filter(|(name, _)| name.starts_with("cpu"))
+            .map(|(_, s)| s)
+            .sum()
+    }
+
     fn add_family(&mut self, group: Group, calls: u64, histogram: &[(f64, u64)]) {
         let at = group as usize;
         debug_assert!(at < FAMILIES, "there are more families");

@@ -74,9 +74,13 @@ impl Series {
         self.blocks.iter().map(Vec::len).sum()
     }
 
+    /// The points of the span. They are fewer than `most_points` where the server was idle.
     fn points(&self) -> impl Iterator<Item = &Point> + Clone {
         let extra = self.point_count().saturating_sub(self.most_points);
-        self.blocks.iter().flatten().skip(extra)
+        let last_s = self.last.as_ref().map_or(0, |last| last.at_ms / 1_000);
+        let begins_s = last_s - i64::from(self.step_s) * self.most_points as i64;
+        let points = self.blocks.iter().flatten().skip(extra);
+        points.filter(move |point| i64::from(point.at_s) > begins_s)
     }
 
     /// The series as JSON: `stepS`, `atMs`, a column for each figure, `families` with one for each
@@ -165,6 +169,16 @@ mod tests {
         assert!(
             series.blocks.len() * BLOCK_POINTS * size_of::<Point>() <= Series::most_bytes(1_000)
         );
+    }
+
+    #[test]
+    fn points_before_the_span_are_not_shown() {
+        let mut series = Series::new(1, 10);
+        for second in [1, 2, 3, 11, 12] {
+            series.note(&at(second));
+        }
+        let shown: Vec<u32> = series.points().map(|point| point.at_s).collect();
+        assert_eq!(shown, [3, 11, 12]);
     }
 
     #[test]

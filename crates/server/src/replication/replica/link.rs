@@ -334,6 +334,7 @@ impl<'l> Link<'l> {
         let replication = &self.shared.replication;
         let cut = self.cutter.cut();
         if self.cutter.steps().len() > 0 {
+            self.shared.engine.condition.activity.report();
             let _applying = relock(&replication.following.applying);
             if !replication.following.is_in_force(self.number) {
                 return Ok(false);
