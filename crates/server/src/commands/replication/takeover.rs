@@ -6,10 +6,17 @@
 //! A Pantala adds FORCE if the replica may lack something. Without that word a replica that lacks
 //! something refuses: it may have been restarted, from an old file, since its primary has chosen
 //! it. Other primaries do not say which they mean, and are obeyed.
+//!
+//! A replica that lacks something may have been stopped for a while, and have it in the kernel's
+//! buffer: the primary has closed the link since, and what it had sent before can still be read.
+//! So the role changes once the link has ended, or has brought everything.
+//!
+//! Tests: compat/replication (`roles`).
 
 use std::any::Any;
 use std::sync::Arc;
 use std::thread::Builder;
+use std::time::Duration;
 
 use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
@@ -25,8 +32,34 @@ const LACKS: ClientError =
 const OTHER_HISTORY: ClientError =
     ClientError::text("ERR PSYNC FAILOVER replid must match my replid.");
 
-/// The errand of PSYNC ... FAILOVER: this replica becomes a primary.
-struct TakeOver(Arc<Shared>);
+/// How often is checked whether the link has brought the rest.
+const LOOK: Duration =
+    if cfg!(test) { Duration::from_micros(10) } else { Duration::from_millis(1) };
+/// How many times. What has arrived is read in far less; a link that goes on may bring no more.
+const MOST_LOOKS: u32 = 500;
+
+/// The errand of PSYNC ... FAILOVER: this replica becomes a primary, if it can with everything
+/// before the position `end`.
+struct TakeOver {
+    shared: Arc<Shared>,
+    end: u64,
+}
+
+impl TakeOver {
+    /// Waits until the link to the primary has brought what was sent before it was closed.
+    fn wait_for_rest(&self) {
+        let (replication, condition) = (&self.shared.replication, &self.shared.engine.condition);
+        let is_behind = || replication.stream.end() < self.end;
+        for _ in 0..MOST_LOOKS {
+            if !is_behind() || !replication.following.is_connected() {
+                return;
+            }
+            if condition.shutdown.pause_for(LOOK) {
+                return;
+            }
+        }
+    }
+}
 
 impl std::fmt::Debug for TakeOver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -37,7 +70,8 @@ impl std::fmt::Debug for TakeOver {
 impl AsyncRequest for TakeOver {
     fn begin(self: Arc<Self>, way_back: ResumeGuard) {
         let life = move || {
-            if let Err(why) = replica::promote(&self.0) {
+            self.wait_for_rest();
+            if let Err(why) = replica::promote(&self.shared) {
                 tracing::error!("this server does not take over: {why}");
             }
             drop(way_back);
@@ -79,6 +113,8 @@ pub(super) fn take_over(call: &mut Call<'_, '_>, id: &[u8]) -> Result<(), Stop> 
     }
     let shared = shared.arc().ok_or(ClientError::text("ERR the server stops"))?;
     tracing::info!("the primary asks this server to take its place");
-    call.session.errand = Some(Arc::new(TakeOver(shared)));
+    // The position is that of the byte after what the primary has.
+    let end = first.map_or(0, |first| first.saturating_sub(1));
+    call.session.errand = Some(Arc::new(TakeOver { shared, end }));
     Err(Stop::Park(Park::Errand))
 }
