@@ -99,7 +99,8 @@ impl fmt::Display for LoadError {
                 let name = name.escape_ascii();
                 write!(
                     out,
-                    "Unknown command '{name}' reading the append only file {path}: {damage}"
+                    "Unknown command '{name}' reading the append only file {path} (unknown \
+                     command '{name}'): {damage}"
                 )
             }
             Fault::Torn(torn, true) => write!(

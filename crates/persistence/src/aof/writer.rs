@@ -36,6 +36,7 @@ use super::growth::{Growth, GrowthRules};
 use super::layout::{AofLayout, BaseKind, LayoutError};
 use super::manifest::{self, Manifest, Part};
 use crate::disk::{Disk, DiskFile};
+use crate::snapshot::write::push_time;
 
 /// Writes the append-only file: appends, syncs, rewrites.
 pub struct AofWriter {
@@ -317,7 +318,9 @@ impl AofWriter {
         }
         if let Some(second) = unix_s.filter(|_| unix_s != self.annotated_s) {
             self.annotated_s = unix_s;
-            self.push(format!("#TS:{second}\r\n").as_bytes())?;
+            let mut line = Vec::new();
+            push_time(&mut line, second);
+            self.push(&line)?;
         }
         self.push(steps)
     }

@@ -30,6 +30,9 @@ pub struct SnapshotFacts {
     pub functions: Vec<Vec<u8>>,
     /// The number of keys of each database.
     pub sizes: Vec<(DbIndex, SizeHints)>,
+    /// The second of the cut (Unix), if a file of commands is to begin with it
+    /// (`aof-timestamp-enabled`).
+    pub dated_s: Option<i64>,
 }
 
 /// The form of a file.
@@ -204,8 +207,16 @@ struct CommandShape {
     db: Option<DbIndex>,
 }
 
+/// Appends the annotation that tells when what follows was written, in seconds since 1970.
+pub(crate) fn push_time(out: &mut Vec<u8>, second: i64) {
+    out.extend_from_slice(format!("#TS:{second}\r\n").as_bytes());
+}
+
 impl CommandShape {
     fn begin(facts: &SnapshotFacts, out: &mut Vec<u8>) -> CommandShape {
+        if let Some(second) = facts.dated_s {
+            push_time(out, second);
+        }
         for code in &facts.functions {
             push_command(out, &[b"FUNCTION", b"LOAD", code]);
         }
@@ -315,12 +326,26 @@ mod tests {
             aux: vec![("redis-ver", "7.4.0".into())],
             functions: vec![b"code".to_vec()],
             sizes: vec![(DbIndex(3), SizeHints { keys: 1, with_deadline: 0 })],
+            dated_s: None,
         };
         queue.push(piece(0, Span::Whole, 0..keys / 2));
         queue.push(piece(3, Span::Whole, 0..1));
         queue.push(piece(0, Span::Whole, keys / 2..keys));
         queue.complete();
         write(disk, &plan(), &facts, &queue, &|| 10, &|_, _| true)
+    }
+
+    #[test]
+    fn a_file_of_commands_begins_with_the_time_if_that_is_wanted() {
+        let begin = |dated_s| {
+            let functions = vec![b"code".to_vec()];
+            let facts = SnapshotFacts { functions, dated_s, ..SnapshotFacts::default() };
+            let mut out = Vec::new();
+            CommandShape::begin(&facts, &mut out);
+            String::from_utf8(out).expect("text")
+        };
+        assert!(begin(None).starts_with("*3\r\n$8\r\nFUNCTION"));
+        assert!(begin(Some(7)).starts_with("#TS:7\r\n*3\r\n$8\r\nFUNCTION"));
     }
 
     /// How many keys the file has; `None`: there is no file.

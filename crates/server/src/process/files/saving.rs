@@ -318,6 +318,8 @@ pub fn write_snapshot_by<T>(
     let mut libraries = None;
     let snapshot = engine.space.begin_snapshot(target, &mut |cut| {
         facts.sizes = sizes(cut);
+        let is_dated = form == Form::Commands && settings.aof_timestamp_enabled;
+        facts.dated_s = is_dated.then(now_s);
         libraries = Some(engine.functions.current());
         at_cut(cut);
     });
