@@ -123,6 +123,13 @@ def crash_report(trial):
                       "INFO OUTPUT", f"process_id:{server.pid}", "CLIENT LIST OUTPUT",
                       "name=somebody", "=== PANTALA BUG REPORT END"):
             assert words in report, f"{words} is missing: {report[:2000]}"
+    server.start()
+    with contextlib.suppress(Closed), trial.client() as client:
+        client.call("DEBUG", "SEGFAULT")
+    code = server.process.wait(DEADLINE_S)
+    assert code == -signal.SIGSEGV, f"DEBUG SEGFAULT ended it with {code}"
+    report = server.log_text().rpartition("=== PANTALA BUG REPORT START")[2]
+    assert f"crashed by signal: {signal.SIGSEGV:d}" in report, report[:2000]
 
 
 @scenario(watched=False, started=False)

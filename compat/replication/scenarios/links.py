@@ -220,3 +220,34 @@ def circles(trial):
     until(lambda: not is_error(one.call("REPLICAOF", "NO", "ONE"), "LOADING"), "it leads")
     linked(other)
     equal(one, other)
+
+
+@scenario(rows=("pantala>pantala", "valkey>valkey"))
+def asleep(trial):
+    """A replica that is put to sleep when its link ends opens none before it wakes: its primary has
+    dropped the backlog by then."""
+    primary, replica = trial.pair(primary={"repl_backlog_ttl": 1})
+    full = primary.stat("sync_full")
+    with replica.client() as client:
+        client.want(b"OK", "MULTI")
+        client.want(b"QUEUED", "CLIENT", "KILL", "{}:{}".format(*primary.address))
+        client.want(b"QUEUED", "DEBUG", "SLEEP", 3)
+        client.call("EXEC")
+    until(lambda: primary.stat("sync_full") > full, "a full copy is needed")
+    linked(replica)
+
+
+@scenario(rows=("pantala>pantala", "valkey>valkey"))
+def only_replicated(trial):
+    """DEBUG REPLICATE: the replica gets a command that the primary does not run; one that it does
+    not know is told, and the stream goes on."""
+    trial.may_refuse = True
+    primary, replica = trial.pair()
+    primary.want(b"OK", "DEBUG", "REPLICATE", "SET", "k", "v")
+    primary.want(b"OK", "DEBUG", "REPLICATE", "fake-command-1")
+    primary.want(b"OK", "SET", "other", "v")
+    until(lambda: replica.call("GET", "other") == b"v", "the stream goes on")
+    replica.want(b"v", "GET", "k")
+    primary.want(0, "EXISTS", "k")
+    critical = [line for line in replica.log_text().splitlines() if "== CRITICAL ==" in line]
+    assert len(critical) == 1 and "fake-command-1" in critical[0], critical

@@ -103,9 +103,14 @@ impl Call<'_, '_> {
 
     /// Records the command as it came, for replicas only: it leaves no data behind (PUBLISH).
     pub fn record_for_replicas(&self) {
+        self.record_other_for_replicas(self.args);
+    }
+
+    /// Records the command in `args`, which need not exist, for replicas only.
+    pub fn record_other_for_replicas(&self, args: &[&[u8]]) {
         let scope = self.keys.scope();
         if let Some(recorder) = scope.recorder {
-            recorder.record_for_replicas(scope.db.0, self.args);
+            recorder.record_for_replicas(scope.db.0, args);
         }
     }
 

@@ -17,7 +17,7 @@ mod tables;
 use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
-use pantala_base::glob;
+use pantala_base::{glob, os};
 use pantala_commands::{
     Call, ClientError, Command, CommandResult, Flags, Group, error, options::is_word, reply_help,
 };
@@ -60,7 +60,7 @@ const fn form(
 
 const ANY: usize = usize::MAX;
 
-const FORMS: [Form; 30] = [
+const FORMS: [Form; 32] = [
     form("CLIENT-ENFORCE-REPLY-LIST", (1, 1), fine, "(0 | 1)", "Accepted, without effect."),
     form("CHANGE-REPL-ID", (0, 0), change_history, "", "Gives the history of the data another id."),
     form(
@@ -108,6 +108,7 @@ const FORMS: [Form; 30] = [
     form("PROTOCOL", (1, 1), protocol, "type", "Answers a reply of this type."),
     form("QUICKLIST-PACKED-THRESHOLD", (1, 1), fine, "bytes", "Accepted, without effect."),
     form("REPLYBUFFER", (2, 2), fine, "name value", "Accepted, without effect."),
+    form("REPLICATE", (1, ANY), replicate, "command [arg ...]", "Sends this to replicas alone."),
     form(
         "RESTART",
         (0, 1),
@@ -122,6 +123,7 @@ const FORMS: [Form; 30] = [
         "[NOSAVE] [NOFLUSH] [MERGE]",
         "Saves, forgets everything, and loads it again.",
     ),
+    form("SEGFAULT", (0, 0), crash, "", "Ends the process, with the report of a crash."),
     form(
         "SET-ACTIVE-EXPIRE",
         (1, 1),
@@ -222,6 +224,8 @@ fn sleep(call: &mut Call<'_, '_>) -> CommandResult {
     let text = std::str::from_utf8(call.args[2]).unwrap_or_default();
     // As in Redis, what is no number counts as zero.
     let seconds: f64 = text.parse().unwrap_or(0.0);
+    let all = Duration::from_secs_f64(seconds.clamp(0.0, LONGEST_SLEEP_S));
+    Shared::of(call).replication.following.sleep_for(all);
     let most = if call.may_wait { LONGEST_SLEEP_S } else { LONGEST_SLEEP_INSIDE_S };
     let sleeps = Duration::from_secs_f64(seconds.clamp(0.0, most));
     if call.may_wait {
@@ -234,6 +238,17 @@ fn sleep(call: &mut Call<'_, '_>) -> CommandResult {
     }
     call.reply.ok();
     Ok(())
+}
+
+fn replicate(call: &mut Call<'_, '_>) -> CommandResult {
+    call.record_other_for_replicas(&call.args[2..]);
+    call.reply.ok();
+    Ok(())
+}
+
+fn crash(_call: &mut Call<'_, '_>) -> CommandResult {
+    os::raise_fault();
+    Err(ClientError::text("ERR the process goes on").into())
 }
 
 fn fail(call: &mut Call<'_, '_>) -> CommandResult {

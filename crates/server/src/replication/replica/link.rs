@@ -158,6 +158,7 @@ impl<'l> Link<'l> {
         let following = &shared.replication.following;
         let settings = shared.engine.settings.current();
         let silence = Duration::from_secs(settings.repl_timeout_s.into());
+        following.sleep_out(number);
         set_phase(shared, number, LinkPhase::Connecting);
         let tls = settings.tls_replication.then(|| tls::connector(&settings)).transpose()?;
         let opened = Socket::open(following.network(&settings), primary, silence, tls.as_ref());
@@ -166,6 +167,8 @@ impl<'l> Link<'l> {
             return Ok(());
         }
         set_phase(shared, number, LinkPhase::Handshake);
+        // It may have begun meanwhile.
+        following.sleep_out(number);
         let history = shared.replication.stream.history();
         let wanted =
             history.is_kept.then_some(ResumeRequest { id: history.id, position: history.end });

@@ -112,6 +112,8 @@ pub struct FollowState {
     heard_us: AtomicU64,
     /// Since when there is no link (monotonic, microseconds); 0: there was none yet.
     down_us: AtomicU64,
+    /// No link is begun before this time (monotonic, microseconds): DEBUG SLEEP.
+    asleep_until_us: AtomicU64,
     /// Steps were skipped or shortened: the server stops, changes its role in haste, or one has
     /// failed.
     is_cut_short: AtomicBool,
@@ -267,6 +269,20 @@ impl FollowState {
         let is_in_force = |_: &mut State| self.is_in_force(number);
         let waited = self.changed.wait_timeout_while(self.state(), most, is_in_force);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Begins no link for this long: DEBUG SLEEP, which stops all of Redis.
+    pub fn sleep_for(&self, time: Duration) {
+        let until_us = monotonic_us().saturating_add(time.as_micros() as u64);
+        self.asleep_until_us.fetch_max(until_us, Ordering::Relaxed);
+    }
+
+    /// Waits until the link with this number may begin, or is not in force any more.
+    fn sleep_out(&self, number: u64) {
+        let until_us = self.asleep_until_us.load(Ordering::Relaxed);
+        if until_us > 0 && until_us > monotonic_us() {
+            self.rest(number, Duration::from_micros(until_us.saturating_sub(monotonic_us())));
+        }
     }
 
     /// Sets the network by which primaries are reached, in tests.
