@@ -402,3 +402,25 @@ def changes_at_the_replica(trial):
             assert not left, left
             proxy.close()
             replica.kill()
+
+
+@scenario(rows=OURS)
+def words_of_replicas(trial):
+    """A replica that says what replicas do not say is disconnected, and the log tells what it was,
+    in Valkey's words; an offset that is no number is refused."""
+    primary = trial.node(0)
+    for said, words in (
+        (("PING",), ["Replica generated a reply to command 'ping', disconnecting it: "]),
+        (("GET", "k"), ["Replica generated a reply to command 'get', disconnecting it: ",
+                        "== CRITICAL == This primary is sending an error to its replica: 'Replica "
+                        "can't interact with the keyspace' after processing the command 'get'"]),
+    ):
+        with primary.client() as client:
+            client.write(encode("PSYNC", "?", -1) + encode(*said))
+            client.rest()
+        for one in words:
+            until(lambda one=one: one in primary.log_text(), one)
+    with primary.client() as client:
+        answer = client.call("PSYNC", "?", "x")
+        assert is_error(answer, "ERR value is not an integer"), answer
+    assert "asks for synchronization but with a wrong offset" in primary.log_text()

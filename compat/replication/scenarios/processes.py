@@ -1,6 +1,7 @@
 """Servers that end and come back: the primary, the replica, killed or shut down."""
 
 import shutil
+import time
 
 from contents import contents, differences, equal, knows_field_deadlines
 from nodes import linked, settle, until
@@ -254,3 +255,24 @@ def rewritten(trial):
     replica.kill()
     replica.start()
     assert replica.info()["role"] == "master"
+
+
+@scenario(rows=["pantala>pantala", "valkey>valkey", "pantala>valkey"])
+def stopped_before_the_first_copy(trial):
+    """A primary that has sent nothing but a part of its first copy stops at once: the replica,
+    which had followed another, keeps its data and history, and goes on there."""
+    first, replica = trial.pair(QUIET)
+    first.want(b"OK", "SET", "k", "v")
+    settle(first, replica)
+    second = trial.node(0, repl_diskless_sync_delay=0)
+    second.want(b"OK", "DEBUG", "POPULATE", 10)
+    second.want(b"OK", "CONFIG", "SET", "rdb-key-save-delay", 1_000_000)
+    replica.follow(second.address)
+    until(lambda: "wait_bgsave" in second.info().get("slave0", ""), "the copy begins")
+    began = time.monotonic()
+    second.shut_down("NOSAVE")
+    assert time.monotonic() - began < 5, "it waits for what the replica cannot lack"
+    replica.follow(first.address)
+    linked(replica)
+    replica.want(b"v", "GET", "k")
+    assert first.stat("sync_full") == 1, first.info("stats")

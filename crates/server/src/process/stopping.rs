@@ -283,7 +283,9 @@ fn wait_for_replicas(
     let Ok(end) = end else { return preparing.wait_for_replicas(0) };
     // A replica that wants only a copy acknowledges nothing.
     let follows = |replica: &Replica| !replica.announced().only_copy;
-    let is_behind = |replica: &Arc<Replica>| follows(replica) && !replica.acknowledged().has(end);
+    // While nothing was streamed, at position 0, one that copies lacks nothing either.
+    let is_behind =
+        |replica: &Arc<Replica>| follows(replica) && replica.acknowledged().position < end;
     let has_lagging = || replication.replicas.all().iter().any(is_behind);
     // The request for acknowledgements is in the stream itself, so it is made only if needed.
     if has_lagging() {

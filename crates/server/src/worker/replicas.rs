@@ -17,6 +17,7 @@ use std::mem::take;
 use std::sync::Arc;
 
 use pantala_base::number::parse_i64;
+use pantala_commands::Flags;
 use pantala_commands::options::is_word;
 use pantala_protocol::{Arena, ParseStep};
 use pantala_replication::{CopyRead, Phase, Replica};
@@ -29,6 +30,8 @@ use crate::replication::primary;
 const UNSENT_BYTES: usize = 256 << 10;
 /// The most bytes that are taken from the stream at a time.
 const PIECE_BYTES: usize = 256 << 10;
+/// Commands that read or change data.
+const DATA: Flags = Flags::READONLY.and(Flags::WRITE);
 
 /// The result of serving a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +152,9 @@ impl Worker {
                         let found = shared.engine.registry.resolve(&args);
                         let full_name = found.map(|found| found.row.full_name());
                         command = full_name.unwrap_or_else(|| name_of(&args));
+                        if found.is_some_and(|found| found.row.flags.has(DATA)) {
+                            tell_data_refused(&command);
+                        }
                     }
                 }
                 // A newline: the replica is busy with its copy.
@@ -276,9 +282,17 @@ fn word(args: &[&[u8]], replica: &Replica, now_us: u64) -> Option<bool> {
             }
             _ => Some(false),
         },
-        [name] if is_word(name, "PING") => Some(false),
         _ => None,
     }
+}
+
+/// Logs, as Valkey does, that a replica wants to read or change data.
+#[cold]
+fn tell_data_refused(command: &str) {
+    tracing::error!(
+        "== CRITICAL == This primary is sending an error to its replica: 'Replica can't interact \
+         with the keyspace' after processing the command '{command}'"
+    );
 }
 
 /// A command as the log calls it.

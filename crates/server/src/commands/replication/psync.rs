@@ -61,12 +61,10 @@ fn psync(call: &mut Call<'_, '_>) -> CommandResult {
     }
     // A takeover has waited on the lane.
     let replica = begin(call, takes_over)?;
-    tracing::info!(replica = primary::name(&replica), "Replica asks for synchronization");
+    let name = primary::name(&replica);
+    tracing::info!("Replica {name} asks for synchronization");
     let Some(number) = parse_i64(call.args[2]) else {
-        tracing::warn!(
-            replica = primary::name(&replica),
-            "Replica asks for synchronization but with a wrong offset"
-        );
+        tracing::warn!("Replica {name} asks for synchronization but with a wrong offset");
         return Err(error::NOT_INTEGER.into());
     };
     let counts = &shared.replication.primary.counts;
@@ -91,7 +89,7 @@ fn sync(call: &mut Call<'_, '_>) -> CommandResult {
     }
     let replica = begin(call, false)?;
     replica.is_to_be_silent();
-    tracing::info!(replica = primary::name(&replica), "an old replica asks for synchronization");
+    tracing::info!("Replica {} asks for synchronization, by SYNC", primary::name(&replica));
     primary::wait_for_copy(Shared::of(call), &replica);
     Ok(())
 }
