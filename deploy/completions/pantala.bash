@@ -50,6 +50,7 @@ _pantala_flags="
 --hash-max-listpack-entries=
 --hash-max-listpack-value=
 --hash-seed=
+--hide-user-data-from-log=
 --hll-sparse-max-bytes=
 --http_admin_console=
 --http_hosts=
@@ -235,6 +236,9 @@ _pantala() {
             ;;
         --enable-protected-configs)
             mapfile -t COMPREPLY < <(compgen -W "no yes local" -- "$word")
+            ;;
+        --hide-user-data-from-log)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
         --http_admin_console)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")

@@ -55,6 +55,7 @@ complete -c pantala -l enable-protected-configs -x -a 'no yes local' -d 'Who may
 complete -c pantala -l hash-max-listpack-entries -x -d 'Fields up to which a hash is packed.'
 complete -c pantala -l hash-max-listpack-value -x -d 'Bytes of a field or value up to which a hash is packed.'
 complete -c pantala -l hash-seed -x -d 'Seed of the hash of keys: servers with the same one list keys in one order; empty means a random one. Keep it secret: it tells which keys collide.'
+complete -c pantala -l hide-user-data-from-log -x -a 'yes no' -d 'The log has no bytes of a client\'s request that could not be read.'
 complete -c pantala -l hll-sparse-max-bytes -x -d 'Bytes up to which a HyperLogLog is sparse.'
 complete -c pantala -l http_admin_console -x -a 'yes no' -d 'Serve the console over HTTP; the rest of HTTP is served without it.'
 complete -c pantala -l http_hosts -x -d 'Names that HTTP may be asked for by, beside IP addresses and localhost; spaces between.'

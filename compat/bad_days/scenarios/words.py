@@ -196,3 +196,18 @@ def words_of_a_stop(trial):
              "is now ready to exit, bye bye...")
     finally:
         server.stop()
+
+
+@scenario("--loglevel", "verbose")
+def broken_requests(trial):
+    """A request that cannot be read is logged: by whom, and its bytes if that is wanted."""
+    for hides, shown in ("yes", "*redacted*"), ("no", "$blabla"):
+        with trial.client() as client:
+            client.want(b"OK", "CONFIG", "SET", "hide-user-data-from-log", hides)
+            client.want(b"OK", "CLIENT", "SETNAME", f"hides-{hides}")
+            client.write(b"*3\r\n$3\r\nSET\r\n$1\r\nx\r\n$blabla\r\n")
+            assert is_error(client.read(), "ERR Protocol error: invalid bulk length")
+        words = "Protocol error (invalid bulk length) from client: "
+        said = lambda: [line for line in trial.server.log_text().splitlines() if words in line]
+        until(lambda hides=hides: f"name=hides-{hides} " in (said() or [""])[-1], "it is logged")
+        assert shown in said()[-1].partition("Query buffer: ")[2], said()

@@ -557,6 +557,9 @@ settings! {
     shutdown_on_sigterm: ShutdownWords = live("shutdown-on-sigterm", SHUTDOWN, "default", Process);
     /// A report is logged when the server crashes.
     crash_log_enabled: bool = live("crash-log-enabled", Kind::Bool, "yes", Observe);
+    /// The log has no bytes of a client's request that could not be read.
+    hide_user_data_from_log: bool =
+        live("hide-user-data-from-log", Kind::Bool, "yes", Observe);
     /// The kernel may write a core file when the server crashes. It holds all keys and passwords.
     core_dumps: bool = start("core_dumps", Kind::Bool, "no", Process).beyond_redis();
     /// File that holds the process id while the server runs; empty means none.

@@ -111,7 +111,6 @@ pub(crate) const ROWS: &[Row] = &[
     start("enable-module-command", PERMISSION, "no", Security)
         .doc("Who may load modules. There are none here."),
     live("extended-redis-compatibility", Bool, "no", Process).doc("Pretend more to be Redis."),
-    live("hide-user-data-from-log", Bool, "yes", Observe).doc("Keep keys and values out of logs."),
     live("ignore-warnings", Text, "", Process).doc("Warnings at start that are not fatal."),
     live("io-threads", Int(1, 256), "1", Threads)
         .doc("I/O threads. Here every worker does its own I/O: see threads."),

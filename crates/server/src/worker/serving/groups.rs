@@ -2,12 +2,14 @@
 
 use std::mem::take;
 
+use pantala_base::clock::monotonic_us;
 use pantala_commands::{CommandRef, Flags, Session};
 use pantala_keyspace::{Locked, PartitionId};
 use pantala_protocol::{ProtocolError, is_cross_protocol};
 
 use super::deferred::{Deferred, answer_refusal};
 use super::window::{Item, Window};
+use crate::clients::describe::describe;
 use crate::worker::connection::{Connection, Life, ParkReason};
 use crate::worker::{Chores, Worker};
 use pantala_engine::condition::states::States;
@@ -18,6 +20,8 @@ use pantala_engine::execute::{CommandRequest, Refusal, Turn, Verdict};
 const GROUP: usize = 12;
 /// How long a worker logs nothing more about HTTP after it has logged a line about it.
 const HTTP_QUIET_US: u64 = 60_000_000;
+/// How many bytes of a broken request are logged.
+const SAMPLED_BYTES: usize = 128;
 /// Commands that may publish, directly or by what they run.
 const PUBLISHING: Flags = Flags::PUBSUB.and(Flags::TRANSACTION).and(Flags::MAY_REPLICATE);
 
@@ -187,7 +191,7 @@ impl Worker {
             Item::Command { found, .. } => (*found, args.len()),
             Item::Long { found, arg_count } => (*found, *arg_count),
             Item::Nothing => return window.progress[chunk].done = parsed.end,
-            Item::Broken(error) => return protocol_error(turn, connection, error),
+            Item::Broken(error) => return protocol_error(turn, connection, (error, window, chunk)),
             Item::Answer { text, closes } => {
                 answer(connection, text, *closes);
                 return window.progress[chunk].done = parsed.end;
@@ -307,12 +311,64 @@ fn reject_http(connection: &mut Connection, (chores, now_us): (&mut Chores, u64)
 
 /// Answers a protocol error, and ends the connection.
 #[cold]
-fn protocol_error(turn: &Turn<'_>, connection: &mut Connection, error: &ProtocolError) {
+fn protocol_error(
+    turn: &Turn<'_>,
+    connection: &mut Connection,
+    (error, window, chunk): (&ProtocolError, &Window<'_>, usize),
+) {
+    let rest = &window.chunks[chunk].bytes()[window.progress[chunk].done..];
+    tell_protocol_error(turn, connection, (error, rest));
     turn.tally.count_error(&turn.engine.stats.errors, "ERR");
     error.push_reply(&mut connection.output.bytes);
     connection.life = Life::Ending;
 }
 
+/// Logs a protocol error as Valkey does: by whom, and some of the bytes from the command on.
+#[cold]
+fn tell_protocol_error(
+    turn: &Turn<'_>,
+    connection: &Connection,
+    (error, bytes): (&ProtocolError, &[u8]),
+) {
+    if !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    let error = error.to_string();
+    let what = error.strip_prefix("ERR Protocol error: ").unwrap_or(&error);
+    let client = describe(connection, turn.engine.registry.rows(), monotonic_us());
+    let sample = match turn.limited.settings.hide_user_data_from_log {
+        true => "*redacted*".into(),
+        false => sample_of(bytes),
+    };
+    tracing::debug!("Protocol error ({what}) from client: {client}. Query buffer: {sample}");
+}
+
+/// The first bytes of a broken request, and the last ones if it is long.
+fn sample_of(bytes: &[u8]) -> String {
+    match bytes.len().checked_sub(SAMPLED_BYTES) {
+        None | Some(0) => format!("'{}'", bytes.escape_ascii()),
+        Some(more) => {
+            let (head, tail) = (SAMPLED_BYTES / 2, bytes.len() - SAMPLED_BYTES / 2);
+            let (head, tail) = (bytes[..head].escape_ascii(), bytes[tail..].escape_ascii());
+            format!("'{head}' (... more {more} bytes ...) '{tail}'")
+        }
+    }
+}
+
 fn is_http(args: &[&[u8]]) -> bool {
     args.first().is_some_and(|name| is_cross_protocol(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sample_of;
+
+    #[test]
+    fn a_long_request_is_logged_in_part() {
+        assert_eq!(sample_of(b"$blabla\r\n"), "'$blabla\\r\\n'");
+        let long = [[b'a'; 100], [b'b'; 100]].concat();
+        let (head, tail) = ("a".repeat(64), "b".repeat(64));
+        assert_eq!(sample_of(&long), format!("'{head}' (... more 72 bytes ...) '{tail}'"));
+        assert_eq!(sample_of(&long[..128]), format!("'{}{}'", "a".repeat(100), "b".repeat(28)));
+    }
 }
