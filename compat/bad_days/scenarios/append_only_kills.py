@@ -302,6 +302,104 @@ def kill_while_waiters_are_served(trial):
     kill_queues(trial, "no", 50 if trial.is_long else 4)
 
 
+def count_in_long_turns(server):
+    """Counts one key up in pipelines whose commands take some milliseconds, until the server is
+    gone."""
+    slow = [encode("SUNIONSTORE", "union", "set:0", "set:1")] * 15
+    turn = b"".join([encode("INCR", "counter"), *slow]) * 4
+    try:
+        with server.client() as client:
+            while True:
+                client.write(turn)
+                for _ in range(4 * 16):
+                    client.read()
+    except (Closed, OSError):
+        pass
+
+
+def count_one_by_one(server, seen):
+    try:
+        with server.client() as client:
+            while True:
+                seen.append(client.call("INCR", "counter"))
+    except (Closed, OSError):
+        pass
+
+
+@scenario(watched=False, started=False)
+def kill_in_long_turns(trial):
+    """kill -9 while one worker's turn is long and another worker answers with its effects: what was
+    answered is there."""
+    server, last = trial.new_server(*ON, "--appendfsync", "everysec", "--threads", "2", *RINGS), 0
+    try:
+        server.start()
+        with server.client() as client:
+            for name in ("set:0", "set:1"):
+                client.call("SADD", name, *range(1_000))
+        for _ in range(100 if trial.is_long else 10):
+            seen = []
+            bodies = [lambda: count_in_long_turns(server)] * 2
+            bodies += [lambda: count_one_by_one(server, seen)] * 2
+            threads = [threading.Thread(target=body) for body in bodies]
+            for thread in threads:
+                thread.start()
+            until(lambda: len(seen) > 10, "some are answered")
+            server.kill()
+            for thread in threads:
+                thread.join(DEADLINE_S)
+            server.start()
+            with server.client() as client:
+                found = int(client.call("GET", "counter"))
+            assert found >= max(seen), f"{max(seen)} was answered, {found} is there"
+            last = found
+        trial.note(f"counted to {last}")
+    finally:
+        server.stop()
+
+
+def write_long_values(server, index, written):
+    try:
+        with server.client() as client:
+            for number in range(10_000):
+                value = f"{number}:" + "x" * (1_100_000 if number % 5 == 0 else 300_000)
+                client.want(b"OK", "SET", f"long:{index}", value)
+                written[index] = number
+    except (Closed, OSError):
+        pass
+
+
+@scenario(watched=False, started=False, slack_mb=None)
+def kill_with_long_values(trial):
+    """kill -9 while the journal is far behind: rings grow with what is not written, and nothing is
+    missing."""
+    server = trial.new_server(*ON, "--appendfsync", "everysec", *RINGS)
+    try:
+        server.start()
+        for _ in range(50 if trial.is_long else 5):
+            written = [-1] * 4
+            threads = [threading.Thread(target=write_long_values, args=(server, index, written))
+                       for index in range(4)]
+            with server.client() as client:
+                client.want(b"OK", "FLUSHALL")
+                for thread in threads:
+                    thread.start()
+                until(lambda: sum(written) > 60, "much is written")
+                info = client.call("INFO", "journal")
+                assert b"journal_outlives_process:1" in info, info.decode()
+            server.kill()
+            for thread in threads:
+                thread.join(DEADLINE_S)
+            server.start()
+            with server.client() as client:
+                for index, number in enumerate(written):
+                    value = client.call("GET", f"long:{index}") or b"-1:"
+                    found = int(value.partition(b":")[0])
+                    assert found >= number, f"{index}: {number} was answered, {found} is there"
+        trial.note(last_taken_over(server))
+    finally:
+        server.stop()
+
+
 def kill_while_starting(server, chance):
     """Loading changes nothing that the next start would miss."""
     with open(os.devnull, "wb") as nowhere:

@@ -48,8 +48,8 @@ struct Given {
     /// The capacity of the spare chunks.
     spare_bytes: usize,
     last: Stamp,
-    /// The ring that also stores its steps, while rings are in use.
-    ring: Option<Ring>,
+    /// The ring of a thread that has ended, for the next one.
+    ring: Option<HeldRing>,
 }
 
 impl Outbox {
@@ -65,9 +65,6 @@ impl Outbox {
         let reused = empty.room();
         given.spare_bytes -= reused;
         let chunk = finished(empty);
-        if let Some(ring) = &mut given.ring {
-            ring.put(&chunk);
-        }
         let (bytes, room) = (chunk.bytes.len(), chunk.room());
         given.chunks.push(chunk);
         given.last = last;
@@ -78,10 +75,9 @@ impl Outbox {
         relock(&self.given).last
     }
 
-    /// Gives it a ring among `rings`, or none.
-    fn set_ring(&self, rings: Option<&Arc<Rings>>) {
-        let mut given = relock(&self.given);
-        given.ring = rings.map(|rings| Ring::new(rings, self.thread, given.last));
+    /// Keeps the ring of a thread that ends.
+    pub fn keep_ring(&self, ring: HeldRing) {
+        relock(&self.given).ring = Some(ring);
     }
 
     /// Moves all chunks into `into`, in order.
@@ -107,6 +103,13 @@ impl Outbox {
         }
         before.cast_signed()
     }
+}
+
+/// A recorder's ring, if it has one, of these [`Journal::ring_version`].
+#[derive(Debug, Default)]
+pub(crate) struct HeldRing {
+    pub version: usize,
+    pub ring: Option<Ring>,
 }
 
 /// A requested cut of the stream.
@@ -144,6 +147,8 @@ pub struct Buffers {
 #[derive(Debug)]
 pub struct Journal {
     is_on: AtomicBool,
+    /// How often the rings were set.
+    ring_version: AtomicUsize,
     /// The clock that stamps are taken from.
     pub(crate) clock: fn() -> u64,
     pub(crate) floor: Floor,
@@ -186,6 +191,7 @@ impl Journal {
     pub fn with_clock(clock: fn() -> u64) -> Journal {
         Journal {
             is_on: AtomicBool::new(false),
+            ring_version: AtomicUsize::new(0),
             clock,
             floor: Floor::default(),
             outboxes: Mutex::new(Outboxes::default()),
@@ -208,18 +214,36 @@ impl Journal {
         let mut outboxes = relock(&self.outboxes);
         let outbox = outboxes.free.pop().unwrap_or_else(|| {
             let outbox = Arc::new(Outbox::new(outboxes.all.len()));
-            outbox.set_ring(outboxes.rings.as_ref());
             outboxes.all.push(Arc::clone(&outbox));
             outbox
         });
         Recorder::new(Arc::clone(self), outbox)
     }
 
-    /// Sets the rings that also store what threads hand over; `None`: no rings.
+    /// Sets the rings that also store what threads record; `None`: no rings. A thread uses them
+    /// from its next turn on.
     pub fn keep_in(&self, rings: Option<Arc<Rings>>) {
         let mut outboxes = relock(&self.outboxes);
         outboxes.rings = rings;
-        outboxes.all.iter().for_each(|outbox| outbox.set_ring(outboxes.rings.as_ref()));
+        self.ring_version.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often the rings were set: a ring of another version is not to be used.
+    #[inline]
+    pub(crate) fn ring_version(&self) -> usize {
+        self.ring_version.load(Ordering::Relaxed)
+    }
+
+    /// The ring in force for the thread of an outbox, which has recorded up to `last`.
+    #[cold]
+    pub(crate) fn ring(&self, outbox: &Outbox, last: Stamp) -> HeldRing {
+        let outboxes = relock(&self.outboxes);
+        let version = self.ring_version();
+        let left = relock(&outbox.given).ring.take().filter(|left| left.version == version);
+        left.unwrap_or_else(|| {
+            let ring = outboxes.rings.as_ref().map(|rings| Ring::new(rings, outbox.thread, last));
+            HeldRing { version, ring }
+        })
     }
 
     pub(crate) fn leave(&self, outbox: &Arc<Outbox>) {

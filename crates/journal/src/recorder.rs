@@ -12,12 +12,14 @@
 //! 1. A discarded step leaves nothing but expiries (`record_lasting`).
 //! 2. Nothing here is shared with another thread, and no command causes an allocation once the
 //!    buffers have grown.
+//! 3. While there are rings, a step is in this thread's ring before `end_step` returns: the caller
+//!    holds the partitions until then, so no other thread has seen the step's effects.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use crate::chunk::{Audience, Chunk, Frame, JournalPiece};
-use crate::journal::{Journal, Outbox, UnknownCommandCounts};
+use crate::journal::{HeldRing, Journal, Outbox, UnknownCommandCounts};
 use crate::resp;
 use crate::stamp::Stamp;
 
@@ -54,6 +56,8 @@ struct Steps {
     chunk: Chunk,
     finished_bytes: usize,
     finished_pieces: usize,
+    /// Also stores finished steps.
+    held: HeldRing,
 }
 
 impl Recorder {
@@ -211,6 +215,13 @@ impl Recorder {
         let floor = self.journal.floor.announce(&self.outbox.bound);
         self.keep_up(floor.max((self.journal.clock)()));
         self.is_announced.set(true);
+        let mut steps = self.steps.borrow_mut();
+        if steps.held.version != self.journal.ring_version() {
+            steps.held = self.journal.ring(&self.outbox, self.outbox.last());
+        }
+        if let Some(ring) = &mut steps.held.ring {
+            ring.begin_turn();
+        }
     }
 
     /// Makes all further stamps at least this time.
@@ -280,6 +291,7 @@ impl Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         self.hand_over();
+        self.outbox.keep_ring(std::mem::take(&mut self.steps.borrow_mut().held));
         self.journal.leave(&self.outbox);
     }
 }
@@ -287,7 +299,7 @@ impl Drop for Recorder {
 impl Steps {
     #[inline]
     fn finish(&mut self, stamp: Stamp, is_framed: bool) {
-        let Steps { chunk, finished_bytes, finished_pieces } = self;
+        let Steps { chunk, finished_bytes, finished_pieces, held } = self;
         let open = &mut chunk.pieces[*finished_pieces..];
         for piece in &mut *open {
             (piece.stamp, piece.lasts) = (stamp, false);
@@ -300,7 +312,11 @@ impl Steps {
             if let [.., last] = open {
                 last.frame.ends = true;
             }
-        } else if open.len() == 1 {
+        }
+        if let Some(ring) = &mut held.ring {
+            ring.store_step(open, &chunk.bytes, *finished_bytes);
+        }
+        if !is_framed && open.len() == 1 {
             chunk.join_last();
         }
         *finished_bytes = chunk.bytes.len();
@@ -309,7 +325,7 @@ impl Steps {
 
     /// Discards the open step; returns how many commands of it are left, 2 for more than one.
     fn discard(&mut self) -> usize {
-        let Steps { chunk, finished_bytes, finished_pieces } = self;
+        let Steps { chunk, finished_bytes, finished_pieces, .. } = self;
         let open = chunk.pieces.split_off(*finished_pieces);
         let (mut begin, mut kept) = (*finished_bytes, *finished_bytes);
         for piece in open {
@@ -325,7 +341,7 @@ impl Steps {
     }
 
     fn take_finished(&mut self, mut empty: Chunk) -> Chunk {
-        let Steps { chunk, finished_bytes, finished_pieces } = self;
+        let Steps { chunk, finished_bytes, finished_pieces, .. } = self;
         empty.bytes.extend_from_slice(&chunk.bytes[*finished_bytes..]);
         let open = chunk.pieces[*finished_pieces..].iter();
         empty

@@ -39,7 +39,7 @@ use jemalloc as source;
 #[cfg(system_allocator)]
 use system as source;
 
-pub use shared::{SharedWords, is_in_memory};
+pub use shared::{SharedWords, is_in_memory, release_words};
 #[cfg(not(system_allocator))]
 pub use slabs::SparseSlabs;
 pub use source::{purge, report};

@@ -70,6 +70,23 @@ impl SharedWords {
     }
 }
 
+/// Gives back the memory of a part of a file in memory: the part reads as zeroes. It must not be
+/// mapped when it is stored to again, or the system may have no page for the store.
+///
+/// # Errors
+/// The file system cannot.
+pub fn release_words(file: &File, offset: u64, count: usize) -> io::Result<()> {
+    let wrong = |_| io::Error::from(io::ErrorKind::InvalidInput);
+    let at = libc::off_t::try_from(offset).map_err(wrong)?;
+    let bytes = libc::off_t::try_from(count * size_of::<u64>()).map_err(wrong)?;
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: takes four integers.
+    match unsafe { libc::fallocate(file.as_raw_fd(), mode, at, bytes) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 impl Deref for SharedWords {
     type Target = [AtomicU64];
 
@@ -114,6 +131,11 @@ mod tests {
         assert_eq!(bytes.len(), (64 << 10) + 8 * 1024);
         assert_eq!(bytes[8..16], 0x0102_0304_u64.to_ne_bytes());
         assert!(bytes.ends_with(&[0xff; 8]));
+        if release_words(&file, 64 << 10, 1024).is_ok() {
+            assert!(std::fs::read(&path).expect("a file").ends_with(&[0; 8]));
+            let again = SharedWords::map(&file, 64 << 10, 1024).expect("mapped");
+            assert_eq!(again[1023].load(Ordering::Relaxed), 0);
+        }
         std::fs::remove_file(path).expect("it is there");
     }
 

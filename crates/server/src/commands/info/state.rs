@@ -290,7 +290,8 @@ pub(super) fn journal(shared: &Shared, page: &mut Page) {
     page.line("journal_holds_back_writes", u8::from(buffers.holds_back));
     page.line("journal_holds_replies", u8::from(journal.holds_replies()));
     let rings = shared.appending.rings();
-    page.line("journal_outlives_process", u8::from(rings.is_some()));
+    let outlives = rings.as_ref().is_some_and(|rings| rings.is_complete());
+    page.line("journal_outlives_process", u8::from(outlives));
     page.line("journal_rings_missed", rings.as_ref().map_or(0, |rings| rings.missed()));
     page.line("journal_rings_bytes", rings.as_ref().map_or(0, |rings| rings.bytes()));
     let readers = u8::from(shared.appending.is_running());

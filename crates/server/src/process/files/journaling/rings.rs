@@ -2,7 +2,7 @@
 //! a killed process has left there.
 //!
 //! ```text
-//! begin:  create, lock ; every thread that records has a ring           (pantala_journal::Rings)
+//! begin:  create, lock ; every thread that records has areas of it      (pantala_journal::Rings)
 //! start:  a file of a dead process for these files --> cut the increment where it was confirmed,
 //!         append what the rings have beyond, sync, remove ; then load as usual
 //! stop:   remove
@@ -34,9 +34,9 @@ use std::time::UNIX_EPOCH;
 
 use pantala_journal::resp::command_bytes;
 use pantala_journal::{
-    Area, HEAD_WORDS, Identity, MOST_RINGS, RING_WORDS, RingRemains, Rings, Unread,
+    AREA_WORDS, Area, AreaSource, HEAD_WORDS, Identity, MOST_AREAS, RingRemains, Rings, Unread,
 };
-use pantala_memory::{SharedWords, is_in_memory};
+use pantala_memory::{SharedWords, is_in_memory, release_words};
 use pantala_persistence::aof::{AofLayout, Manifest, Part};
 use pantala_persistence::disk::{RealDisk, replace};
 use pantala_settings::Settings;
@@ -46,7 +46,7 @@ const MEMORY_DIR: &str = "/dev/shm";
 /// How many processes may have append-only files of the same path, in containers that share memory.
 const MOST_NAMES: u32 = 8;
 /// The most bytes of a ring file.
-const MOST_BYTES: usize = (HEAD_WORDS + MOST_RINGS * RING_WORDS) * size_of::<u64>();
+const MOST_BYTES: usize = (HEAD_WORDS + MOST_AREAS * AREA_WORDS) * size_of::<u64>();
 
 /// The beginning of a command that selects a database.
 const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT\r\n";
@@ -104,29 +104,51 @@ impl RingFile {
     /// There is no room.
     pub fn rings(&self) -> io::Result<Rings> {
         let head: Area = Box::new(SharedWords::map(&self.file, 0, HEAD_WORDS)?);
-        let (file, path, is_told) = (Arc::clone(&self.file), self.path.clone(), Once::new());
-        let place = move |number: usize| -> Option<Area> {
-            let begin = (HEAD_WORDS + number * RING_WORDS) * size_of::<u64>();
-            match SharedWords::map(&file, begin as u64, RING_WORDS) {
-                Ok(words) => Some(Box::new(words)),
-                Err(error) => {
-                    is_told.call_once(|| {
-                        tracing::warn!(
-                            "{}: no room for the ring of one more thread: {error}; what is \
-                             acknowledged and not yet written may be lost if the process is killed",
-                            path.display()
-                        );
-                    });
-                    None
-                }
-            }
-        };
-        Ok(Rings::new(head, self.identity, Box::new(place)))
+        let (file, path) = (Arc::clone(&self.file), self.path.clone());
+        let areas = FileAreas { file, path, is_told: Once::new() };
+        Ok(Rings::new(head, self.identity, Box::new(areas)))
     }
 
     /// Leaves the file to the next start: the append-only file lacks something.
     pub fn leave(self) {
         std::mem::forget(self);
+    }
+}
+
+/// The areas of a ring file, behind its head.
+struct FileAreas {
+    file: Arc<File>,
+    path: PathBuf,
+    /// A line in the log says that there was no room.
+    is_told: Once,
+}
+
+impl FileAreas {
+    fn offset(number: usize) -> u64 {
+        ((HEAD_WORDS + number * AREA_WORDS) * size_of::<u64>()) as u64
+    }
+}
+
+impl AreaSource for FileAreas {
+    fn place(&self, number: usize) -> Option<Area> {
+        match SharedWords::map(&self.file, FileAreas::offset(number), AREA_WORDS) {
+            Ok(words) => Some(Box::new(words)),
+            Err(error) => {
+                self.is_told.call_once(|| {
+                    tracing::warn!(
+                        "{}: no room for more rings: {error}; what is acknowledged and not yet \
+                         written may be lost if the process is killed",
+                        self.path.display()
+                    );
+                });
+                None
+            }
+        }
+    }
+
+    fn release(&self, number: usize) {
+        // A file system that cannot keeps the memory until the file is removed.
+        let _kept = release_words(&self.file, FileAreas::offset(number), AREA_WORDS);
     }
 }
 
@@ -193,11 +215,26 @@ fn is_at(file: &File, path: &Path) -> bool {
 fn open_dead(path: &Path) -> Option<File> {
     let mut options = File::options();
     options.read(true).write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    let file = options.open(path).ok()?;
+    let file = match options.open(path) {
+        Ok(file) => file,
+        Err(error) => {
+            if error.kind() != io::ErrorKind::NotFound {
+                tracing::warn!("{}: not used: {error}", path.display());
+            }
+            return None;
+        }
+    };
     let (found, own) = (file.metadata().ok()?, std::fs::metadata("/proc/self").ok()?);
     let is_ours = found.is_file() && found.uid() == own.uid() && found.mode() & 0o077 == 0;
+    if !is_ours {
+        tracing::warn!(
+            "{}: not used: it is no file of this user that is closed to others",
+            path.display()
+        );
+        return None;
+    }
     // The lock, then the look: whoever removes a file has its lock.
-    (is_ours && file.try_lock().is_ok() && is_at(&file, path)).then_some(file)
+    (file.try_lock().is_ok() && is_at(&file, path)).then_some(file)
 }
 
 /// What a file of rings has.
@@ -249,6 +286,13 @@ fn add(layout: &AofLayout, manifest: &Manifest, remains: &RingRemains) -> io::Re
     let mut tail = Vec::new();
     file.seek(SeekFrom::Start(place.keep))?;
     (&file).take(MOST_BYTES as u64).read_to_end(&mut tail)?;
+    if remains.is_cut {
+        tracing::warn!(
+            "{}: a killed process had acknowledged more, for which its rings had no room: some of \
+             it may be lost",
+            path.display()
+        );
+    }
     // If the file has more than the rings, another process may have gone on with it.
     if commands.is_empty() || !begins_with(commands, &tail) {
         return Ok(());
@@ -264,9 +308,6 @@ fn add(layout: &AofLayout, manifest: &Manifest, remains: &RingRemains) -> io::Re
     }
     let (path, at, added) = (path.display(), place.keep, commands.len());
     tracing::info!("{path}: added {added} bytes at {at} that a killed process had not written");
-    if remains.is_cut {
-        tracing::warn!("{path}: there was more, for which its rings had no room: it is lost");
-    }
     Ok(())
 }
 
@@ -492,7 +533,7 @@ mod tests {
         let path = place.above.join(name(&place.layout, 0));
         let left = fs::read(&path).expect("a file");
         let mut damaged = left.clone();
-        // The first thread's first entry says another length.
+        // The first thread's first entry is of another thread.
         damaged[8 * (HEAD_WORDS + 8)] ^= 1;
         leave(&path, &damaged);
         assert_eq!(place.started(), b"confirmed");

@@ -1,0 +1,221 @@
+//! One thread's ring: a chain of areas that steps are stored in as they end.
+//!
+//! Tests: `rings`.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+
+use super::layout::{
+    CONTINUES, ENTRIES_AT, ENTRY_WORDS, LENGTH_AT, NUMBER_AT, OWNER_AT, USED_AT, kind_of,
+};
+use super::{Area, Rings};
+use crate::chunk::JournalPiece;
+use crate::stamp::Stamp;
+
+/// A part of a step that is cut in parts has at least this many words.
+const LEAST_PART_WORDS: usize = 512;
+
+/// The ring of one thread.
+pub(crate) struct Ring {
+    rings: Arc<Rings>,
+    thread: usize,
+    /// Oldest first. Steps go into the last one.
+    areas: VecDeque<HeldArea>,
+    /// Words of the last area's entries that are in use, `USED_AT` of them visible.
+    used: usize,
+    /// The entry at the end of the last area, which may grow.
+    open: Option<OpenEntry>,
+    /// What was confirmed when no area was to be had: until more is there is none.
+    refused_at: Option<Stamp>,
+}
+
+struct HeldArea {
+    number: usize,
+    area: Area,
+    /// The stamp of its last step.
+    last: Stamp,
+}
+
+/// An entry whose length is not stored yet.
+#[derive(Clone, Copy)]
+struct OpenEntry {
+    at: usize,
+    stamp: Stamp,
+    kind: u64,
+}
+
+impl fmt::Debug for Ring {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Ring").field("areas", &self.areas.len()).finish_non_exhaustive()
+    }
+}
+
+impl Ring {
+    /// The ring of this thread, which has recorded up to `last` already.
+    pub fn new(rings: &Arc<Rings>, thread: usize, last: Stamp) -> Ring {
+        if last > Stamp::default() {
+            rings.leave_out(Stamp::default(), last);
+        }
+        let (rings, areas) = (Arc::clone(rings), VecDeque::new());
+        Ring { rings, thread, areas, used: 0, open: None, refused_at: None }
+    }
+
+    /// Frees what was confirmed since the last turn, so that a thread whose steps are written soon
+    /// uses the same few cache lines again.
+    pub fn begin_turn(&mut self) {
+        let confirmed = self.rings.confirmed();
+        let Some(last) = self.areas.back() else { return };
+        if last.last < confirmed && self.used > 0 {
+            (self.used, self.open) = (0, None);
+            self.words()[USED_AT].store(0, Ordering::Release);
+            // No entry is changed before.
+            compiler_fence(Ordering::SeqCst);
+        }
+        while self.areas.len() > 1
+            && let Some(first) = self.areas.pop_front_if(|first| first.last < confirmed)
+        {
+            self.rings.give_back(first.number, first.area);
+        }
+    }
+
+    /// Stores the pieces of a step that has ended; their bytes begin at `begin`.
+    pub fn store_step(&mut self, pieces: &[JournalPiece], bytes: &[u8], mut begin: usize) {
+        let [first, ..] = pieces else { return };
+        for piece in pieces {
+            let part = &bytes[begin..piece.end];
+            begin = piece.end;
+            if !self.store_piece(piece, part) {
+                return self.leave_out(first.stamp);
+            }
+        }
+        self.publish();
+    }
+
+    #[inline]
+    fn store_piece(&mut self, piece: &JournalPiece, bytes: &[u8]) -> bool {
+        let (kind, count) = (kind_of(piece), bytes.len().div_ceil(8));
+        let Some(area) = self.areas.back() else { return self.store_in_parts(piece, bytes) };
+        let entries = &(*area.area).as_ref()[ENTRIES_AT..];
+        let is_more = self.open.is_some_and(|open| {
+            (open.stamp, open.kind) == (piece.stamp, kind) && !piece.frame.is_inside
+        });
+        let needs = if is_more { count } else { ENTRY_WORDS + count };
+        if self.used + needs > entries.len() {
+            return self.store_in_parts(piece, bytes);
+        }
+        if !is_more {
+            self.begin_entry(piece.stamp, kind);
+        }
+        self.push_bytes(bytes);
+        true
+    }
+
+    /// Stores a piece for which the last area has no room: in a new one, or cut.
+    #[cold]
+    fn store_in_parts(&mut self, piece: &JournalPiece, mut bytes: &[u8]) -> bool {
+        loop {
+            let left = self.words().len().saturating_sub(ENTRIES_AT + self.used);
+            let room = left.saturating_sub(ENTRY_WORDS);
+            if bytes.len().div_ceil(8) <= room {
+                self.begin_entry(piece.stamp, kind_of(piece));
+                self.push_bytes(bytes);
+                return true;
+            }
+            if room >= LEAST_PART_WORDS {
+                let (part, rest) = bytes.split_at(room * 8);
+                self.begin_entry(piece.stamp, kind_of(piece) | CONTINUES);
+                self.push_bytes(part);
+                bytes = rest;
+            }
+            if !self.begin_area(piece.stamp) {
+                return false;
+            }
+        }
+    }
+
+    fn begin_entry(&mut self, stamp: Stamp, kind: u64) {
+        self.close_entry();
+        let at = self.used;
+        let entries = &self.words()[ENTRIES_AT..];
+        for (place, word) in entries[at..].iter().zip([stamp.bits(), kind, 0]) {
+            place.store(word, Ordering::Relaxed);
+        }
+        self.used = at + ENTRY_WORDS;
+        self.open = Some(OpenEntry { at, stamp, kind });
+    }
+
+    fn close_entry(&mut self) {
+        if let Some(open) = self.open.take() {
+            let length = self.used - open.at - ENTRY_WORDS;
+            self.words()[ENTRIES_AT + open.at + LENGTH_AT].store(length as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Stores bytes in whole words; what is over in the last one is zero.
+    #[inline]
+    fn push_bytes(&mut self, bytes: &[u8]) {
+        let places = &self.words()[ENTRIES_AT + self.used..];
+        let (words, rest) = bytes.as_chunks::<8>();
+        for (place, word) in places.iter().zip(words) {
+            place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
+        if !rest.is_empty() {
+            let mut word = [0; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            places[words.len()].store(u64::from_ne_bytes(word), Ordering::Relaxed);
+        }
+        self.used += bytes.len().div_ceil(8);
+    }
+
+    /// Makes everything stored so far part of what the next start finds.
+    #[inline]
+    fn publish(&mut self) {
+        let (used, open) = (self.used, self.open);
+        if let (Some(last), Some(open)) = (self.areas.back_mut(), open) {
+            last.last = open.stamp;
+            (*last.area).as_ref()[USED_AT].store(used as u64, Ordering::Release);
+        }
+    }
+
+    /// Goes on in another area, in the middle of a step: one that is confirmed, or a new one.
+    fn begin_area(&mut self, step: Stamp) -> bool {
+        self.close_entry();
+        let (used, number) = (self.used, self.rings.next_number());
+        if let Some(last) = self.areas.back_mut() {
+            (*last.area).as_ref()[USED_AT].store(used as u64, Ordering::Release);
+            last.last = step;
+        }
+        let confirmed = self.rings.confirmed();
+        let free = self.areas.pop_front_if(|first| first.last < confirmed);
+        let free = free.map(|held| (held.number, held.area));
+        let is_refused = || self.refused_at == Some(confirmed);
+        let taken = || if is_refused() { None } else { self.rings.take_area() };
+        let Some((place, area)) = free.or_else(taken) else {
+            self.refused_at = Some(confirmed);
+            return false;
+        };
+        self.areas.push_back(HeldArea { number: place, area, last: Stamp::default() });
+        self.used = 0;
+        let words = self.words();
+        words[USED_AT].store(0, Ordering::Release);
+        compiler_fence(Ordering::SeqCst);
+        words[OWNER_AT].store(self.thread as u64 + 1, Ordering::Relaxed);
+        words[NUMBER_AT].store(number, Ordering::Release);
+        compiler_fence(Ordering::SeqCst);
+        true
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        self.areas.back().map_or(&[], |last| (*last.area).as_ref())
+    }
+
+    /// Notes that a step is not in the ring, and drops what is stored of it.
+    #[cold]
+    fn leave_out(&mut self, step: Stamp) {
+        self.rings.leave_out(step, step);
+        let visible = self.words().first().map_or(0, |used| used.load(Ordering::Relaxed));
+        (self.used, self.open) = (visible as usize, None);
+    }
+}
