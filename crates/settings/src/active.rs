@@ -331,7 +331,7 @@ settings! {
     repl_diskless_sync_max_replicas: u32 = live(
         "repl-diskless-sync-max-replicas", COUNT, "0", Replication);
     /// Whether a full copy over several connections, between Pantalas, is compressed: `auto` does
-    /// it while the network is what it waits for.
+    /// it while the network is what it waits for, but with `rdbcompression no` never.
     repl_copy_compression: CopyCompression = live(
         "repl-copy-compression", Kind::Word(CopyCompression::WORDS), "auto", Replication)
         .beyond_redis();

@@ -108,15 +108,16 @@ impl DiskFile for Sink {
 
 impl Sink {
     fn wait_for_room(&self, recipient: &Recipient) {
-        let settings = self.shared.engine.settings.current();
-        let most_us = u64::from(settings.repl_timeout_s) * 1_000_000;
-        let most_bytes = settings.client_output_buffer_limit.replica.hard_bytes;
         let (mut moved_us, mut left) = (monotonic_us(), recipient.queue.bytes());
         while !recipient.queue.wait_for_room(LOOK) && !recipient.queue.is_over() {
             let now = recipient.queue.bytes();
             if now < left {
                 (moved_us, left) = (monotonic_us(), now);
             }
+            // They may have changed meanwhile.
+            let settings = self.shared.engine.settings.current();
+            let most_us = u64::from(settings.repl_timeout_s) * 1_000_000;
+            let most_bytes = settings.client_output_buffer_limit.replica.hard_bytes;
             let is_stuck = monotonic_us().saturating_sub(moved_us) > most_us;
             let is_too_much = most_bytes > 0 && now as u64 > most_bytes;
             if is_stuck || is_too_much || self.recipients.save.is_cancelled() {

@@ -30,6 +30,7 @@ use pantala_rdb::file::{RdbWriter, write_database};
 use pantala_replication::link::FrameWriter;
 use pantala_replication::link::frames::MOST_FRAME_BYTES;
 use pantala_replication::{Phase, Replica};
+use pantala_settings::Settings;
 use pantala_settings::field::CopyCompression;
 
 use super::direct::{Mark, plan, sink};
@@ -175,7 +176,7 @@ impl<'s> PartSpread<'s> {
             last: 0,
             held: None,
             is_inside: false,
-            compression: shared.engine.settings.current().repl_copy_compression,
+            compression: compression_of(&shared.engine.settings.current()),
             untried: 0,
             counts: Counts::default(),
         }
@@ -258,9 +259,6 @@ impl<'s> PartSpread<'s> {
 
     /// Waits until this part, or else any, has room, or commands would have to wait.
     fn wait_for_room(&self, of: Option<usize>) -> io::Result<()> {
-        let settings = self.shared.engine.settings.current();
-        let most_us = u64::from(settings.repl_timeout_s) * 1_000_000;
-        let most_bytes = settings.client_output_buffer_limit.replica.hard_bytes;
         let waiting = || self.lanes.iter().map(Lane::bytes).sum::<usize>();
         let (mut moved_us, mut left) = (monotonic_us(), waiting());
         loop {
@@ -277,6 +275,10 @@ impl<'s> PartSpread<'s> {
             if now < left {
                 (moved_us, left) = (monotonic_us(), now);
             }
+            // They may have changed meanwhile.
+            let settings = self.shared.engine.settings.current();
+            let most_us = u64::from(settings.repl_timeout_s) * 1_000_000;
+            let most_bytes = settings.client_output_buffer_limit.replica.hard_bytes;
             let is_stuck = monotonic_us().saturating_sub(moved_us) > most_us;
             for recipient in self.recipients.present() {
                 let bytes = recipient.bytes() as u64;
@@ -316,6 +318,15 @@ impl<'s> PartSpread<'s> {
     }
 }
 
+/// Which frames of a copy are compressed. Who wants no compression of snapshots has a use for the
+/// processor that it would take.
+fn compression_of(settings: &Settings) -> CopyCompression {
+    match settings.repl_copy_compression {
+        CopyCompression::Auto if !settings.rdbcompression => CopyCompression::No,
+        chosen => chosen,
+    }
+}
+
 impl Lane {
     /// Sends a frame of these bytes; whether it was compressed.
     fn put(&mut self, shared: &Shared, bytes: &[u8], compresses: bool) -> bool {
@@ -341,5 +352,24 @@ impl Lane {
             queue.finish_with(Arc::clone(&end));
             call(shared, replica);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_compressed_as_snapshots_are() {
+        let check = |words: &[(&str, &str)], expected| {
+            let with = |settings: Settings, (name, word): &(&str, &str)| {
+                settings.with(name, word).expect("a setting")
+            };
+            let settings = words.iter().fold(Settings::defaults(), with);
+            assert_eq!(compression_of(&settings), expected, "{words:?}");
+        };
+        check(&[], CopyCompression::Auto);
+        check(&[("rdbcompression", "no")], CopyCompression::No);
+        check(&[("rdbcompression", "no"), ("repl-copy-compression", "yes")], CopyCompression::Yes);
     }
 }
