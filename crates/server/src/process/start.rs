@@ -44,8 +44,9 @@ pub struct Running {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     sweeper_waker: Arc<pantala_keyspace::ThreadWaker>,
-    /// The data it starts with, until that is loaded.
-    to_load: Option<ToLoad>,
+    /// The data it starts with, until that is loaded. What is wrong with it is told by
+    /// [`Running::load`], once the ports are open, as Redis does.
+    to_load: Result<Option<ToLoad>, String>,
 }
 
 /// The data that the server starts with.
@@ -106,7 +107,7 @@ pub fn start_with(
     limits::warn_of_backlog(&settings);
     host::warn(&settings);
     place::remove_leftovers(&settings);
-    let to_load = ToLoad::find(&settings)?;
+    let to_load = ToLoad::find(&settings);
     let (listening, listeners) = Listening::open(&settings)?;
     pidfile::write(&settings);
     let (supervisor, seed) = (Supervisor::find(&settings), seed_of(&settings));
@@ -122,11 +123,11 @@ pub fn start_with(
     let settings = shared.engine.settings.current();
     shared.engine.acl.change(|users| acl::at_start(users, &settings))?;
     prepare_ports(&shared)?;
-    if matches!(to_load, Some(ToLoad::Steps(_))) {
+    if matches!(to_load, Ok(Some(ToLoad::Steps(_)))) {
         // Before any change: keys may expire as soon as everything is loaded.
         shared.engine.journal.turn(true);
     }
-    prepare_states(&shared, to_load.is_some());
+    prepare_states(&shared, !matches!(to_load, Ok(None)));
     let mut threads = Vec::new();
     let (to_reclaimer, garbage) = background::reclaimer();
     shared.engine.space.set_reclaimer(Box::new(to_reclaimer));
@@ -216,7 +217,7 @@ impl Running {
     /// A text for the operator: the server must not go on, as its data would be only a part of the
     /// file's.
     pub fn load(&mut self) -> Result<(), String> {
-        if let Some(to_load) = self.to_load.take() {
+        if let Some(to_load) = std::mem::replace(&mut self.to_load, Ok(None))? {
             self.load_first(to_load)?;
         }
         match self.shared.engine.condition.shutdown.is_final() {
