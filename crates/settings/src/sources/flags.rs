@@ -65,6 +65,15 @@ pub(crate) fn command_line(
     {
         line.config_file = Some(path.clone());
         rest = after;
+        // As in Redis, words behind the file are one more line of it: `r.conf loglevel verbose`.
+        if let [first, after @ ..] = rest
+            && !first.starts_with('-')
+            && named(first.split(' ').next().unwrap_or(first)).is_some()
+        {
+            let (flag, after) = one_flag("argument", &format!("--{first}"), after)?;
+            line.take(flag, sources)?;
+            rest = after;
+        }
     }
     while let [arg, after @ ..] = rest {
         if arg == "-" {
@@ -73,15 +82,23 @@ pub(crate) fn command_line(
             continue;
         }
         let (flag, after) = one_flag("argument", arg, after)?;
-        match flag {
-            Flag::Sets(assignment) => line.flags.push(assignment),
-            Flag::File(path) => flag_file(&path, sources, &mut line.flag_file, 0)?,
-            Flag::Renames(rename) => line.renames.push(rename),
-            Flag::User(user) => line.users.push(user),
-        }
+        line.take(flag, sources)?;
         rest = after;
     }
     Ok(line)
+}
+
+impl CommandLine {
+    /// Keeps what a flag says.
+    fn take(&mut self, flag: Flag, sources: &mut dyn Sources) -> Result<(), UsageError> {
+        match flag {
+            Flag::Sets(assignment) => self.flags.push(assignment),
+            Flag::File(path) => flag_file(&path, sources, &mut self.flag_file, 0)?,
+            Flag::Renames(rename) => self.renames.push(rename),
+            Flag::User(user) => self.users.push(user),
+        }
+        Ok(())
+    }
 }
 
 fn asked_for(args: &[String]) -> Action {
@@ -231,9 +248,25 @@ fn values_ahead<'a>(
         return Ok((rest[..count].to_vec(), &rest[count..]));
     }
     match rest {
-        [value, after @ ..] if !value.starts_with("--") => Ok((vec![value.clone()], after)),
+        // As in Redis, a value may begin with dashes. If it names a setting, here it is a value only
+        // for a text, and only if what follows is no value: `--logfile --port 1` lacks one.
+        [value, after @ ..] if !names_flag(value) || is_text_alone(row, after) => {
+            Ok((vec![value.clone()], after))
+        }
         _ => Err(UsageError::new(origin, format!("'{}' needs a value", row.name))),
     }
+}
+
+fn is_text_alone(row: &Row, after: &[String]) -> bool {
+    matches!(row.kind, Kind::Text | Kind::Checked(..)) && after.first().is_some_and(|next| next.starts_with("--"))
+}
+
+/// Whether an argument with two dashes names something that a command line may set.
+fn names_flag(arg: &str) -> bool {
+    let name = arg.strip_prefix("--").map(|name| name.split(['=', ' ']).next().unwrap_or(name));
+    name.is_some_and(|name| {
+        ["flagfile", RENAME, USER].contains(&row::plain(name).as_str()) || named(name).is_some()
+    })
 }
 
 /// Two dashes always begin a flag; one does before a known name: `-port`, but not `-::1`.

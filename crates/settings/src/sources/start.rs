@@ -543,6 +543,22 @@ mod tests {
     }
 
     #[test]
+    fn words_behind_the_file_are_a_line_of_it_and_values_may_have_dashes() {
+        let args = ["r.conf", "port", "3", "--maxmemory '700mb'"];
+        let launch = launch(&args, &[], &[("r.conf", "port 1\nhz 20")]);
+        assert_eq!(beside_defaults(&launch), "hz=20; maxmemory=734003200; port=3");
+        let launch = self::launch(&["--logfile", "--my--log", "--port", "3"], &[], &[]);
+        assert_eq!(beside_defaults(&launch), "logfile=--my--log; port=3");
+        let args = ["--proc-title-template", "--save", "--port", "3"];
+        let launch = self::launch(&args, &[], &[]);
+        assert_eq!(beside_defaults(&launch), "port=3; proc-title-template=--save");
+        const LACKS: &str = "argument --logfile: 'logfile' needs a value";
+        check_refused(&["--logfile", "--port", "3"], &[], LACKS);
+        const WHY: &str = "argument prot: no flag, and not the first argument";
+        check_refused(&["r.conf", "prot", "3"], &[("r.conf", "")], WHY);
+    }
+
+    #[test]
     fn trouble_names_its_place_and_the_way_out() {
         check_refused(
             &["--prot", "1"],
