@@ -745,6 +745,28 @@ fn a_snapshot_waits_for_a_rewrite() {
 }
 
 #[test]
+fn a_second_rewrite_is_refused_and_one_in_a_transaction_is_scheduled() {
+    let at = Directory::new();
+    let running = server(&at, ON);
+    let mut client = Client::new(&at.socket());
+    client.ask("DEBUG POPULATE 20 key 100");
+    client.ask("CONFIG SET rdb-key-save-delay 20000");
+    let told = client.send(&["BGREWRITEAOF", "BGREWRITEAOF", "CONFIG SET rdb-key-save-delay 0"]);
+    assert_eq!(told[0], "+Background append only file rewriting started");
+    assert_eq!(told[1], "-ERR Background append only file rewriting already in progress");
+    for (command, what, ends) in [
+        ("BGREWRITEAOF", "append only file rewriting", "aof_rewrite_in_progress:0"),
+        ("BGSAVE", "saving", "rdb_bgsave_in_progress:0"),
+    ] {
+        wait_for(&mut client, "aof_rewrite_in_progress:0");
+        client.send(&["MULTI", command]);
+        assert_eq!(client.ask("EXEC"), format!("+Background {what} scheduled"));
+        wait_for(&mut client, ends);
+    }
+    end(running);
+}
+
+#[test]
 fn info_tells_of_the_journal() {
     let at = Directory::new();
     let running = server(&at, ON);

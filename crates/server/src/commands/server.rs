@@ -107,6 +107,8 @@ fn save_in_background(call: &mut Call<'_, '_>) -> CommandResult {
     }
     let Some(shared) = shared.arc() else { return Err(BUSY_SAVING.into()) };
     match saving::save_in_background(&shared) {
+        // As Valkey says it within a transaction.
+        Ok(()) if !call.may_wait => call.reply.simple("Background saving scheduled"),
         Ok(()) => call.reply.simple("Background saving started"),
         Err(SaveFailure::Busy) => return Err(BUSY_SAVING.into()),
         Err(unsaved) => return Err(ClientError::new(format!("ERR not saved: {unsaved}")).into()),
@@ -120,12 +122,12 @@ fn rewrite_in_background(call: &mut Call<'_, '_>) -> CommandResult {
     let begun =
         shared.arc().ok_or(NoRewrite::Stopping).and_then(|shared| rewriting::begin(&shared));
     match begun {
-        Ok(()) if is_saving => {
+        Ok(()) if is_saving || !call.may_wait => {
             call.reply.simple("Background append only file rewriting scheduled");
         }
         Ok(()) => call.reply.simple("Background append only file rewriting started"),
-        // It has not begun yet, so this one is answered as the one before.
-        Err(NoRewrite::Running) if shared.appending.rewrites().is_scheduled => {
+        // It waits for the save, so this one is answered as the one before.
+        Err(NoRewrite::Running) if is_saving && shared.appending.rewrites().is_scheduled => {
             call.reply.simple("Background append only file rewriting scheduled");
         }
         Err(NoRewrite::Running) => return Err(BUSY_REWRITING.into()),

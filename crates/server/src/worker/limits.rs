@@ -25,6 +25,10 @@ pub const UNAUTHENTICATED_OUTPUT_BYTES: usize = 17 << 10;
 /// may send fits.
 pub const UNAUTHENTICATED_INPUT_BYTES: usize = 256 << 10;
 
+/// What a client may be over a soft limit beyond its time: CLIENT LIST tells of a buffer as it was a
+/// moment before, and who measures the time by it must not see the client closed too early.
+const SOFT_GRACE_US: u64 = 10_000;
+
 /// Whether a connection is within its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
@@ -92,7 +96,7 @@ impl Judge for Limited {
             return Judgement::Fine;
         }
         let since_us = *connection.output.over_soft_since_us.get_or_insert(now_us);
-        if now_us - since_us > u64::from(output.soft_s) * 1_000_000 {
+        if now_us - since_us > u64::from(output.soft_s) * 1_000_000 + SOFT_GRACE_US {
             return Judgement::TooMuchOutput;
         }
         Judgement::Fine
