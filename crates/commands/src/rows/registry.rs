@@ -106,13 +106,22 @@ impl Registry {
         let mut is_renamed = vec![false; self.names.len()];
         for Rename { from, to } in renames {
             let wrong = |why: &str| Err(format!("rename-command {from}: {why}"));
-            let Some(found) = self.find_own(from.as_bytes()).map(|found| usize::from(found.number))
-            else {
-                return wrong("no such command");
+            let own = self.find_own(from.as_bytes()).map(|found| usize::from(found.number));
+            // The new name of an earlier line can be changed again.
+            let given = || {
+                let is_it =
+                    |at: &usize| is_renamed[*at] && self.names[*at].eq_ignore_ascii_case(from);
+                (0..self.names.len()).find(|at| !from.is_empty() && is_it(at))
             };
-            if std::mem::replace(&mut is_renamed[found], true) {
-                return wrong("it is renamed twice");
-            }
+            let found = match own {
+                Some(own) if is_renamed[own] => return wrong("it is renamed twice"),
+                Some(own) => own,
+                None => match given() {
+                    Some(given) => given,
+                    None => return wrong("no such command"),
+                },
+            };
+            is_renamed[found] = true;
             // The rows' own names stay reserved: in the journal they must keep their meaning.
             let is_it = |name: &str| !to.is_empty() && name.eq_ignore_ascii_case(to);
             let mut others = (0..self.names.len()).filter(|other| *other != found);
@@ -385,6 +394,16 @@ mod tests {
         let callable: Vec<&str> = registry.callable().map(|row| row.name).collect();
         assert_eq!(callable.len() + 1, registry.commands().len());
         assert!(!callable.contains(&"DEL") && callable.contains(&"GET"));
+    }
+
+    #[test]
+    fn a_new_name_can_be_changed_again() {
+        let registry = renamed(&[("GET", "fetch"), ("FETCH", "take"), ("SET", "fetch")]);
+        let registry = registry.expect("nothing is wrong with it");
+        let name = |word: &[u8]| registry.find(word).map(|found| found.row.name);
+        assert_eq!(name(b"take"), Some("GET"));
+        assert_eq!(name(b"fetch"), Some("SET"));
+        assert_eq!(name(b"get"), None);
     }
 
     #[test]
