@@ -64,6 +64,9 @@ pub struct FileSizes {
     pub durable_offset: u64,
 }
 
+/// What the log says of a rewrite whose file was turned off, in Valkey's words.
+const ENDS: &str = "Killing AOF child: nobody wants the file any more, its rewrite ends";
+
 impl Default for FileSizes {
     fn default() -> Self {
         FileSizes {
@@ -247,6 +250,7 @@ impl AppendOnlyState {
         let mut state = self.state();
         let save = Arc::<Save>::default();
         if !state.is_open {
+            tracing::info!("{ENDS}");
             save.cancel();
         }
         state.base = Some(Arc::clone(&save));
@@ -264,7 +268,7 @@ impl AppendOnlyState {
         let mut state = self.state();
         state.is_open = false;
         if let Some(base) = state.base.take() {
-            tracing::info!("Killing AOF child: nobody wants the file any more, its rewrite ends");
+            tracing::info!("{ENDS}");
             base.cancel();
         }
         // Turns that have begun still record to their end; that is dropped.

@@ -767,6 +767,25 @@ fn a_second_rewrite_is_refused_and_one_in_a_transaction_is_scheduled() {
 }
 
 #[test]
+fn a_rewrite_ends_with_its_file_even_before_it_has_begun() {
+    let at = Directory::new();
+    let running = server(&at, ON);
+    let mut client = Client::new(&at.socket());
+    client.ask("DEBUG POPULATE 20 key 100");
+    for _ in 0..10 {
+        wait_for(&mut client, "aof_rewrite_in_progress:0");
+        // Were it not ended, it would take 200 seconds.
+        client.ask("CONFIG SET rdb-key-save-delay 10000000");
+        let told = client.send(&["BGREWRITEAOF", "CONFIG SET appendonly no"]);
+        assert_eq!(told[1], "+OK");
+        wait_for(&mut client, "aof_rewrite_in_progress:0");
+        client.ask("CONFIG SET rdb-key-save-delay 0");
+        assert_eq!(client.ask("CONFIG SET appendonly yes"), "+OK");
+    }
+    end(running);
+}
+
+#[test]
 fn info_tells_of_the_journal() {
     let at = Directory::new();
     let running = server(&at, ON);

@@ -50,9 +50,15 @@ pub fn begin(shared: &Arc<Shared>) -> Result<(), NoRewrite> {
 /// started. If not, the rewrite has failed.
 pub fn go_on(shared: &Arc<Shared>) -> bool {
     let of_thread = Arc::clone(shared);
+    // Asked here, not by the thread: a file that is turned off before the thread runs ends its
+    // rewrite, which must not become one of a server without a file.
+    let is_beside = shared.appending.is_running();
     let life = move || {
         pantala_base::os::yield_to_others();
-        run(&of_thread);
+        match is_beside {
+            true => run_beside(&of_thread),
+            false => run_alone(&of_thread),
+        }
         pantala_memory::release_seat();
     };
     tracing::info!("Background append only file rewriting started by pid {}", std::process::id());
@@ -62,14 +68,6 @@ pub fn go_on(shared: &Arc<Shared>) -> bool {
         shared.appending.rewrite_ended(false, monotonic_us());
     }
     spawned.is_ok()
-}
-
-fn run(shared: &Shared) {
-    if shared.appending.is_running() {
-        run_beside(shared);
-    } else {
-        run_alone(shared);
-    }
 }
 
 /// Writes the base as soon as no other snapshot is being written.

@@ -345,11 +345,13 @@ pub fn write_snapshot_by<T>(
         }) else {
             return Err(Fault::CalledOff);
         };
+        // Asked each time: to set it to zero sets free what already rests.
+        let delay_us = || engine.settings.current().rdb_key_save_delay_us;
         let taken = |keys: u64, has_more_room: bool| {
             if has_more_room {
                 snapshot.has_room();
             }
-            rest(keys * settings.rdb_key_save_delay_us, &|| save.is_cancelled());
+            rest(keys * delay_us(), &|| save.is_cancelled() || delay_us() == 0);
             !save.is_cancelled()
         };
         let written = write(prepared, &facts, &queue, &version, &taken);
