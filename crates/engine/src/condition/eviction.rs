@@ -256,15 +256,18 @@ const KEEPS: States = States::LOADING
 
 impl Turn<'_> {
     /// Makes room, if needed, before commands run and with nothing held. `since`: memory was
-    /// checked when the turn began, and other commands have run since.
+    /// checked when the turn began, and other commands have run since. Returns whether memory was
+    /// full, so that keys may have gone.
     #[inline]
-    pub fn look_at_memory(&mut self, since: bool) {
+    pub fn look_at_memory(&mut self, since: bool) -> bool {
         if since && self.engine.is_full(self.limited.memory.most_bytes) {
             self.states = self.states.and(States::FULL);
         }
-        if self.states.has(States::FULL) {
+        let was_full = self.states.has(States::FULL);
+        if was_full {
             self.meet_full();
         }
+        was_full
     }
 
     #[cold]

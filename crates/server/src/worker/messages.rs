@@ -17,14 +17,34 @@ impl Worker {
     /// Handles the messages in the inbox, at most `TURN_MESSAGES` of them.
     pub(crate) fn take_messages(&mut self, ops: &mut Ops<'_>) {
         for _ in 0..TURN_MESSAGES {
-            let Some(message) = self.inbox.take() else { return };
+            let Some(message) = self.next_message() else { return };
             self.take_message(message, ops);
+        }
+    }
+
+    fn next_message(&mut self) -> Option<Message> {
+        self.set_aside.take().or_else(|| self.inbox.take())
+    }
+
+    /// Tells clients at once which of their keys were evicted: before the replies of the commands
+    /// for which room was made. Stops at the first message of another kind, which is set aside for
+    /// the end of this turn.
+    pub(super) fn take_invalidations(&mut self) {
+        use pantala_engine::Message::Tell;
+        while self.set_aside.is_none() {
+            match self.inbox.take() {
+                Some(Message::Engine(told @ Tell { .. })) => self.take_engine_message(told),
+                other => {
+                    self.set_aside = other;
+                    return;
+                }
+            }
         }
     }
 
     /// Handles the messages that need no reactor and drops the others.
     pub(crate) fn take_inner_messages(&mut self) {
-        while let Some(message) = self.inbox.take() {
+        while let Some(message) = self.next_message() {
             match message {
                 Message::Engine(message) => self.take_engine_message(message),
                 Message::Unpark { connection, parking } => self.unpark(connection, parking),

@@ -129,6 +129,8 @@ pub struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) index: usize,
     pub(crate) inbox: Arc<Inbox>,
+    /// A message taken out too early, which comes before those in the inbox; never beyond a turn.
+    pub(crate) set_aside: Option<Message>,
     /// The inbox as the engine knows it.
     pub(crate) mailbox: Arc<dyn Mailbox>,
     pub(crate) tally: Arc<ThreadTally>,
@@ -197,6 +199,7 @@ impl Worker {
             index,
             mailbox: inbox.clone(),
             inbox,
+            set_aside: None,
             tally,
             recorder: Some(recorder),
             settings,
@@ -286,7 +289,7 @@ impl Worker {
         self.look_at_users();
         if !chunks.is_empty() {
             self.serve(chunks);
-            if self.shared.engine.notices.trackers.is_used() {
+            if self.shared.engine.notices.trackers.is_used() || self.set_aside.is_some() {
                 // A client that changed a key it has cached gets the invalidation together with the
                 // reply.
                 self.take_messages(ops);

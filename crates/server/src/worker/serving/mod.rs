@@ -106,7 +106,9 @@ impl Worker {
         };
         let mut has_run = false;
         while self.fill::<F>(&mut window, &turn, &arena) {
-            turn.look_at_memory(has_run);
+            if turn.look_at_memory(has_run) && self.shared.engine.notices.trackers.is_used() {
+                self.take_invalidations();
+            }
             has_run = true;
             self.run_window(&mut window, &turn);
             self.feed_monitors();
