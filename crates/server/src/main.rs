@@ -143,6 +143,23 @@ fn run(launch: Launch) -> Result<(), String> {
     serve(launch).inspect_err(|why| tracing::error!("{why}"))
 }
 
+/// Loads the data, and logs that the server is there: in the words for which the test harness of
+/// Redis and Valkey waits. It then sends commands; a load that is soon over should not refuse them,
+/// so the words wait for it.
+fn load(running: &mut start::Running, pid: u32) -> Result<(), String> {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    std::thread::scope(|scope| {
+        let (loaded, until_loaded) = std::sync::mpsc::channel::<()>();
+        scope.spawn(move || {
+            let _over_or_late = until_loaded.recv_timeout(PATIENCE);
+            tracing::info!("PID: {pid}. Server initialized");
+        });
+        let result = running.load();
+        drop(loaded);
+        result
+    })
+}
+
 fn serve(launch: Launch) -> Result<(), String> {
     let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
     tracing::info!(version, pid, "Pantala starts");
@@ -159,13 +176,10 @@ fn serve(launch: Launch) -> Result<(), String> {
     let mut running = start::start_with(launch.settings, file, registry)?;
     pantala_base::os::title::begin();
     title::show(running.shared());
-    // These are the words of Redis and Valkey: their test harness waits for them, once the ports
-    // are open.
-    tracing::info!("PID: {pid}. Server initialized");
     signals::stop_on_signals(running.shared())?;
     crash::begin(running.shared())?;
     let _stack = SignalStack::take();
-    if let Err(error) = running.load() {
+    if let Err(error) = load(&mut running, pid) {
         running.stop();
         running.wait();
         return Err(error);

@@ -114,6 +114,10 @@ impl Log {
     #[cold]
     fn add(&self, mut entry: Entry) {
         let most = self.most();
+        if most == 0 {
+            // As in Valkey, a log that keeps nothing counts nothing.
+            return;
+        }
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         // Under the lock, so that their order is that of their numbers.
         entry.id = self.next_id.fetch_add(1, Ordering::Relaxed);

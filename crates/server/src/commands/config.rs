@@ -164,13 +164,15 @@ pub(super) fn apply(
     done
 }
 
-/// While data is loaded no append-only file may begin: it would lack what is still to be loaded.
+/// While data is loaded no append-only file may begin: it would lack what is still to be loaded. Nor
+/// may the directory change from which it is loaded.
 fn refuse_while_loading(shared: &Shared, pairs: &[(&[u8], &[u8])]) -> Result<(), ClientError> {
     let now = shared.engine.condition.lasting.now();
     let is_loading = now.has(States::LOADING) || now.has(States::LOADING_BESIDE);
-    let begins_file =
-        |(name, _): &(&[u8], &[u8])| named(name).is_some_and(|row| row.name == "appendonly");
-    match is_loading && pairs.iter().any(begins_file) {
+    let is_about_files = |(name, _): &(&[u8], &[u8])| {
+        named(name).is_some_and(|row| ["appendonly", "dir"].contains(&row.name))
+    };
+    match is_loading && pairs.iter().any(is_about_files) {
         true => Err(error::LOADING),
         false => Ok(()),
     }
