@@ -13,6 +13,9 @@ import dataclasses
 # reference: valkey-server fails it as well. suite: it asks for what is not there in this run.
 CAUSES = ("later", "differs", "reference", "suite")
 
+# What replaced.py says of a whole unit.
+NO_CASES = {"as a whole", "outside of a test"}
+
 
 @dataclasses.dataclass
 class Listed:
@@ -43,6 +46,12 @@ class Expected:
         """What is said of a case, or None."""
         self.met.add(name)
         return self.listed.get(name)
+
+    def names_of(self, unit, causes):
+        """The cases of a unit that are listed with one of these causes, without the unit."""
+        found = (name for name, case in self.listed.items() if case.cause in causes)
+        parted = (name.partition(": ") for name in found)
+        return {name for at, _, name in parted if at == unit} - NO_CASES
 
     def left_out(self):
         return [name for name, case in self.listed.items() if not case.is_played]

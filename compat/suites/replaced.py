@@ -1,6 +1,17 @@
 """Redis 7.0.15's and Valkey 8.1.1's own suites with our program in the place of theirs: the harness
 is as they ship it, starts it by their name with their file of settings, and looks into its log. The
-other tools (cli, benchmark, check-aof, check-rdb) are theirs."""
+other tools (cli, benchmark, check-aof, check-rdb) are theirs.
+
+Two shares are told. The plain one is of all cases that the real server of that version passes
+(expected/*.ceilings). The other, which the step guards (SHARE), is of those that can apply: not of
+those that expected/*.txt lists as
+
+  reference  Valkey 9.1.2 in the same place fails them, too: words and rules have changed since, and
+             9.1.2 is what we follow. `run.py --server VALKEY-9.1.2 redis_replaced` plays it so
+  suite      they need what no server without it can show: processes that were forked, a debugger of
+             scripts, a cluster
+
+A deliberate difference (differs) and what is open (later) count as not passed."""
 
 import concurrent.futures
 import functools
@@ -16,16 +27,20 @@ from network import Case
 
 FLAGS = ["--durable", "--timeout", "300", "--clients", "1", "--ignore-encoding"]
 # There is no cluster.
-FLAGS += ["--tags", "-slow -cluster"]
+TAGS = "-slow -cluster"
+# A unit with a block outside of all tests that needs a debugger of scripts, at which the harness
+# leaves the unit. It is played a second time without what has this tag, so without that block.
+AGAIN = {"unit/scripting": "-external:skip"}
 UNIT_S = 1200
-# Of what the real server passes.
-SHARE = 0.0
+# Of what can apply.
+SHARE = 0.95
+BESIDE = ("reference", "suite")
 HERE = pathlib.Path(__file__).resolve().parent
 TOOLS = ("cli", "benchmark", "check-aof", "check-rdb")
 
 # What is about a part that is not there: cluster and modules; what is no unit; and what needs
 # certificates or programs that the suite does not bring.
-LEFT_OUT = ("unit/cluster/", "unit/moduleapi/", "unit/printver", "unit/violations", "unit/tls",
+LEFT_OUT = ("unit/cluster", "unit/moduleapi/", "unit/printver", "unit/violations", "unit/tls",
             "integration/cross-version-replication")
 
 
@@ -101,7 +116,11 @@ class Replaced:
             for case in self.expected.left_out():
                 if case.startswith(f"{unit}: "):
                     command += ["--skiptest", case.removeprefix(f"{unit}: ")]
-            text, fault = alone.run(command, copy, UNIT_S, is_served=False)
+            text, fault = alone.run([*command, "--tags", TAGS], copy, UNIT_S, is_served=False)
+            if unit in AGAIN:
+                again = [*command, "--tags", f"{TAGS} {AGAIN[unit]}"]
+                more, second_fault = alone.run(again, copy, UNIT_S, is_served=False)
+                text, fault = text + more, fault or second_fault
         text = redis_tcl.COLOUR.sub("", text)
         if self.keep:
             (self.keep / unit.replace("/", "-")).write_text(text)
@@ -117,17 +136,23 @@ class Replaced:
         return {unit: int(count) for unit, count in counts.items()}
 
     def reaches_its_share(self, cases):
-        """Whether of what the real server passes enough passes here. Where more does, that makes
-        up for nothing."""
+        """Whether enough passes here. Where more does than at the real server, that makes up for
+        nothing."""
         ours, theirs = passed_by_unit(cases), self.ceilings()
-        sums = [0, 0]
+        passes = passable = applies = 0
         for unit in self.units:
-            passed, ceiling = len(ours.get(unit, ())), theirs.get(unit, 0)
-            sums = [sums[0] + min(passed, ceiling), sums[1] + ceiling]
+            ceiling = theirs.get(unit, 0)
+            passed = min(len(ours.get(unit, ())), ceiling)
+            beside = self.expected.names_of(unit, BESIDE) - ours.get(unit, set())
+            passes, passable = passes + passed, passable + ceiling
+            applies += max(passed, ceiling - len(beside))
             if passed < ceiling:
-                print(f"{self.kind}_replaced: {unit}: {passed} of {ceiling}")
-        share = sums[0] / max(sums[1], 1)
-        print(f"{self.kind}_replaced: {sums[0]} of {sums[1]}, {share:.1%} of the real server's")
+                print(f"{self.kind}_replaced: {unit}: {passed} of {ceiling}, beside {len(beside)}")
+        share = passes / max(applies, 1)
+        print(
+            f"{self.kind}_replaced: {passes} of {passable} that the real server passes, "
+            f"{passes / max(passable, 1):.1%}; of {applies} that can apply, {share:.1%}"
+        )
         return share >= SHARE
 
 
