@@ -258,7 +258,8 @@ fn values_ahead<'a>(
 }
 
 fn is_text_alone(row: &Row, after: &[String]) -> bool {
-    matches!(row.kind, Kind::Text | Kind::Checked(..)) && after.first().is_some_and(|next| next.starts_with("--"))
+    matches!(row.kind, Kind::Text | Kind::Checked(..))
+        && after.first().is_some_and(|next| next.starts_with("--"))
 }
 
 /// Whether an argument with two dashes names something that a command line may set.
