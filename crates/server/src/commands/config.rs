@@ -164,8 +164,8 @@ pub(super) fn apply(
     done
 }
 
-/// While data is loaded no append-only file may begin: it would lack what is still to be loaded. Nor
-/// may the directory change from which it is loaded.
+/// While data is loaded no append-only file may begin: it would lack what is still to be loaded.
+/// Nor may the directory change from which it is loaded.
 fn refuse_while_loading(shared: &Shared, pairs: &[(&[u8], &[u8])]) -> Result<(), ClientError> {
     let now = shared.engine.condition.lasting.now();
     let is_loading = now.has(States::LOADING) || now.has(States::LOADING_BESIDE);

@@ -25,8 +25,8 @@ pub const UNAUTHENTICATED_OUTPUT_BYTES: usize = 17 << 10;
 /// may send fits.
 pub const UNAUTHENTICATED_INPUT_BYTES: usize = 256 << 10;
 
-/// What a client may be over a soft limit beyond its time: CLIENT LIST tells of a buffer as it was a
-/// moment before, and who measures the time by it must not see the client closed too early.
+/// What a client may be over a soft limit beyond its time: CLIENT LIST tells of a buffer as it was
+/// a moment before, and who measures the time by it must not see the client closed too early.
 const SOFT_GRACE_US: u64 = 10_000;
 
 /// Whether a connection is within its limits.

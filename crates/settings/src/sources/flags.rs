@@ -248,8 +248,8 @@ fn values_ahead<'a>(
         return Ok((rest[..count].to_vec(), &rest[count..]));
     }
     match rest {
-        // As in Redis, a value may begin with dashes. If it names a setting, here it is a value only
-        // for a text, and only if what follows is no value: `--logfile --port 1` lacks one.
+        // As in Redis, a value may begin with dashes. If it names a setting, it is a value only for
+        // a text, and only if what follows is no value: `--logfile --port 1` lacks one.
         [value, after @ ..] if !names_flag(value) || is_text_alone(row, after) => {
             Ok((vec![value.clone()], after))
         }
