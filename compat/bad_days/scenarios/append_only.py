@@ -468,3 +468,34 @@ def damaged_parts(trial):
             loaded(client).want(200, "LLEN", "list")
     finally:
         server.stop()
+
+
+@scenario(*EVERY_SECOND, watched=False)
+def swapped_while_keys_expire(trial):
+    """SWAPDB while keys of the same names expire in one of the two databases: what is recorded of
+    the expired ones removes none of the others."""
+    server = trial.server
+    names, where, chance = [f"key:{number}" for number in range(300)], 0, random.Random(7)
+    with server.client() as client:
+        for name in names:
+            client.write(encode("SET", name, "stays"))
+        for _ in names:
+            client.read()
+        for _ in range(400 if trial.is_long else 40):
+            client.want(b"OK", "SELECT", 1 - where)
+            for name in names:
+                client.write(encode("SET", name, "goes", "PX", chance.randrange(1, 20)))
+            for _ in names:
+                client.read()
+            while client.call("DBSIZE") > 10:
+                for _ in range(chance.choice((1, 2, 3))):
+                    client.want(b"OK", "SWAPDB", 0, 1)
+                    where = 1 - where
+                client.want(b"OK", "SELECT", 1 - where)
+    server.kill()
+    server.start()
+    with server.client() as client:
+        client.want(b"OK", "SELECT", where)
+        found = client.call("MGET", *names)
+        left = sum(1 for value in found if value == b"stays")
+        assert left == len(names), f"{left} of {len(names)} are there"

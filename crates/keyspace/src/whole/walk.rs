@@ -11,6 +11,7 @@ use pantala_base::rng::Rng;
 use pantala_table::{Cursor, RecordPlace, Table, ValueRef, is_expired};
 use pantala_values::Object;
 
+use crate::access::held::AllHeld;
 use crate::access::locked::{Held, Locked, Scope};
 use crate::access::may_wait::{self, Aborted, WaitTarget};
 use crate::access::ticket::Ticket;
@@ -334,14 +335,26 @@ impl<'k> Locked<'k> {
         Ok(())
     }
 
-    /// Runs `work` with exclusive access: by the partitions, if all are held already, or with no
-    /// other thread inside: see [`Keyspace::alone`].
+    /// Runs `work` with all partitions held: those that are held already, or with no other thread
+    /// inside ([`Keyspace::alone`]). In that case what `work` records is a step of its own. Threads
+    /// that are not inside, and expire or evict keys, wait: their steps come before or after.
     pub(crate) fn alone<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> Result<R, Aborted> {
         if self.holds_everything() {
             return Ok(work(self));
         }
+        debug_assert!(self.held.is_empty(), "outside the gate nothing is held");
         let space = self.scope.space;
-        space.alone(|| work(self))
+        space.alone(|| {
+            let all = PartitionId::all().map(|id| (id, space.hold_at_last(id)));
+            self.held = AllHeld::of(all.collect());
+            let result = work(self);
+            self.end_step();
+            self.held.clear();
+            if let Some(recorder) = self.scope.recorder {
+                recorder.hand_over();
+            }
+            result
+        })
     }
 
     /// Empties one database, or all of them, with no other thread inside; returns the old data.
@@ -388,20 +401,12 @@ impl<'k> Locked<'k> {
         })
     }
 
-    /// Records a change of whole databases. With everything held, or with no other thread inside:
-    /// then it is a step of its own.
+    /// Records a change of whole databases. With everything held.
     fn record_whole(&mut self, db: DbIndex, args: &[&[u8]]) {
-        let Some(recorder) = self.scope.recorder.filter(|one| one.is_on()) else { return };
-        recorder.record(db.0, args);
-        if self.holds_everything() {
-            return;
+        debug_assert!(self.holds_everything(), "{:?}", args.first());
+        if let Some(recorder) = self.scope.recorder.filter(|one| one.is_on()) {
+            recorder.record(db.0, args);
         }
-        let seen = PartitionId::all().map(|id| self.visit_alone(id).last_step).max();
-        let stamp = recorder.end_step(seen.unwrap_or_default());
-        for id in PartitionId::all() {
-            self.visit_alone(id).last_step = stamp;
-        }
-        recorder.hand_over();
     }
 
     /// The observers of changes of whole databases. With everything held.
