@@ -57,6 +57,18 @@ fn try_server(at: &Directory, more: &[&str]) -> Result<Running, String> {
     start(launch.settings, None)
 }
 
+/// Why a server with these settings does not start, or ends when it is to load.
+fn refusal(at: &Directory, more: &[&str]) -> Option<String> {
+    match try_server(at, more) {
+        Err(why) => Some(why),
+        Ok(mut running) => {
+            let why = running.load().err();
+            end(running);
+            why
+        }
+    }
+}
+
 fn end(running: Running) {
     running.stop();
     running.wait();
@@ -496,13 +508,13 @@ fn the_snapshot_to_begin_with_can_be_named() {
     assert_eq!(day(&["--load", "latest"]), "2");
     let first = ["--load", "d-2026-11-21T00:00:00.rdb"];
     assert_eq!(day(&first), "1");
-    let missing = try_server(&at, &["--load", "other.rdb"]).err().expect("it is missing");
+    let missing = refusal(&at, &["--load", "other.rdb"]).expect("it is missing");
     assert!(missing.contains("--load other.rdb: cannot read it"), "{missing}");
     // The append-only file begins with the snapshot, and is what is loaded from then on.
     assert_eq!(day(&["--appendonly", "yes", first[0], first[1]]), "1");
     assert_eq!(day(&["--appendonly", "yes", "--load", "latest"]), "1");
-    let two = try_server(&at, &["--appendonly", "yes", first[0], first[1]]);
-    assert!(two.err().expect("there are two").contains("does not go with --appendonly yes"));
+    let two = refusal(&at, &["--appendonly", "yes", first[0], first[1]]);
+    assert!(two.expect("there are two").contains("does not go with --appendonly yes"));
 }
 
 #[test]
@@ -515,7 +527,7 @@ fn parts_without_their_manifest_refuse_the_start() {
     end(running);
     let text = std::fs::read(&manifest).expect("it is there");
     std::fs::remove_file(&manifest).expect("it was there");
-    let why = try_server(&at, ON).err().expect("data would be written over");
+    let why = refusal(&at, ON).expect("data would be written over");
     assert!(why.contains("the manifest that should name it is missing"), "{why}");
     std::fs::write(&manifest, text).expect("it is back");
     let running = server(&at, ON);
