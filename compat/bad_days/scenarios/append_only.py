@@ -499,3 +499,27 @@ def swapped_while_keys_expire(trial):
         found = client.call("MGET", *names)
         left = sum(1 for value in found if value == b"stays")
         assert left == len(names), f"{left} of {len(names)} are there"
+
+
+@scenario(started=False, watched=False)
+def first_base_is_waited_for(trial):
+    """WAITAOF after CONFIG SET appendonly yes: what it confirms outlives kill -9, also what was
+    written before recording began."""
+    for flips in [1, 2] * (50 if trial.is_long else 6):
+        server = trial.new_server("--appendonly", "no")
+        server.start()
+        with server.client() as client:
+            client.want(b"OK", "DEBUG", "POPULATE", 2_000)
+            for _ in range(flips - 1):
+                client.want(b"OK", "CONFIG", "SET", "appendonly", "yes")
+                client.want(b"OK", "CONFIG", "SET", "appendonly", "no")
+            until(lambda: client.call("CONFIG", "SET", "appendonly", "yes") == b"OK", "it is on")
+            client.want(b"OK", "SET", "key", "value")
+            client.want([1, 0], "WAITAOF", 1, 0, 60_000)
+        server.kill()
+        server.flags = ["--appendonly", "yes"]
+        server.start()
+        with loaded(server.client()) as client:
+            client.want(b"value", "GET", "key")
+            client.want(2_001, "DBSIZE")
+        server.stop()

@@ -203,6 +203,8 @@ impl AppendOnlyState {
     /// Hands a file to the journal's thread, which has been started: it appends to it from now on.
     pub fn open(&self, journal: &Journal, writer: AofWriter) {
         let mut state = self.state();
+        // Until its first base is there, what is acknowledged is in no file.
+        self.set_kept(writer.is_kept());
         state.is_open = true;
         if let Some(orders) = &state.orders {
             let _thread_is_there = orders.send(Order::Open(Box::new(writer)));

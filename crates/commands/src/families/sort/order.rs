@@ -36,7 +36,10 @@ pub(super) fn sort(
     } else if by.pattern.is_some() {
         let (texts, is_there) = texts(meanings, by, elements);
         place(picked, range, |a, b| {
-            turn(is_there[a].cmp(&is_there[b]).then_with(|| texts.get(a).cmp(texts.get(b))))
+            let order = is_there[a].cmp(&is_there[b]);
+            let order = order.then_with(|| texts.get(a).cmp(texts.get(b)));
+            // Elements of a set lie in another order at a replica, which stores the same list.
+            turn(order.then_with(|| elements.get(a).cmp(elements.get(b))))
         });
     } else {
         place(picked, range, |a, b| turn(elements.get(a).cmp(elements.get(b))));

@@ -323,12 +323,22 @@ pub fn acknowledged(shared: &Shared, step: Stamp, asked: Acknowledgements) -> Ac
         false => replication.checkpoints.position_after(step),
     };
     let count = |position| replication.replicas.count_acknowledged(position, asked.on_disk);
-    let is_kept = || is_nothing || shared.engine.journal.is_durable(step);
     Acknowledgements {
-        local: asked.on_disk && shared.appending.is_running() && is_kept(),
+        local: asked.on_disk && shared.appending.is_running() && is_on_disk(shared, step),
         replicas: position.map_or(0, count) as u64,
         ..asked
     }
+}
+
+/// Whether the append-only file has a step on disk. A caller that gets `false` is told when that
+/// may have changed. A step from before recording began has no stamp, and is in the first base.
+fn is_on_disk(shared: &Shared, step: Stamp) -> bool {
+    let (journal, appending) = (&shared.engine.journal, &shared.appending);
+    // Asks to be told, then looks again: the base may just have been completed.
+    if !appending.is_kept() && !journal.is_durable(Stamp::LAST) && !appending.is_kept() {
+        return false;
+    }
+    step == Stamp::default() || journal.is_durable(step)
 }
 
 /// Starts the keeper's thread, if there is none.
