@@ -21,7 +21,7 @@ WRITERS = 4
 # what was answered in its last moments. Many times of what it is, for the machine may be busy.
 UNWRITTEN_S = 1.0
 # Acknowledged writes outlive it.
-RINGS = ("--journal-ring-dir", "auto")
+RINGS, NO_RINGS = ("--journal-ring-dir", "auto"), ("--journal-ring-dir", "")
 # What the log says when they were full: a disk, or a busy machine, has kept the writer waiting.
 NO_ROOM = "for which its rings had no room"
 # A client that writes through several connections in turn.
@@ -418,7 +418,7 @@ def kill_while_appending_always(trial):
 @scenario(watched=False, started=False)
 def kill_while_appending_everysec(trial):
     """kill -9, again and again: with `everysec` at most the last moments are missing."""
-    kill_again_and_again(trial, "everysec", 150 if trial.is_long else 9)
+    kill_again_and_again(trial, "everysec", 150 if trial.is_long else 9, *NO_RINGS)
 
 
 @scenario(watched=False, started=False)
@@ -430,7 +430,7 @@ def kill_with_rings(trial):
 @scenario(watched=False, started=False)
 def kill_while_appending_no(trial):
     """The same where the system is left to write."""
-    kill_again_and_again(trial, "no", 150 if trial.is_long else 6)
+    kill_again_and_again(trial, "no", 150 if trial.is_long else 6, *NO_RINGS)
 
 
 def restarted_is_same(server):

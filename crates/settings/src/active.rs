@@ -245,7 +245,7 @@ settings! {
         Persistence);
     /// Where acknowledged writes outlive the process until they are in the append-only file; auto:
     /// in /dev/shm, if that is memory. Empty means nowhere.
-    journal_ring_dir: String = start("journal-ring-dir", Kind::Text, "", Persistence)
+    journal_ring_dir: String = start("journal-ring-dir", Kind::Text, "auto", Persistence)
         .beyond_redis();
     /// Growth in percent at which the append-only file is rewritten; 0 means never.
     auto_aof_rewrite_percentage: u32 = live(
