@@ -114,7 +114,7 @@ complete -c pantala -l rdbchecksum -x -a 'yes no' -d 'End a snapshot with a chec
 complete -c pantala -l rdbcompression -x -a 'yes no' -d 'Compress strings in a snapshot.'
 complete -c pantala -l repl-backlog-size -x -d 'Bytes of recent writes kept for replicas that come back.'
 complete -c pantala -l repl-backlog-ttl -x -d 'Seconds without replicas after which the backlog is freed; 0 means never.'
-complete -c pantala -l repl-copy-compression -x -a 'auto yes no' -d 'Whether a full copy over several connections, between Pantalas, is compressed: auto does it while the network is what it waits for, but with rdbcompression no never.'
+complete -c pantala -l repl-copy-compression -x -a 'auto yes no' -d 'Compress full copies between Pantalas. auto: while the network is the slowest part, and never with rdbcompression no.'
 complete -c pantala -l repl-diskless-load -x -a 'disabled on-empty-db swapdb flush-before-load' -d 'Whether a replica loads a full copy straight from the socket, and what becomes of its data.'
 complete -c pantala -l repl-diskless-sync -x -a 'yes no' -d 'Send a full copy straight to the socket, else from a file.'
 complete -c pantala -l repl-diskless-sync-delay -x -d 'Seconds to wait for more replicas before a full copy.'

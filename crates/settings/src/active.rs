@@ -330,8 +330,8 @@ settings! {
     /// Replicas that end the wait before a full copy; 0 means none do.
     repl_diskless_sync_max_replicas: u32 = live(
         "repl-diskless-sync-max-replicas", COUNT, "0", Replication);
-    /// Whether a full copy over several connections, between Pantalas, is compressed: `auto` does
-    /// it while the network is what it waits for, but with `rdbcompression no` never.
+    /// Compress full copies between Pantalas. `auto`: while the network is the slowest part, and
+    /// never with `rdbcompression no`.
     repl_copy_compression: CopyCompression = live(
         "repl-copy-compression", Kind::Word(CopyCompression::WORDS), "auto", Replication)
         .beyond_redis();
