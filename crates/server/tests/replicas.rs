@@ -496,7 +496,7 @@ fn a_replica_that_sends_commands_is_closed() {
     let server = Server::new(&[]);
     let (mut replica, _, at) = server.replica(&[]);
     replica.marked_copy();
-    replica.say(&format!("\nPING\r\nREPLCONF ACK {at}"));
+    replica.say(&format!("\nREPLCONF ACK {at}"));
     server.until("state=online");
     replica.say("SET a 1");
     assert!(replica.is_closed());
