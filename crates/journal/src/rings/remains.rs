@@ -3,6 +3,7 @@
 //! Tests: `rings`.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::layout::{
     AREA_WORDS, CONTINUES, ENTRIES_AT, ENTRY_WORDS, HEAD_WORDS, IDENTITY_AT, KIND_AT, LENGTH_AT,
@@ -54,7 +55,7 @@ impl RingRemains {
         let until = missing_from(&head[MISSED_AT..], confirmed.upto);
         let mut merger = Merger::default();
         for (thread, areas) in by_thread(areas) {
-            let mut ring = RingReader::new(thread, confirmed.upto);
+            let mut ring = RingReader::new(thread, confirmed.upto..until);
             areas.iter().try_for_each(|area| ring.read(area)).ok_or(Unread::Damaged)?;
             merger.add(thread, ring.chunk);
         }
@@ -108,7 +109,8 @@ fn by_thread(areas: &[u64]) -> BTreeMap<usize, Vec<&[u64]>> {
 /// Reads the steps of a thread that are not confirmed.
 struct RingReader {
     thread: usize,
-    confirmed: Stamp,
+    /// The stamps that are wanted: neither confirmed nor after a step that found no room.
+    wanted: Range<Stamp>,
     last: Stamp,
     /// Whole steps.
     chunk: Chunk,
@@ -119,10 +121,10 @@ struct RingReader {
 }
 
 impl RingReader {
-    fn new(thread: usize, confirmed: Stamp) -> RingReader {
+    fn new(thread: usize, wanted: Range<Stamp>) -> RingReader {
         let last = Stamp::default();
         let (chunk, step) = (Chunk::default(), Chunk::default());
-        RingReader { thread, confirmed, last, chunk, step, part: Vec::new() }
+        RingReader { thread, wanted, last, chunk, step, part: Vec::new() }
     }
 
     /// Reads the entries of an area; `None`: it is damaged.
@@ -151,15 +153,15 @@ impl RingReader {
             self.part.clear();
             self.last = stamp;
         }
+        if !self.wanted.contains(&stamp) {
+            return Some(());
+        }
         self.part.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
         if kind & CONTINUES != 0 {
             return Some(());
         }
         let part = std::mem::take(&mut self.part);
         let piece = piece_of(stamp, kind);
-        if piece.stamp < self.confirmed {
-            return Some(());
-        }
         let Frame { begins, ends, is_inside } = piece.frame;
         if begins || !is_inside {
             self.step = Chunk::default();

@@ -1,7 +1,7 @@
 //! Tests of rings.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pantala_base::rng::Rng;
 
@@ -186,6 +186,42 @@ fn a_ring_tells_what_it_has_no_room_for() {
     step(&one, Stamp::first_of(last.time() + 2), &["z"]);
     assert_eq!(kept.left(), Some(("SELECT 0 z".to_owned(), false)));
     reader.take_all(&mut |_: Item<'_>| {});
+}
+
+/// Has no room for the second area when it is asked for the first time.
+struct Reluctant(Kept, AtomicBool);
+
+impl AreaSource for Reluctant {
+    fn place(&self, number: usize) -> Option<Area> {
+        let refuses = number == 1 && !self.1.swap(true, Ordering::Relaxed);
+        if refuses { None } else { self.0.place(number) }
+    }
+
+    fn release(&self, number: usize) {
+        self.0.release(number);
+    }
+}
+
+#[test]
+fn a_step_that_found_room_in_part_does_not_spoil_the_others() {
+    let (kept, journal) = (Kept::new(2), Arc::new(Journal::with_clock(|| 0)));
+    let source = Reluctant(kept.clone(), AtomicBool::new(false));
+    let head: Area = Box::new(Part(Arc::clone(&kept.0[0])));
+    let rings = Arc::new(Rings::new(head, IDENTITY, Box::new(source)));
+    let long = "x".repeat(300 << 10);
+    journal.keep_in(Some(Arc::clone(&rings)));
+    let one = journal.join();
+    confirm(&rings, Stamp::first_of(1));
+    step(&one, Stamp::first_of(5), &["a"]);
+    // One turn, and so one stamp.
+    one.record(0, &[long.as_bytes()]);
+    one.end_step(Stamp::first_of(9));
+    confirm(&rings, Stamp::first_of(2));
+    one.record(0, &[b"b"]);
+    one.end_step(Stamp::default());
+    one.hand_over();
+    assert_eq!(rings.missed(), 1);
+    assert_eq!(kept.left(), Some(("SELECT 0 a".to_owned(), true)));
 }
 
 #[test]
