@@ -334,6 +334,24 @@ fn a_script_says_who_is_told() {
     );
 }
 
+/// Valkey and Redis leave the order of equal texts as weights open: the list is recorded.
+#[test]
+fn sorting_by_texts_records_the_list() {
+    check(
+        "RPUSH l d b a\nMSET w_b x w_d x\nSORT l BY w_* ALPHA STORE to\n\
+         SORT no BY w_* ALPHA STORE to\nSORT no BY w_* ALPHA STORE to\nSORT l ALPHA STORE to\nSORT l BY v_* STORE to",
+        "RPUSH l d b a
+         MSET w_b x w_d x
+         MULTI
+         DEL to
+         RPUSH to a b d
+         EXEC
+         DEL to
+         SORT l ALPHA STORE to
+         SORT l BY v_* STORE to",
+    );
+}
+
 /// Longer than commands sent at once take to run, however busy the machine is.
 const SOON_MS: i64 = 2_000;
 

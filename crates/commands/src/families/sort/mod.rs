@@ -36,7 +36,7 @@ use pantala_values::packed::Element;
 use pantala_values::{Hash, List};
 
 use crate::calls::call::{Call, CommandResult, Lane, Stop, reply_string};
-use crate::calls::record::expire_all;
+use crate::calls::record::{RECORDED_AT_ONCE, expire_all};
 use crate::clients::permission;
 use crate::error;
 use crate::long_work::incremental::{Budget, GatherState};
@@ -136,7 +136,8 @@ fn sort_elements(call: &mut Call<'_, '_>, query: &Query<'_>) -> CommandResult {
             }
             let picked = &picked[range];
             match query.store {
-                Some(_) => results(meanings, query, &elements, picked, fill),
+                Some(_) => results(meanings, query, &elements, picked)
+                    .map(|results| list_of(&results, fill)),
                 None => {
                     answer(reply, meanings, query, &elements, picked);
                     Ok(None)
@@ -184,8 +185,11 @@ fn attempt(call: &mut Call<'_, '_>, query: &Query<'_>) -> Result<Option<BusyHash
     if query.store.is_none() {
         answer(&mut call.reply, meanings, query, &elements, picked);
     } else {
-        let list = results(meanings, query, &elements, picked, fill)?;
-        store(call, list);
+        let results = results(meanings, query, &elements, picked)?;
+        let has_changed = store(call, list_of(&results, fill));
+        if has_changed && query.orders_texts_of_keys() && call.is_recorded() {
+            record_stored(call, &results);
+        }
     }
     Ok(None)
 }
@@ -275,14 +279,13 @@ fn answer(
     }
 }
 
-/// A list of the result, if there is any; missing values are empty texts.
+/// The texts to be stored; missing values are empty texts.
 fn results(
     meanings: &mut PatternValues<'_, '_>,
     query: &Query<'_>,
     elements: &Texts,
     picked: &[usize],
-    fill: Fill,
-) -> Result<Option<List>, Stop> {
+) -> Result<Texts, Stop> {
     let mut results = Texts::default();
     for &index in picked {
         let element = elements.get(index);
@@ -299,19 +302,40 @@ fn results(
     if (0..results.len()).any(|index| results.get(index).len() > MOST_ELEMENT_BYTES) {
         return Err(error::STRING_TOO_LONG.into());
     }
-    let texts = (0..results.len()).map(|index| Element::of(results.get(index)));
-    Ok((results.len() > 0).then(|| List::collect(texts, fill)))
+    Ok(results)
 }
 
-fn store(call: &mut Call<'_, '_>, list: Option<List>) {
+/// A list of the texts, if there are any.
+fn list_of(results: &Texts, fill: Fill) -> Option<List> {
+    let texts = (0..results.len()).map(|index| Element::of(results.get(index)));
+    (results.len() > 0).then(|| List::collect(texts, fill))
+}
+
+/// Stores the list; whether that changed something.
+fn store(call: &mut Call<'_, '_>, list: Option<List>) -> bool {
     call.reply.int(list.as_ref().map_or(0, List::len) as i64);
     let mut opened = call.keys.open(call.all_keys()[1]);
     if let Some(list) = list {
         opened.counts_as(list.len());
         opened.set_collection(list, Expiry::Never);
         opened.publish(event::SORTSTORE);
-    } else if opened.remove() {
+        return true;
+    }
+    let was_there = opened.remove();
+    if was_there {
         opened.publish(event::DEL);
+    }
+    was_there
+}
+
+/// Records the stored result: Valkey and Redis leave the order of equal weights open.
+#[inline(never)]
+fn record_stored(call: &Call<'_, '_>, results: &Texts) {
+    let target = call.all_keys()[1].bytes;
+    call.record_removal(target);
+    let texts: Vec<&[u8]> = (0..results.len()).map(|index| results.get(index)).collect();
+    for texts in texts.chunks(RECORDED_AT_ONCE) {
+        call.record_listed(&[b"RPUSH", target], texts);
     }
 }
 

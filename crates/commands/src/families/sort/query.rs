@@ -136,6 +136,11 @@ impl<'a> Query<'a> {
         self.by.is_some_and(|by| !by.has_star()) && !is_loose
     }
 
+    /// Whether the weights are texts that keys hold; other servers order equal ones as they like.
+    pub fn orders_texts_of_keys(&self) -> bool {
+        self.is_alpha && self.by.is_some_and(|by| by.has_star())
+    }
+
     /// What the elements are ordered by; `None` if they keep their order.
     pub fn weights(&self, kind: Option<Type>) -> Option<Weights<'a>> {
         if self.keeps_order(kind) {
