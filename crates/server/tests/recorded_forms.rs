@@ -339,7 +339,8 @@ fn a_script_says_who_is_told() {
 fn sorting_by_texts_records_the_list() {
     check(
         "RPUSH l d b a\nMSET w_b x w_d x\nSORT l BY w_* ALPHA STORE to\n\
-/// Valkey and Redis leave the order of equal texts as weights open: records name the elements.
+         SORT no BY w_* ALPHA STORE to\nSORT no BY w_* ALPHA STORE to\n\
+         SORT l ALPHA STORE to\nSORT l BY v_* STORE to",
         "RPUSH l d b a
          MSET w_b x w_d x
          MULTI
