@@ -14,12 +14,12 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use pantala_base::Rng;
-use pantala_replication::link::frames::{MOST_FRAME_BYTES, alive};
-use pantala_replication::link::{
+use pantala_psync::link::frames::{MOST_FRAME_BYTES, alive};
+use pantala_psync::link::{
     Cutter, Frame, FrameReader, FrameWriter, Greeting, Handshake, HandshakeAnswer, HandshakeStep,
     MOST_CONNECTIONS, MOST_LINE_BYTES, ResumeRequest, Transfer, TransferStart, line,
 };
-use pantala_replication::{ReplicationId, link};
+use pantala_psync::{ReplicationId, link};
 
 const DAMAGES: u64 = 30;
 const ID: &str = "0123456789abcdef0123456789abcdef01234567";

@@ -63,3 +63,7 @@ pub use rows::keys::{
 };
 pub use rows::registry::{CommandRef, Registry};
 pub use rows::syntax;
+
+/// The version of Redis that clients are told: they derive from it which commands exist. All of 7.4
+/// is here, and redis-py caches nothing with an older one.
+pub const REDIS_VERSION: &str = "7.4.0";

@@ -1,7 +1,7 @@
 //! For tests: a keyspace with its commands, and threads that wait for a partition while a command
 //! holds it.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -40,8 +40,8 @@ pub struct Fixture {
 }
 
 impl Server for Fixture {
-    fn any(&self) -> &dyn Any {
-        self
+    fn find_part(&self, _id: TypeId) -> Option<&dyn Any> {
+        None
     }
 
     fn engine(&self) -> &dyn Any {

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `client` | requests, answers, timeouts |
 //! | `route` | connecting: certificates, proxies |
+//! | `control` | the thread that runs asynchronous work |
 //! | `fault` | errors |
 //!
 //! Invariants
@@ -27,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+pub mod control;
 mod fault;
 mod route;
 

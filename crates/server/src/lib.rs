@@ -6,7 +6,7 @@
 //!   lane     commands that take long                             pantala_engine::lane
 //!   sweep    expired keys, resident memory                       process::background
 //!   reclaim  large garbage                                       process::background
-//!   schedule saves by save points and times                      process::files
+//!   schedule saves by save points and times                      process::background
 //! shared: the engine, the workers, and the server's state around them
 //! ```
 //!
@@ -18,7 +18,7 @@
 //! | `commands` | commands about the server itself; others: crates `commands` and `engine` |
 //! | `migrate` | MIGRATE: moving keys to another server |
 //! | `http` | connections that speak HTTP, which are handed to the control plane |
-//! | `replication` | this server as a primary, and as a replica |
+//! | `replication` | this server as a primary, and as a replica; its files: crate `durability` |
 //! | `process` | start, stop, signals, listening sockets, the log |
 //!
 //! The way from a request to its reply is in the crate `engine`.
@@ -31,13 +31,11 @@ pub mod ping;
 pub mod process;
 pub mod shared;
 
-pub mod appending;
 mod clients;
 mod http;
 mod migrate;
 mod rates;
 pub mod replication;
-mod saves;
 mod tls;
 mod worker;
 mod workers;

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use pantala_base::os::SignalStack;
+use pantala_durability::place;
 use pantala_persistence::check::{self, Surroundings};
 use pantala_persistence::disk::RealDisk;
 use pantala_server::commands::registry;
 use pantala_server::ping;
-use pantala_server::process::files::place;
 use pantala_server::process::system::{crash, limits, title};
 use pantala_server::process::{logging, signals, start};
 use pantala_settings::{Disk, Launch, Settings, Start};

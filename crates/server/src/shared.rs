@@ -1,6 +1,6 @@
 //! What all threads of the server share: the engine, and the server's own state around it.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
@@ -9,22 +9,20 @@ use pantala_base::hash::HashSeed;
 use pantala_base::rng::Rng;
 use pantala_commands::families::memcached::Verbs;
 use pantala_commands::{Call, Registry, Server};
+use pantala_durability::Durability;
 use pantala_engine::Engine;
 use pantala_engine::engine::assemble::Parts;
 use pantala_keyspace::ChangeSink;
 use pantala_settings::Settings;
 
-use crate::appending::AppendOnlyState;
 use crate::http::Http;
 use crate::migrate::Links;
 use crate::process::background::flushing::DelayedFlush;
-use crate::process::files::loading::LoadState;
 use crate::process::listening::Listening;
 use crate::process::system::oom_score::OomScore;
 use crate::process::system::supervision::Supervisor;
 use crate::rates::Rates;
-use crate::replication::Replication;
-use crate::saves::Saves;
+use crate::replication::{self, Replication};
 use crate::tls::Tls;
 use crate::worker::balance::Loads;
 use crate::workers::Workers;
@@ -43,14 +41,10 @@ pub struct Shared {
     pub run: RunInfo,
     /// The rates per second in INFO.
     pub rates: Mutex<Rates>,
-    /// The state of snapshots.
-    pub saves: Saves,
-    /// The append-only file.
-    pub appending: AppendOnlyState,
+    /// Snapshots, the append-only file and loading.
+    pub durability: Arc<Durability>,
     /// This server as a primary and as a replica.
     pub replication: Replication,
-    /// The state of loading.
-    pub loading: LoadState,
     /// The certificates in force.
     pub tls: Tls,
     /// The service manager that started the process.
@@ -63,8 +57,6 @@ pub struct Shared {
     pub links: Links,
     /// Connections that speak HTTP.
     pub http: Http,
-    /// Held by a thread that holds writes back.
-    pub writes_wait: Mutex<()>,
     /// The loads of the workers, for INFO.
     pub loads: Mutex<Loads>,
     self_ref: OnceLock<Weak<Shared>>,
@@ -129,27 +121,33 @@ impl Shared {
             change_sink: launch.change_sink,
         };
         let engine = Engine::new(parts);
-        let shared = Arc::new(Shared {
-            verbs: Verbs::new(&engine.registry),
-            delayed_flush: DelayedFlush::default(),
-            engine,
-            workers,
-            run: RunInfo::begin(),
-            rates: Mutex::new(Rates::default()),
-            appending: AppendOnlyState::default(),
-            replication: Replication::default(),
-            loading: LoadState::default(),
-            saves: Saves::new(unix_us().div_euclid(1_000_000)),
-            tls: Tls::default(),
-            supervisor: launch.supervisor,
-            oom_score: launch.oom_score,
-            listening: Mutex::default(),
-            links: Links::default(),
-            http: Http::default(),
-            writes_wait: Mutex::default(),
-            loads: Mutex::new(Loads::default()),
-            self_ref: OnceLock::new(),
-            clients: AtomicU64::new(0),
+        let shared = Arc::new_cyclic(|shared: &Weak<Shared>| {
+            let told = shared.clone();
+            let stream_grew = move || {
+                if let Some(shared) = told.upgrade() {
+                    replication::stream_grew(&shared);
+                }
+            };
+            let durability = Durability::new(Arc::clone(&engine), Box::new(stream_grew));
+            Shared {
+                verbs: Verbs::new(&engine.registry),
+                delayed_flush: DelayedFlush::default(),
+                engine,
+                workers,
+                run: RunInfo::begin(),
+                rates: Mutex::new(Rates::default()),
+                replication: Replication::new(Arc::clone(&durability)),
+                durability,
+                tls: Tls::default(),
+                supervisor: launch.supervisor,
+                oom_score: launch.oom_score,
+                listening: Mutex::default(),
+                links: Links::default(),
+                http: Http::default(),
+                loads: Mutex::new(Loads::default()),
+                self_ref: OnceLock::new(),
+                clients: AtomicU64::new(0),
+            }
         });
         let _first = shared.self_ref.set(Arc::downgrade(&shared));
         shared
@@ -174,23 +172,16 @@ impl Shared {
         self.clients.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The number of changes since the start, as save points count them.
-    pub fn changes(&self) -> u64 {
-        self.engine.stats.tallies.sum_ever(|tally| {
-            let keys = &tally.keys;
-            keys.changes.get().wrapping_add(keys.more_changes.get())
-        })
-    }
-
     /// The state of the server that runs this call.
     pub fn of<'c>(call: &Call<'c, '_>) -> &'c Shared {
-        call.server.any().downcast_ref().expect("the only Server there is")
+        call.server.part()
     }
 }
 
 impl Server for Shared {
-    fn any(&self) -> &dyn Any {
-        self
+    fn find_part(&self, id: TypeId) -> Option<&dyn Any> {
+        let parts: [&dyn Any; 3] = [self, &*self.durability, &self.replication];
+        parts.into_iter().find(|part| (**part).type_id() == id)
     }
 
     fn engine(&self) -> &dyn Any {

@@ -30,7 +30,7 @@ fn hold(call: &mut Call<'_, '_>) -> CommandResult {
         std::thread::yield_now();
     }
     let mut looks = 0;
-    while looks < LOOKS && shared.appending.is_running() {
+    while looks < LOOKS && shared.durability.appending.is_running() {
         std::thread::yield_now();
         looks += 1;
     }

@@ -381,7 +381,7 @@ pub(super) const METRICS: &[Metric] = &[
         samples.value(sample.figures.replicas);
     }),
     Metric::field(
-        "pantala_replication_offset_bytes",
+        "pantala_psync_offset_bytes",
         Gauge,
         "Where the stream of changes is.",
         "master_repl_offset",

@@ -1,6 +1,6 @@
 //! One command being run: the input of a handler, and its possible ends.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 
 use pantala_base::UnixMs;
 use pantala_base::clock::unix_ms;
@@ -189,14 +189,22 @@ pub enum Lane {
     Slow,
 }
 
-/// The server, for commands about the server: these know its type.
+/// The server that runs a command, for commands about the server: these ask for the part they need.
 pub trait Server: Send + Sync {
-    /// The server's own state.
-    fn any(&self) -> &dyn Any;
+    /// The part of this type, if the server has it.
+    fn find_part(&self, id: TypeId) -> Option<&dyn Any>;
     /// The engine that runs the command; its type is known to the engine.
     fn engine(&self) -> &dyn Any;
     /// The command table.
     fn registry(&self) -> &Registry;
+}
+
+impl<'s> dyn Server + 's {
+    /// The part of this type. Commands about a part are only in the tables of servers that have it.
+    pub fn part<T: Any>(&self) -> &T {
+        let part = self.find_part(TypeId::of::<T>()).and_then(<dyn Any>::downcast_ref);
+        part.expect("the server has the parts that its commands are about")
+    }
 }
 
 /// One command being run: all that its handler is given.

@@ -8,7 +8,7 @@ use pantala_acl::{AclRefusal, DEFAULT_NAME, VersionedUsers};
 use pantala_journal::Stamp;
 use pantala_keyspace::DbIndex;
 use pantala_protocol::Version;
-use pantala_replication::{Phase, Replica};
+use pantala_psync::{Phase, Replica};
 
 use crate::calls::errand::AsyncRequest;
 use crate::clients::login::{Login, LoginLimits, UserRefresh};

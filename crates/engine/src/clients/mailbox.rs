@@ -59,6 +59,16 @@ pub enum Message {
     ScriptIsBusy,
     /// Users or their rules have changed.
     UsersChanged,
+    /// CLIENT PAUSE has ended or changed: unpark the paused connections.
+    PauseChanged,
+    /// More of the journal is durable.
+    JournalKept,
+    /// This server has become a replica: clients blocked on keys are unblocked.
+    RoleChanged,
+    /// The stream of replicas has grown.
+    StreamGrew,
+    /// Check the settings, and whether to give up connections or to stop.
+    LookUp,
 }
 
 /// Keys that have changed, shared by all clients that are told.

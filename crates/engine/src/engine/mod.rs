@@ -8,7 +8,7 @@ pub mod assemble;
 pub mod limits;
 pub mod settings_cell;
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -248,8 +248,8 @@ impl Engine {
 
 /// An engine without a server: for tests, and for replaying a journal.
 impl Server for Engine {
-    fn any(&self) -> &dyn Any {
-        self
+    fn find_part(&self, _id: TypeId) -> Option<&dyn Any> {
+        None
     }
 
     fn engine(&self) -> &dyn Any {

@@ -14,17 +14,17 @@ use pantala_commands::{
 use pantala_settings::{Caller, OnChange, Row, SavedUser, Settings, find};
 
 use super::{acl, is_local};
-use crate::process::files::journaling;
-use crate::process::files::place;
-use crate::process::files::whole_file;
 use crate::process::logging;
 use crate::process::start::set_workers;
 use crate::process::system::limits::{keep_reserve, own_descriptors};
 use crate::process::system::{oom_score, title};
 use crate::replication::{primary, replica};
 use crate::shared::Shared;
-use crate::workers::inbox::Message;
+use pantala_durability::journaling;
+use pantala_durability::place;
+use pantala_durability::whole_file;
 use pantala_engine::Engine;
+use pantala_engine::Message;
 use pantala_engine::condition::states::States;
 
 const ADMIN: Flags = Flags::ADMIN.and(Flags::LOADING).and(Flags::NOSCRIPT).and(Flags::STALE);
@@ -160,7 +160,7 @@ pub(super) fn apply(
         put_back(shared, &old, &reactions);
     }
     // Sleeping workers have to see new timeouts.
-    shared.workers.post_all(|| Message::LookUp);
+    shared.engine.workers.post_all(&|| Message::LookUp);
     done
 }
 
@@ -212,7 +212,7 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Stri
             shared.engine.space.wake_sweeper();
         }
         OnChange::Saving => {
-            shared.saves.apply(&shared.engine);
+            shared.durability.saves.apply(&shared.engine);
             shared.engine.condition.shutdown.wake();
         }
         OnChange::Replication => {
@@ -224,7 +224,7 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Stri
             oom_score::warn_of_values(now);
             shared.apply_oom_score()?;
         }
-        OnChange::AppendOnly => journaling::settings_changed(shared, now)?,
+        OnChange::AppendOnly => journaling::settings_changed(&shared.durability, now)?,
         OnChange::Tls => {
             apply_tls(shared)?;
             // Files may have to be checked more often.

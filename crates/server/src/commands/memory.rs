@@ -132,11 +132,11 @@ impl Account {
         let scripts = ScriptBytes::take(shared);
         let databases = (0..shared.engine.space.database_count()).map(DbIndex);
         let replication = &shared.replication;
-        let copies = replication.replicas.all();
+        let copies = replication.downstream.replicas.all();
         let copies = copies.iter().filter_map(|replica| replica.copy());
         let copies = copies.map(|copy| copy.bytes() as u64).sum::<u64>();
-        let stream = replication.stream.memory_bytes();
-        let backlog = replication.stream.kept_memory_bytes().min(stream);
+        let stream = replication.downstream.stream.memory_bytes();
+        let backlog = replication.downstream.stream.kept_memory_bytes().min(stream);
         let unsent = stream - backlog + copies;
         let tables: u64 = databases.map(|db| shared.engine.space.index_bytes(db)).sum();
         Account {

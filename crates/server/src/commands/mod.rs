@@ -23,10 +23,6 @@ use pantala_commands::{Command, Registry, Session, families};
 
 use crate::worker::accept::is_loopback;
 
-/// The version of Redis that clients are told: they derive from it which commands exist. All of 7.4
-/// is here, and redis-py caches nothing with an older one.
-pub(crate) const REDIS_VERSION: &str = "7.4.0";
-
 /// All families of the server.
 pub fn families() -> Vec<&'static [Command]> {
     vec![

@@ -7,11 +7,11 @@ use pantala_commands::{
 };
 use pantala_engine::waiting::CountedAsBlocked;
 
-use crate::appending::NoRewrite;
-use crate::process::files::rewriting;
-use crate::process::files::saving::{self, SaveFailure};
 use crate::process::stopping::{self, StopMode};
 use crate::shared::Shared;
+use pantala_durability::appending::NoRewrite;
+use pantala_durability::rewriting;
+use pantala_durability::saving::{self, SaveFailure};
 
 const FAST: Flags = Flags::FAST.and(Flags::LOADING).and(Flags::STALE);
 const SAVES: Flags = Flags::ADMIN
@@ -84,7 +84,7 @@ const NOT_SAVING: ClientError =
 fn save(call: &mut Call<'_, '_>) -> CommandResult {
     let shared = Shared::of(call);
     let _others_run = shared.engine.lane.compensate();
-    match saving::save(shared) {
+    match saving::save(&shared.durability) {
         Ok(()) => call.reply.ok(),
         Err(SaveFailure::Busy) => return Err(BUSY_SAVING.into()),
         Err(unsaved) => return Err(ClientError::new(format!("ERR not saved: {unsaved}")).into()),
@@ -98,7 +98,7 @@ fn save_in_background(call: &mut Call<'_, '_>) -> CommandResult {
         [] => {}
         [word] if is_word(word, "SCHEDULE") => {}
         [word] if is_word(word, "CANCEL") => {
-            let current = shared.saves.current().filter(|save| save.is_in_background);
+            let current = shared.durability.saves.current().filter(|save| save.is_in_background);
             current.ok_or(NOT_SAVING)?.cancel();
             call.reply.simple("Background saving cancelled");
             return Ok(());
@@ -106,7 +106,7 @@ fn save_in_background(call: &mut Call<'_, '_>) -> CommandResult {
         _ => return Err(error::SYNTAX.into()),
     }
     let Some(shared) = shared.arc() else { return Err(BUSY_SAVING.into()) };
-    match saving::save_in_background(&shared) {
+    match saving::save_in_background(&shared.durability) {
         // As Valkey says it within a transaction.
         Ok(()) if !call.may_wait => call.reply.simple("Background saving scheduled"),
         Ok(()) => call.reply.simple("Background saving started"),
@@ -118,16 +118,20 @@ fn save_in_background(call: &mut Call<'_, '_>) -> CommandResult {
 
 fn rewrite_in_background(call: &mut Call<'_, '_>) -> CommandResult {
     let shared = Shared::of(call);
-    let is_saving = shared.saves.current().is_some();
-    let begun =
-        shared.arc().ok_or(NoRewrite::Stopping).and_then(|shared| rewriting::begin(&shared));
+    let is_saving = shared.durability.saves.current().is_some();
+    let begun = shared
+        .arc()
+        .ok_or(NoRewrite::Stopping)
+        .and_then(|shared| rewriting::begin(&shared.durability));
     match begun {
         Ok(()) if is_saving || !call.may_wait => {
             call.reply.simple("Background append only file rewriting scheduled");
         }
         Ok(()) => call.reply.simple("Background append only file rewriting started"),
         // It waits for the save, so this one is answered as the one before.
-        Err(NoRewrite::Running) if is_saving && shared.appending.rewrites().is_scheduled => {
+        Err(NoRewrite::Running)
+            if is_saving && shared.durability.appending.rewrites().is_scheduled =>
+        {
             call.reply.simple("Background append only file rewriting scheduled");
         }
         Err(NoRewrite::Running) => return Err(BUSY_REWRITING.into()),
@@ -138,7 +142,7 @@ fn rewrite_in_background(call: &mut Call<'_, '_>) -> CommandResult {
 
 /// As in Redis, the start counts if nothing has been saved yet.
 fn last_save(call: &mut Call<'_, '_>) -> CommandResult {
-    call.reply.int(Shared::of(call).saves.history().last_good_s);
+    call.reply.int(Shared::of(call).durability.saves.history().last_good_s);
     Ok(())
 }
 

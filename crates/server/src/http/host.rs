@@ -112,7 +112,7 @@ impl AdminHost for Server {
             cpu_s: info::cpu_seconds(),
             persistence: info::persistence(shared),
             link_is_up: following.is_replica().then(|| following.is_connected()),
-            replicas: shared.replication.replicas.all().len() as u64,
+            replicas: shared.replication.downstream.replicas.all().len() as u64,
         }
     }
 }

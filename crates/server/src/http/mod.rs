@@ -28,10 +28,10 @@ use pantala_admin::{Admin, ByteStream, Incoming, Peer};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::process::control;
 use crate::shared::Shared;
 use crate::worker::connection::Connection;
 use host::Server;
+use pantala_http::control;
 use sealed::Sealed;
 
 /// The most connections that may speak HTTP at a time.

@@ -12,8 +12,8 @@ use pantala_keyspace::pins::{PinWait, Pins};
 use pantala_keyspace::{Aborted, DbIndex};
 
 use super::link::{Link, LinkFault};
-use crate::process::control;
 use crate::shared::Shared;
+use pantala_http::control;
 
 /// About the size of the pieces in which requests are sent.
 const PIECE_BYTES: usize = 64 << 10;

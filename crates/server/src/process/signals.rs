@@ -17,10 +17,10 @@ use std::time::Duration;
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
-use super::files::saving;
 use super::listening;
 use super::stopping::{self, RunsOn, StopMode};
 use crate::shared::Shared;
+use pantala_durability::saving;
 
 /// If the threads have not ended after this time, the process ends without them. Less than the ten
 /// seconds after which containers are killed.
@@ -141,7 +141,7 @@ fn stop(shared: &Arc<Shared>, how: StopMode) {
 /// Ends the process at once, for a second SIGINT.
 fn end_at_once(shared: &Shared) -> ! {
     tracing::warn!("SIGINT again: the server ends at once, without saving");
-    if let Some(save) = shared.saves.current() {
+    if let Some(save) = shared.durability.saves.current() {
         save.cancel();
     }
     saving::remove_temporary(&shared.engine.settings.current());

@@ -21,18 +21,18 @@ use crate::replication::{primary, replica};
 use crate::shared::{Launch, Shared};
 use crate::worker::WorkerThread;
 use crate::workers::MAX_WORKERS;
-use crate::workers::inbox::{Inbox, Message};
+use crate::workers::inbox::Inbox;
 use pantala_engine::condition::states::States;
 use pantala_engine::lane;
 
-use super::background::{self, renewing};
-use super::files::loading::{self, AnswersLoading};
-use super::files::{journaling, place, saving};
+use super::background::{self, renewing, schedule};
 use super::listening::Listening;
 use super::system::oom_score::OomScore;
 use super::system::supervision::{Supervisor, SupervisorNotice};
 use super::system::{confinement, host, limits, oom_score, pidfile, supervision};
 use super::{listening, signals};
+use pantala_durability::loading::{self, AnswersLoading};
+use pantala_durability::{journaling, place};
 
 /// Receive buffers of a worker: all of them are touched in time, so they count as resident memory.
 const RECEIVE_BUFFERS: usize = 128;
@@ -145,7 +145,7 @@ pub fn start_with(
     let of_defragmentation = Arc::clone(&shared);
     threads.push(spawn("defrag", move || renewing::defragment(&of_defragmentation))?);
     let of_schedule = Arc::clone(&shared);
-    threads.push(spawn("schedule", move || saving::keep_schedule(&of_schedule))?);
+    threads.push(spawn("schedule", move || schedule::keep(&of_schedule))?);
     shared.engine.lane.open(lane_threads);
     let of_lane = Arc::downgrade(&shared);
     shared.engine.lane.set_thread_starter(Box::new(move |slot| {
@@ -228,7 +228,7 @@ impl Running {
 
     fn load_first(&self, to_load: ToLoad) -> Result<(), String> {
         self.shared.supervisor.tell(SupervisorNotice::Loading);
-        let loading = AnswersLoading::begin(&self.shared);
+        let loading = AnswersLoading::begin(&self.shared.durability);
         let loaded = self.load_from(to_load);
         if loaded.is_err() {
             // The partial data must not become visible.
@@ -250,20 +250,26 @@ impl Running {
             ToLoad::Snapshot(path) => {
                 if !settings.appendonly {
                     let place = place::of(&settings)?;
-                    let load = || loading::load_at(shared, &*place.disk, &path, false);
+                    let load = || loading::load_at(&shared.durability, &*place.disk, &path, false);
                     return load_with_history(shared, load).map_err(fatal);
                 }
-                loading::load(shared, &path, false).map_err(fatal)?;
+                loading::load(&shared.durability, &path, false).map_err(fatal)?;
                 // Before any client writes: until the first file is complete nothing is durable.
-                journaling::begin_anew(shared)?;
-                journaling::wait_for_first(shared)
+                journaling::begin_anew(&shared.durability)?;
+                journaling::wait_for_first(&shared.durability)
             }
             ToLoad::Steps(manifest) => {
-                let Some(manifest) = manifest else { return journaling::begin(shared, None) };
-                journaling::take_over(shared, &manifest)?;
+                let Some(manifest) = manifest else {
+                    return journaling::begin(&shared.durability, None);
+                };
+                journaling::take_over(&shared.durability, &manifest)?;
                 load_with_history(shared, || {
-                    loading::load_steps(shared, &journaling::layout(&settings), &manifest)?;
-                    journaling::begin(shared, Some(manifest))
+                    loading::load_steps(
+                        &shared.durability,
+                        &**shared,
+                        (&journaling::layout(&settings), &manifest),
+                    )?;
+                    journaling::begin(&shared.durability, Some(manifest))
                 })
             }
         }
@@ -318,7 +324,7 @@ impl Running {
     pub fn wait(self) {
         self.shared.engine.condition.shutdown.wait();
         self.shared.supervisor.tell(SupervisorNotice::Stopping);
-        self.shared.workers.post_all(|| Message::LookUp);
+        self.shared.engine.workers.post_all(&|| pantala_engine::Message::LookUp);
         self.shared.http.end();
         self.shared.engine.lane.wake_all();
         self.sweeper_waker.wake();
@@ -333,9 +339,9 @@ impl Running {
         let next = || added.lock().unwrap_or_else(PoisonError::into_inner).pop();
         std::iter::from_fn(next).for_each(join);
         replica::end(&self.shared);
-        self.shared.appending.end(&self.shared.engine.journal);
+        self.shared.durability.appending.end(&self.shared.engine.journal);
         // An unfinished snapshot is useless.
-        self.shared.saves.cancel_and_wait();
+        self.shared.durability.saves.cancel_and_wait();
         self.shared.replication.primary.cancel_and_wait();
         let settings = self.shared.engine.settings.current();
         listening::close(&settings);
@@ -359,7 +365,7 @@ pub(crate) fn load_with_history(
 ) -> Result<(), String> {
     let space = &shared.engine.space;
     if !shared.replication.is_replica() {
-        shared.loading.note_expired();
+        shared.durability.loading.note_expired();
     }
     // Keys that expire meanwhile are removed when the stream is fed with that.
     space.hide_expired(HideReason::Starting, true);

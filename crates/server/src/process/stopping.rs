@@ -24,14 +24,14 @@ use std::time::Duration;
 use pantala_base::clock::monotonic_us;
 use pantala_engine::condition::shutdown::ShutdownPermit;
 use pantala_engine::condition::states::States;
-use pantala_replication::Replica;
+use pantala_psync::Replica;
 
-use super::files::journaling;
-use super::files::saving::{self, SaveFailure};
 use super::system::supervision::SupervisorNotice;
 use crate::replication::primary::name;
 use crate::shared::Shared;
-use crate::workers::inbox::Message;
+use pantala_durability::journaling;
+use pantala_durability::saving::{self, SaveFailure};
+use pantala_engine::Message;
 
 /// How long the cut may take: a script that does not end and cannot be undone may be in the way.
 const CUT_MOST: Duration = Duration::from_secs(5);
@@ -90,18 +90,18 @@ impl StopMode {
     /// NOSAVE and NOW.
     fn awaits_journal(self, shared: &Shared) -> bool {
         let is_loading = shared.engine.condition.lasting.now().has(States::LOADING);
-        !self.is_forced && !is_loading && shared.appending.is_running()
+        !self.is_forced && !is_loading && shared.durability.appending.is_running()
     }
 
     /// Whether replicas are waited for.
     fn awaits_replicas(self, shared: &Shared) -> bool {
         let timeout_s = shared.engine.settings.current().shutdown_timeout_s;
-        !self.is_now && timeout_s > 0 && !shared.replication.replicas.is_empty()
+        !self.is_now && timeout_s > 0 && !shared.replication.downstream.replicas.is_empty()
     }
 
     /// Whether the first append-only file is being written.
     fn awaits_file(self, shared: &Shared) -> bool {
-        self.awaits_journal(shared) && shared.appending.begins_file()
+        self.awaits_journal(shared) && shared.durability.appending.begins_file()
     }
 }
 
@@ -114,8 +114,8 @@ struct StopReservations<'s> {
 impl<'s> StopReservations<'s> {
     /// Takes the right to begin a snapshot or a rewrite away from all others.
     fn begin(shared: &'s Shared) -> Self {
-        shared.saves.keep_for_stop(true);
-        shared.appending.begin_no_more(true);
+        shared.durability.saves.keep_for_stop(true);
+        shared.durability.appending.begin_no_more(true);
         StopReservations { shared, holds_writes: false }
     }
 
@@ -128,10 +128,10 @@ impl<'s> StopReservations<'s> {
     /// Waits for the end of a rewrite of the append-only file: only one snapshot is written at a
     /// time.
     fn wait_for_rewrite(&self, preparing: &ShutdownPermit<'_>) -> Result<(), RunsOn> {
-        if self.shared.appending.is_rewriting() {
+        if self.shared.durability.appending.is_rewriting() {
             tracing::info!("waiting for a rewrite of the append-only file to end");
         }
-        while self.shared.appending.is_rewriting() {
+        while self.shared.durability.appending.is_rewriting() {
             if preparing.is_aborted() {
                 return Err(RunsOn::Aborted);
             }
@@ -147,11 +147,11 @@ impl Drop for StopReservations<'_> {
         if shared.engine.condition.shutdown.is_final() {
             return;
         }
-        shared.saves.keep_for_stop(false);
-        shared.appending.begin_no_more(false);
+        shared.durability.saves.keep_for_stop(false);
+        shared.durability.appending.begin_no_more(false);
         if holds_writes {
             shared.engine.resume_writes();
-            shared.workers.post_all(|| Message::PauseChanged);
+            shared.engine.workers.post_all(&|| Message::PauseChanged);
             shared.supervisor.runs_on();
         }
     }
@@ -164,7 +164,7 @@ impl Drop for StopReservations<'_> {
 /// The server runs on.
 pub fn stop(shared: &Shared, how: StopMode) -> Result<(), RunsOn> {
     let shutdown = &shared.engine.condition.shutdown;
-    if how.is_forced && shared.appending.begins_file() {
+    if how.is_forced && shared.durability.appending.begins_file() {
         tracing::warn!("Writing initial AOF. Exit anyway.");
     }
     if !how.prepares(shared) {
@@ -249,7 +249,7 @@ fn right_to_hold_writes<'s>(
     preparing: &ShutdownPermit<'_>,
 ) -> Result<MutexGuard<'s, ()>, RunsOn> {
     loop {
-        match shared.writes_wait.try_lock() {
+        match shared.durability.writes_wait.try_lock() {
             Ok(right) => return Ok(right),
             Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) if preparing.is_aborted() => {
@@ -277,8 +277,8 @@ fn wait_for_replicas(
     let replication = &shared.replication;
     // Turns that began before end first.
     let end = match replication.is_replica() {
-        true => Ok(replication.stream.end()),
-        false => journaling::begin_to_feed(shared),
+        true => Ok(replication.downstream.stream.end()),
+        false => journaling::begin_to_feed(&shared.durability),
     };
     let Ok(end) = end else { return preparing.wait_for_replicas(0) };
     // A replica that wants only a copy acknowledges nothing.
@@ -286,18 +286,18 @@ fn wait_for_replicas(
     // While nothing was streamed, at position 0, one that copies lacks nothing either.
     let is_behind =
         |replica: &Arc<Replica>| follows(replica) && replica.acknowledged().position < end;
-    let has_lagging = || replication.replicas.all().iter().any(is_behind);
+    let has_lagging = || replication.downstream.replicas.all().iter().any(is_behind);
     // The request for acknowledgements is in the stream itself, so it is made only if needed.
     if has_lagging() {
-        replication.waiters.join();
-        shared.appending.ask_replicas(&shared.engine.journal);
+        replication.downstream.waiters.join();
+        shared.durability.appending.ask_replicas(&shared.engine.journal);
         while !preparing.is_aborted() && monotonic_us() < until_us && has_lagging() {
             shared.engine.condition.shutdown.pause_for(LOOK);
         }
-        replication.waiters.leave();
+        replication.downstream.waiters.leave();
     }
     preparing.wait_for_replicas(0);
-    let all = replication.replicas.all();
+    let all = replication.downstream.replicas.all();
     if preparing.is_aborted() {
         return;
     }
@@ -329,7 +329,7 @@ fn save(
     tracing::info!("Saving the final RDB snapshot before exiting.");
     shared.supervisor.tell(SupervisorNotice::Saving);
     taken.hold_writes();
-    if shared.saves.cancel_and_wait() {
+    if shared.durability.saves.cancel_and_wait() {
         tracing::info!("Background saving cancelled: the snapshot is written anew");
     }
     shared.replication.primary.cancel_and_wait();
@@ -343,7 +343,7 @@ fn save_watched(shared: &Shared, preparing: &ShutdownPermit<'_>) -> Result<(), R
     let (ended, until_ended) = channel();
     let life = move || {
         // The receiver has gone if this took too long.
-        let _late = ended.send(saving::save_before_stop(&of_thread));
+        let _late = ended.send(saving::save_before_stop(&of_thread.durability));
         pantala_memory::release_seat();
     };
     if let Err(error) = Builder::new().name("save".into()).spawn(life) {
@@ -359,7 +359,7 @@ fn save_watched(shared: &Shared, preparing: &ShutdownPermit<'_>) -> Result<(), R
             Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => return Err(RunsOn::Unsaved),
             Err(RecvTimeoutError::Timeout) => {}
         }
-        let Some(save) = shared.saves.current() else { continue };
+        let Some(save) = shared.durability.saves.current() else { continue };
         let waited = Duration::from_micros(monotonic_us().saturating_sub(began_us));
         let is_held = !save.is_cut() && waited > CUT_MOST;
         if is_held || preparing.is_aborted() {
@@ -385,7 +385,7 @@ fn keep_journal(
     let turns = |shared: &Shared| _ = shared.engine.space.at_one_moment(|_| ());
     wait_while(shared, preparing, TURNS_MOST, turns)?;
     wait_while(shared, preparing, Duration::MAX, |shared| {
-        shared.appending.flush(&shared.engine.journal);
+        shared.durability.appending.flush(&shared.engine.journal);
     })
 }
 
@@ -439,11 +439,11 @@ mod tests {
     use pantala_settings::Settings;
 
     use super::*;
-    use crate::appending::NoRewrite;
     use crate::in_process::LocalServer;
-    use crate::process::files::journaling::Keeper;
-    use crate::process::files::rewriting;
-    use crate::saves::SaveEnd;
+    use pantala_durability::appending::NoRewrite;
+    use pantala_durability::journaling::Keeper;
+    use pantala_durability::rewriting;
+    use pantala_durability::saves::SaveEnd;
 
     /// A server, and the directory of its files.
     struct Node {
@@ -468,11 +468,11 @@ mod tests {
         /// Begins an append-only file, whose thread's turns are taken by the test.
         fn append_by_hand(&self) -> Keeper {
             let shared = self.shared();
-            let keeper = journaling::by_hand(shared).unwrap();
+            let keeper = journaling::by_hand(&shared.durability).unwrap();
             let layout = journaling::layout(&shared.engine.settings.current());
             let mut writer = AofWriter::new(Arc::new(RealDisk), layout, None, 0);
             writer.resume().unwrap();
-            shared.appending.open(&shared.engine.journal, writer);
+            shared.durability.appending.open(&shared.engine.journal, writer);
             keeper
         }
 
@@ -482,10 +482,10 @@ mod tests {
             assert!(!shared.engine.condition.shutdown.is_final());
             let states = shared.engine.condition.lasting.now();
             assert!(!states.has(States::PAUSED_WRITES), "writes go on");
-            shared.appending.begin_rewrite(0).expect("a rewrite may begin");
-            shared.appending.forgo_rewrite();
-            let save = shared.saves.begin(0, true).expect("a snapshot may begin");
-            shared.saves.end(&save, SaveEnd::CalledOff, 0, 0);
+            shared.durability.appending.begin_rewrite(0).expect("a rewrite may begin");
+            shared.durability.appending.forgo_rewrite();
+            let save = shared.durability.saves.begin(0, true).expect("a snapshot may begin");
+            shared.durability.saves.end(&save, SaveEnd::CalledOff, 0, 0);
         }
     }
 
@@ -546,16 +546,19 @@ mod tests {
     fn nothing_else_begins_while_the_server_waits_for_a_rewrite() {
         let node = Node::new("alone");
         let shared = node.shared();
-        shared.appending.begin_rewrite(0).unwrap();
+        shared.durability.appending.begin_rewrite(0).unwrap();
         let stopping = stop_aside(&node, SAVING);
         // Somebody saves again and again, and is called off, until there is no more of it.
-        while let Ok(save) = shared.saves.begin(0, true) {
-            shared.saves.end(&save, SaveEnd::CalledOff, 0, 0);
+        while let Ok(save) = shared.durability.saves.begin(0, true) {
+            shared.durability.saves.end(&save, SaveEnd::CalledOff, 0, 0);
         }
-        assert!(matches!(saving::save_in_background(shared), Err(SaveFailure::Stopping)));
-        assert_eq!(rewriting::begin(shared), Err(NoRewrite::Stopping));
-        shared.appending.forgo_rewrite();
-        assert_eq!(rewriting::begin(shared), Err(NoRewrite::Stopping));
+        assert!(matches!(
+            saving::save_in_background(&shared.durability),
+            Err(SaveFailure::Stopping)
+        ));
+        assert_eq!(rewriting::begin(&shared.durability), Err(NoRewrite::Stopping));
+        shared.durability.appending.forgo_rewrite();
+        assert_eq!(rewriting::begin(&shared.durability), Err(NoRewrite::Stopping));
         assert_eq!(stopping.join().unwrap(), Ok(()));
         assert!(shared.engine.condition.shutdown.is_final());
     }
@@ -575,7 +578,7 @@ mod tests {
     fn abort_is_heard_while_somebody_else_holds_writes_back() {
         let server = LocalServer::new(Settings::defaults()).expect("descriptors");
         let shared = Arc::clone(server.shared_arc());
-        let held = server.shared().writes_wait.lock().expect("nobody has panicked");
+        let held = server.shared().durability.writes_wait.lock().expect("nobody has panicked");
         let how = StopMode { saves: Some(true), ..StopMode::default() };
         let stopping = std::thread::spawn(move || stop(&shared, how));
         let (shutdown, began) = (&server.shared().engine.condition.shutdown, Instant::now());

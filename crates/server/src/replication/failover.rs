@@ -18,13 +18,13 @@ use std::time::Duration;
 
 use pantala_engine::condition::states::States;
 use pantala_keyspace::HideReason;
-use pantala_replication::{Phase, Replica};
+use pantala_psync::{Phase, Replica};
 
 use super::primary::address;
 use super::replica::{self, Primary};
-use crate::process::files::journaling;
 use crate::shared::Shared;
-use crate::workers::inbox::Message;
+use pantala_durability::journaling;
+use pantala_engine::Message;
 
 /// How often the positions of replicas are checked.
 const LOOK: Duration =
@@ -197,7 +197,7 @@ pub fn begin(shared: &Arc<Shared>, wanted: FailoverRequest) -> Result<bool, Stri
 
 fn run(shared: &Arc<Shared>, wanted: &FailoverRequest) {
     // Another holder of `writes_wait` ends first.
-    let _held = shared.writes_wait.lock().unwrap_or_else(PoisonError::into_inner);
+    let _held = shared.durability.writes_wait.lock().unwrap_or_else(PoisonError::into_inner);
     shared.engine.condition.lasting.begin(States::PAUSED_WRITES);
     shared.engine.space.hide_expired(HideReason::Replica, true);
     match hand_over(shared, wanted) {
@@ -213,7 +213,7 @@ fn run(shared: &Arc<Shared>, wanted: &FailoverRequest) {
     *shared.replication.failover.state() = State::default();
     replica::settings_changed(shared, &shared.engine.settings.current());
     shared.engine.resume_writes();
-    shared.workers.post_all(|| Message::PauseChanged);
+    shared.engine.workers.post_all(&|| Message::PauseChanged);
 }
 
 /// Makes this server a primary again. A script that does not end may delay that, but if this gave
@@ -230,7 +230,7 @@ fn take_back(shared: &Shared) {
 }
 
 fn hand_over(shared: &Arc<Shared>, wanted: &FailoverRequest) -> Result<String, String> {
-    let end = journaling::begin_to_feed(shared)?;
+    let end = journaling::begin_to_feed(&shared.durability)?;
     let target = wait_for_replica(shared, wanted, end)?;
     let failover = &shared.replication.failover;
     let (host, port) = address(&target);
@@ -239,7 +239,7 @@ fn hand_over(shared: &Arc<Shared>, wanted: &FailoverRequest) -> Result<String, S
     replica::hand_over(shared, &Primary { host: host.to_string(), port }, &|| {
         // What the server itself has written meanwhile; without it a full copy would be needed.
         let following = &shared.replication.following;
-        let (since, end) = (following.now(), shared.replication.stream.end());
+        let (since, end) = (following.now(), shared.replication.downstream.stream.end());
         let is_late = || following.now().duration_since(since) >= MOST_LAST;
         while had_all && !has_all(&target, end) && !is_late() && !failover.pause() {}
         // Only now, when no client takes this server for a primary any more.
@@ -273,11 +273,11 @@ fn wait_for_replica(
     let replication = &shared.replication;
     let following = &replication.following;
     let began = following.now();
-    shared.appending.ask_replicas(&shared.engine.journal);
+    shared.durability.appending.ask_replicas(&shared.engine.journal);
     loop {
         let is_wanted =
             |one: &&Arc<Replica>| wanted.target.as_ref().is_none_or(|target| is_meant(one, target));
-        let all = replication.replicas.all();
+        let all = replication.downstream.replicas.all();
         if let Some(ready) = all.iter().filter(is_wanted).find(|one| has_all(one, end)) {
             return Ok(Arc::clone(ready));
         }

@@ -11,50 +11,54 @@
 //! 1. The stream has one writer: the journal's thread on a primary, the link on a replica.
 //! 2. A full copy and the stream after it meet at one position: nothing is missing, nothing twice.
 //!
-//! Not here: the stream itself, and the list of replicas (`pantala_replication`).
+//! Not here: the stream itself, and the list of replicas (`pantala_psync`).
 
 pub mod failover;
-pub mod failures;
-pub mod moment;
 pub mod primary;
 pub mod replica;
 #[cfg(test)]
 mod simulator;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pantala_commands::{Call, Lane, Stop};
-use pantala_replication::{ChangeStream, Checkpoints, Phase, Replicas, Waiters};
+use pantala_durability::Durability;
+use pantala_psync::{Downstream, Phase};
 
 use self::primary::Primary;
 use crate::shared::Shared;
-use crate::workers::inbox::Message;
+use pantala_engine::Message;
 
 /// How long a client that asks for the stream's position waits for it to catch up.
 const CATCH_UP_MOST: Duration = Duration::from_millis(100);
 
 /// The state of replication: the stream, this server as a primary, and as a replica.
-#[derive(Default)]
 pub struct Replication {
-    /// The stream with its backlog.
-    pub stream: ChangeStream,
-    /// The replicas of this server.
-    pub replicas: Replicas,
-    /// The stream positions of the journal's steps.
-    pub checkpoints: Checkpoints,
+    /// What the server keeps, and the role it does that in.
+    pub durability: Arc<Durability>,
+    /// The stream, the replicas, and how far each is.
+    pub downstream: Arc<Downstream>,
     /// This server as a primary.
     pub primary: Primary,
     /// This server as a replica.
     pub following: replica::FollowState,
-    /// Commands of other servers that have failed here.
-    pub failures: failures::Failures,
     /// The FAILOVER under way, if any.
     pub failover: failover::Failover,
-    /// Clients that wait until replicas have their writes (WAIT).
-    pub waiters: Waiters,
 }
 
 impl Replication {
+    /// The state of a server that has just started: a primary without replicas.
+    pub fn new(durability: Arc<Durability>) -> Replication {
+        Replication {
+            downstream: Arc::clone(&durability.downstream),
+            primary: Primary::default(),
+            following: replica::FollowState::new(Arc::clone(&durability.role)),
+            failover: failover::Failover::default(),
+            durability,
+        }
+    }
+
     /// Whether this server is a replica.
     pub fn is_replica(&self) -> bool {
         self.following.is_replica()
@@ -75,13 +79,13 @@ impl Replication {
 pub fn catch_up(call: &Call<'_, '_>) -> Result<(), Stop> {
     let shared = Shared::of(call);
     // Within a transaction its own changes hold the stream back.
-    if !call.may_wait || !shared.appending.is_fed() {
+    if !call.may_wait || !shared.durability.appending.is_fed() {
         return Ok(());
     }
     if call.lane == Lane::Worker {
         return Err(Stop::Lane);
     }
-    let coming = shared.appending.position(&shared.engine.journal);
+    let coming = shared.durability.appending.position(&shared.engine.journal);
     // After that time the reported position is slightly old.
     let _late = coming.recv_timeout(CATCH_UP_MOST);
     Ok(())
@@ -90,11 +94,11 @@ pub fn catch_up(call: &Call<'_, '_>) -> Result<(), Stop> {
 /// The stream has grown: drops what is not needed, and calls the workers that have replicas.
 pub fn stream_grew(shared: &Shared) {
     primary::let_go(shared);
-    for replica in shared.replication.replicas.all() {
+    for replica in shared.replication.downstream.replicas.all() {
         let follows = matches!(replica.phase(), Phase::Copying | Phase::Online);
         if follows && replica.call() {
             // A replica that has moved is called by its new worker itself.
-            let _gone = shared.workers.post(replica.worker(), Message::StreamGrew);
+            let _gone = shared.engine.workers.post(replica.worker(), Message::StreamGrew);
         }
     }
 }

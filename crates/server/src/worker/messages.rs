@@ -56,13 +56,6 @@ impl Worker {
     /// Handles a message that only says what to look at; false if it is another kind.
     fn take_word(&mut self, message: &Message) -> bool {
         match message {
-            Message::PauseChanged => self.try_again(ParkReason::Pause),
-            Message::JournalKept => {
-                self.send_kept();
-                self.wake_for_journal();
-            }
-            Message::StreamGrew => self.look_at_replicas(),
-            Message::RoleChanged => self.end_all_waiting(),
             Message::EvictClients => self.chores.has_grown = true,
             _ => return false,
         }
@@ -119,8 +112,15 @@ impl Worker {
             }
             Message::Tell { connection, client, word } => self.told(connection, client, word),
             Message::ScriptIsBusy => self.try_again(ParkReason::Partition),
-            // Every turn checks for that; the message only wakes the worker.
-            Message::UsersChanged => {}
+            Message::PauseChanged => self.try_again(ParkReason::Pause),
+            Message::JournalKept => {
+                self.send_kept();
+                self.wake_for_journal();
+            }
+            Message::StreamGrew => self.look_at_replicas(),
+            Message::RoleChanged => self.end_all_waiting(),
+            // Every turn checks for these; the message only wakes the worker.
+            Message::UsersChanged | Message::LookUp => {}
         }
     }
 

@@ -274,7 +274,7 @@ impl Worker {
         let engine = &self.shared.engine;
         engine.condition.activity.report();
         if engine.condition.pause.take_over(&engine.space, self.now_us) {
-            self.shared.workers.post_all(|| Message::PauseChanged);
+            self.shared.engine.workers.post_all(&|| pantala_engine::Message::PauseChanged);
         }
         self.take_messages(ops);
         self.deliver_published();

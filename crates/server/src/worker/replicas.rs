@@ -20,7 +20,7 @@ use pantala_base::number::parse_i64;
 use pantala_commands::Flags;
 use pantala_commands::options::is_word;
 use pantala_protocol::{Arena, ParseStep};
-use pantala_replication::{CopyRead, Phase, Replica};
+use pantala_psync::{CopyRead, Phase, Replica};
 
 use super::Worker;
 use super::connection::{Connection, Life, ParkReason};
@@ -206,7 +206,8 @@ impl Worker {
                 },
                 (Phase::Online, _) => {
                     let position = replica.position();
-                    let read = shared.replication.stream.read(position, PIECE_BYTES, out);
+                    let read =
+                        shared.replication.downstream.stream.read(position, PIECE_BYTES, out);
                     let Ok(bytes) = read else { return ServeOutcome::Lost };
                     replica.set_position(position + bytes as u64);
                     bytes
@@ -225,7 +226,7 @@ impl Worker {
     /// the limit is at least the size of the backlog.
     fn is_too_far(&mut self, index: u32, replica: &Replica) -> bool {
         let (settings, now_us) = (Arc::clone(&self.settings), self.now_us);
-        let end = self.shared.replication.stream.end();
+        let end = self.shared.replication.downstream.stream.end();
         let Some(connection) = self.at(index) else { return true };
         let follows = matches!(replica.phase(), Phase::Copying | Phase::Online);
         let left = if follows { replica.left_bytes(end) } else { 0 };

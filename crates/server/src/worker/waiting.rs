@@ -56,9 +56,9 @@ impl Worker {
         if let Some(asked) = awaits(self.at(index)) {
             self.lists.awaiting.push(index);
             if asked.wanted > 0 {
-                self.shared.replication.waiters.join();
+                self.shared.replication.downstream.waiters.join();
                 self.inbox.for_replicas.join();
-                self.shared.appending.ask_replicas(&self.shared.engine.journal);
+                self.shared.durability.appending.ask_replicas(&self.shared.engine.journal);
             }
             // The message that would wake it may have come before.
             self.answer_if_enough(index);
@@ -81,7 +81,7 @@ impl Worker {
         let Some(told) = self.count_acknowledged(index) else { return };
         if told.is_enough() {
             self.unblock(index, None);
-        } else if told.wants_local && !self.shared.appending.is_running() {
+        } else if told.wants_local && !self.shared.durability.appending.is_running() {
             // CONFIG SET appendonly no: nothing becomes durable any more.
             self.unblock(index, Some(&error::NO_LOG_TO_WAIT_FOR));
         }
@@ -108,7 +108,7 @@ impl Worker {
         }
         if matches!(blocked.at_timeout, TimeoutReply::Acknowledged(asked) if asked.wanted > 0) {
             self.inbox.for_replicas.leave();
-            self.shared.replication.waiters.leave();
+            self.shared.replication.downstream.waiters.leave();
         }
         Some(blocked)
     }

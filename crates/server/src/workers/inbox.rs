@@ -10,8 +10,8 @@ use std::sync::mpsc::Sender;
 use crossbeam_queue::SegQueue;
 use pantala_commands::Session;
 use pantala_engine::Mailbox;
+use pantala_psync::Waiters;
 use pantala_reactor::{ListenerId, Waker};
-use pantala_replication::Waiters;
 
 use crate::clients::filter::ClientFilter;
 use crate::process::listening::ListenerKind;
@@ -67,14 +67,6 @@ pub enum Message {
         /// Receives whether it was blocked.
         answer: Sender<bool>,
     },
-    /// CLIENT PAUSE has ended or changed: unpark the paused connections.
-    PauseChanged,
-    /// More of the journal is durable.
-    JournalKept,
-    /// This server has become a replica: clients blocked on keys are unblocked.
-    RoleChanged,
-    /// The stream has grown.
-    StreamGrew,
     /// Clients take too much memory together, and the largest may be one of this worker's.
     EvictClients,
     /// Drop this: a thread waits until all workers have done so.
@@ -86,8 +78,12 @@ pub enum Message {
     Listen(Vec<(ListenerId, OwnedFd)>),
     /// Close these listeners.
     Unlisten(Vec<ListenerId>),
-    /// Check the settings, and whether to give up connections or to stop.
-    LookUp,
+}
+
+impl From<pantala_engine::Message> for Message {
+    fn from(message: pantala_engine::Message) -> Message {
+        Message::Engine(message)
+    }
 }
 
 /// A worker's inbox.

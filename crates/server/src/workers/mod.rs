@@ -155,7 +155,7 @@ impl Workers {
     pub fn ask_to_retire(&self, index: usize) {
         self.places[index].state.store(RETIRING, Ordering::Release);
         // One that has left need not be told.
-        let _left = self.post(index, Message::LookUp);
+        let _left = self.post(index, pantala_engine::Message::LookUp.into());
     }
 
     /// Whether this worker was asked to retire.
@@ -349,7 +349,7 @@ mod tests {
         assert!(workers.retired(1).is_empty());
         assert!(goes.is_empty() && matches!(stays.take(), Some(Message::Accepted { .. })));
         assert_eq!((workers.connections_of(0), workers.connections_of(1)), (2, 0));
-        assert!(workers.post(1, Message::LookUp).is_err());
+        assert!(workers.post(1, pantala_engine::Message::LookUp.into()).is_err());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use pantala_engine::Engine;
 use pantala_settings::{SavedUser, Settings, UserLine};
 
 use super::default_channels;
-use crate::process::files::{place, whole_file};
+use pantala_durability::{place, whole_file};
 
 const NO_FILE: ClientError = ClientError::text(
     "ERR This instance is not configured to use an ACL file. You may want to specify users via \

@@ -9,8 +9,8 @@ use pantala_commands::{
 };
 use pantala_protocol::Version;
 
-use crate::commands::REDIS_VERSION;
 use crate::shared::Shared;
+use pantala_commands::REDIS_VERSION;
 use pantala_engine::Engine;
 use pantala_engine::clients::permission::describe;
 use pantala_engine::pubsub::commands as pubsub;

@@ -269,7 +269,7 @@ pub(super) const CLIENT_UNPAUSE: Command = sub("UNPAUSE", unpause)
 fn unpause(call: &mut Call<'_, '_>) -> CommandResult {
     let shared = Shared::of(call);
     shared.engine.condition.pause.end(&shared.engine.space);
-    shared.workers.post_all(|| Message::PauseChanged);
+    shared.engine.workers.post_all(&|| pantala_engine::Message::PauseChanged);
     call.reply.ok();
     Ok(())
 }

@@ -205,7 +205,7 @@ fn rewrite_all(call: &mut Call<'_, '_>) -> CommandResult {
 }
 
 fn change_history(call: &mut Call<'_, '_>) -> CommandResult {
-    Shared::of(call).replication.stream.change_id();
+    Shared::of(call).replication.downstream.stream.change_id();
     call.reply.ok();
     Ok(())
 }

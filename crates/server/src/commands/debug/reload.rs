@@ -17,11 +17,11 @@ use pantala_engine::condition::states::States;
 use pantala_keyspace::Scope;
 use pantala_persistence::disk::RealDisk;
 
-use crate::process::files::loading::{self, AnswersLoading};
-use crate::process::files::saving::{self, SaveFailure};
-use crate::process::files::{journaling, rewriting};
 use crate::shared::Shared;
-use crate::workers::inbox::Message;
+use pantala_durability::loading::{self, AnswersLoading};
+use pantala_durability::saving::{self, SaveFailure};
+use pantala_durability::{journaling, rewriting};
+use pantala_engine::Message;
 
 #[derive(Default)]
 struct Options {
@@ -72,11 +72,11 @@ pub(super) fn reload(call: &mut Call<'_, '_>) -> CommandResult {
     let settings = shared.engine.settings.current();
     let path = loading::find(&settings).map_err(|why| failed(&why))?;
     let path = path.ok_or_else(|| failed(&"there is no file"))?;
-    let _others_wait = AnswersLoading::begin(shared);
+    let _others_wait = AnswersLoading::begin(&shared.durability);
     if !options.no_flush {
         forget_everything(call)?;
     }
-    loading::load(shared, &path, options.merges).map_err(|why| failed(&why))?;
+    loading::load(&shared.durability, &path, options.merges).map_err(|why| failed(&why))?;
     // If the snapshot has other data than the append-only file, that begins anew.
     alone.rewrite();
     call.reply.ok();
@@ -93,7 +93,7 @@ fn refuse_beside_a_copy(shared: &Shared) -> Result<(), ClientError> {
 /// Saves, after any other snapshot that is being written.
 fn save(shared: &Shared) -> Result<(), SaveFailure> {
     loop {
-        match saving::save(shared) {
+        match saving::save(&shared.durability) {
             Err(SaveFailure::Busy) if !shared.engine.condition.shutdown.pause_for(LOOK) => {}
             ended => return ended,
         }
@@ -126,12 +126,13 @@ pub(super) fn load_steps(call: &mut Call<'_, '_>) -> CommandResult {
     let layout = journaling::layout(&shared.engine.settings.current());
     let open = || layout.open(&RealDisk).map_err(|why| failed(&why));
     open()?.ok_or_else(|| failed(&"there is no append-only file"))?;
-    let _others_wait = AnswersLoading::begin(shared);
+    let _others_wait = AnswersLoading::begin(&shared.durability);
     // From here on no turn is under way that has recorded something and not handed it over.
     forget_everything(call)?;
-    shared.appending.flush(&shared.engine.journal);
+    shared.durability.appending.flush(&shared.engine.journal);
     let manifest = open()?.unwrap_or_default();
-    loading::load_steps(shared, &layout, &manifest).map_err(|why| failed(&why))?;
+    loading::load_steps(&shared.durability, shared, (&layout, &manifest))
+        .map_err(|why| failed(&why))?;
     tracing::info!("the append-only file was loaded by DEBUG LOADAOF");
     call.reply.ok();
     Ok(())
@@ -151,7 +152,7 @@ impl<'s> ReloadGuard<'s> {
     fn begin(shared: &'s Shared) -> Option<Self> {
         let shutdown = &shared.engine.condition.shutdown;
         let held = loop {
-            match shared.writes_wait.try_lock() {
+            match shared.durability.writes_wait.try_lock() {
                 Ok(held) => break held,
                 Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) if shutdown.pause_for(LOOK) => return None,
@@ -160,7 +161,7 @@ impl<'s> ReloadGuard<'s> {
         };
         shared.engine.condition.lasting.begin(States::PAUSED_WRITES);
         let mut alone = ReloadGuard { shared, has_rewrite: false, held };
-        while shared.appending.begin_rewrite(monotonic_us()).is_err() {
+        while shared.durability.appending.begin_rewrite(monotonic_us()).is_err() {
             if shutdown.pause_for(LOOK) {
                 return None;
             }
@@ -171,11 +172,11 @@ impl<'s> ReloadGuard<'s> {
 
     /// Ends with a rewrite of the append-only file, if there is one.
     fn rewrite(mut self) {
-        if self.shared.appending.is_running()
+        if self.shared.durability.appending.is_running()
             && let Some(shared) = self.shared.arc()
         {
             self.has_rewrite = false;
-            rewriting::go_on(&shared);
+            rewriting::go_on(&shared.durability);
         }
     }
 }
@@ -183,9 +184,9 @@ impl<'s> ReloadGuard<'s> {
 impl Drop for ReloadGuard<'_> {
     fn drop(&mut self) {
         if self.has_rewrite {
-            self.shared.appending.forgo_rewrite();
+            self.shared.durability.appending.forgo_rewrite();
         }
         self.shared.engine.resume_writes();
-        self.shared.workers.post_all(|| Message::PauseChanged);
+        self.shared.engine.workers.post_all(&|| Message::PauseChanged);
     }
 }

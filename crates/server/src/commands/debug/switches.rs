@@ -5,7 +5,7 @@ use pantala_commands::{Call, CommandResult};
 use pantala_engine::Engine;
 
 use crate::shared::Shared;
-use crate::workers::inbox::Message;
+use pantala_engine::Message;
 
 /// Whether the number after the form's name is not 0; what is no number counts as 0.
 fn is_on(call: &Call<'_, '_>) -> bool {
@@ -24,7 +24,7 @@ pub(super) fn pause_housekeeping(call: &mut Call<'_, '_>) -> CommandResult {
     let shared = Shared::of(call);
     shared.engine.condition.switches.no_housekeeping.turn(is_paused);
     // Sleeping workers make up for what was switched off.
-    shared.workers.post_all(|| Message::LookUp);
+    shared.engine.workers.post_all(&|| Message::LookUp);
     call.reply.ok();
     Ok(())
 }

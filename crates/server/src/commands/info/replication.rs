@@ -1,7 +1,7 @@
 //! INFO's section about primaries and replicas.
 
 use pantala_base::clock::monotonic_us;
-use pantala_replication::{FollowerKind, History, Phase, Replica};
+use pantala_psync::{FollowerKind, History, Phase, Replica};
 
 use super::Page;
 use crate::replication::primary::{address, good_count};
@@ -31,7 +31,7 @@ pub(super) fn replication(shared: &Shared, page: &mut Page) {
 /// The lines about the replicas of this server.
 fn followers(shared: &Shared, page: &mut Page) {
     let settings = shared.engine.settings.current();
-    let replicas = shared.replication.replicas.all();
+    let replicas = shared.replication.downstream.replicas.all();
     page.line("connected_slaves", replicas.len());
     if settings.min_replicas_to_write > 0 && settings.min_replicas_max_lag_s > 0 {
         page.line("min_slaves_good_slaves", good_count(shared));
@@ -61,7 +61,7 @@ fn line(replica: &Replica) -> String {
 
 fn history(shared: &Shared, page: &mut Page) {
     let History { id, second, is_kept, first, end, kept_bytes } =
-        shared.replication.stream.history();
+        shared.replication.downstream.stream.history();
     page.line("master_replid", id);
     match second {
         Some((id, _)) => page.line("master_replid2", id),

@@ -8,9 +8,9 @@ use pantala_base::limits::{rss_bytes, total_memory};
 use pantala_base::size::human;
 
 use super::Page;
-use crate::commands::REDIS_VERSION;
 use crate::commands::memory::{Account, ratio};
 use crate::shared::Shared;
+use pantala_commands::REDIS_VERSION;
 use pantala_engine::condition::pause::PauseScope;
 use pantala_engine::condition::states::States;
 
@@ -97,7 +97,7 @@ pub(super) fn tls(shared: &Shared, page: &mut Page) {
 }
 
 pub(super) fn clients(shared: &Shared, page: &mut Page) {
-    let replicas = shared.replication.replicas.all().len();
+    let replicas = shared.replication.downstream.replicas.all().len();
     page.line("connected_clients", shared.workers.room.connection_count().saturating_sub(replicas));
     page.line("cluster_connections", 0);
     page.line("maxclients", shared.engine.settings.current().maxclients);
@@ -194,10 +194,10 @@ fn fragmentation(page: &mut Page, name: &str, larger: u64, smaller: u64) {
 }
 
 pub(super) fn persistence(shared: &Shared, page: &mut Page) {
-    let (history, current) = (shared.saves.history(), shared.saves.current());
+    let (history, current) = (shared.durability.saves.history(), shared.durability.saves.current());
     let progress = current.as_ref().map(|save| save.progress()).unwrap_or_default();
     let in_background = current.as_ref().filter(|save| save.is_in_background);
-    let since_s = |save: &std::sync::Arc<crate::saves::Save>| {
+    let since_s = |save: &std::sync::Arc<pantala_durability::saves::Save>| {
         monotonic_us().saturating_sub(save.began_us) / 1_000_000
     };
     let seconds = |took_s: Option<u64>| took_s.map_or(-1, u64::cast_signed);
@@ -210,7 +210,7 @@ pub(super) fn persistence(shared: &Shared, page: &mut Page) {
     page.line("current_fork_perc", format!("{done:.2}"));
     page.line("current_save_keys_processed", progress.written);
     page.line("current_save_keys_total", progress.keys);
-    let changes = shared.changes().wrapping_sub(history.changes);
+    let changes = shared.durability.changes().wrapping_sub(history.changes);
     page.line("rdb_changes_since_last_save", changes);
     let is_saving = in_background.is_some() || shared.replication.primary.is_copying();
     page.line("rdb_bgsave_in_progress", u8::from(is_saving));
@@ -223,7 +223,7 @@ pub(super) fn persistence(shared: &Shared, page: &mut Page) {
     page.line("current_save_handed_bytes", progress.handed_bytes);
     page.line("current_save_flushed_keys", progress.flushed_keys);
     page.line("current_save_large_values_unasked", progress.unasked);
-    let last = shared.loading.last();
+    let last = shared.durability.loading.last();
     page.line("rdb_last_load_keys_expired", last.expired);
     page.line("rdb_last_load_keys_loaded", last.loaded);
     append_only(shared, page);
@@ -236,7 +236,8 @@ pub(super) fn persistence(shared: &Shared, page: &mut Page) {
 
 fn append_only(shared: &Shared, page: &mut Page) {
     let settings = shared.engine.settings.current();
-    let (sizes, rewrites) = (shared.appending.sizes(), shared.appending.rewrites());
+    let (sizes, rewrites) =
+        (shared.durability.appending.sizes(), shared.durability.appending.rewrites());
     let seconds = |took_s: Option<u64>| took_s.map_or(-1, u64::cast_signed);
     let word = |is_good: bool| if is_good { "ok" } else { "err" };
     let since_s = |began_us: u64| monotonic_us().saturating_sub(began_us) / 1_000_000;
@@ -253,7 +254,7 @@ fn append_only(shared: &Shared, page: &mut Page) {
         page.line("aof_current_size", sizes.bytes);
         page.line("aof_base_size", sizes.base_bytes);
         page.line("aof_pending_rewrite", u8::from(rewrites.is_scheduled));
-        page.line("aof_pending_base", u8::from(!shared.appending.is_kept()));
+        page.line("aof_pending_base", u8::from(!shared.durability.appending.is_kept()));
         page.line("aof_buffer_length", shared.engine.journal.waiting_bytes());
         page.line("aof_pending_bio_fsync", u8::from(sizes.is_syncing));
         page.line("aof_delayed_fsync", sizes.delayed_syncs);
@@ -261,7 +262,7 @@ fn append_only(shared: &Shared, page: &mut Page) {
 }
 
 fn loading(shared: &Shared, page: &mut Page) {
-    let progress = shared.loading.progress();
+    let progress = shared.durability.loading.progress();
     let done = ratio(progress.loaded_bytes, progress.total_bytes.max(1));
     let left = progress.total_bytes.saturating_sub(progress.loaded_bytes);
     let eta_us = u128::from(progress.took_us) * u128::from(left);
@@ -280,7 +281,7 @@ pub(super) fn engines(_: &Shared, page: &mut Page) {
 
 /// The section about the journal and its readers.
 pub(super) fn journal(shared: &Shared, page: &mut Page) {
-    let (journal, sizes) = (&shared.engine.journal, shared.appending.sizes());
+    let (journal, sizes) = (&shared.engine.journal, shared.durability.appending.sizes());
     let buffers = journal.buffers();
     page.line("journal_enabled", u8::from(journal.is_on()));
     page.line("journal_threads", buffers.threads);
@@ -289,12 +290,12 @@ pub(super) fn journal(shared: &Shared, page: &mut Page) {
     page.line("journal_waiting_bytes_limit", buffers.most_waiting_bytes);
     page.line("journal_holds_back_writes", u8::from(buffers.holds_back));
     page.line("journal_holds_replies", u8::from(journal.holds_replies()));
-    let rings = shared.appending.rings();
+    let rings = shared.durability.appending.rings();
     let outlives = rings.as_ref().is_some_and(|rings| rings.is_complete());
     page.line("journal_outlives_process", u8::from(outlives));
     page.line("journal_rings_missed", rings.as_ref().map_or(0, |rings| rings.missed()));
     page.line("journal_rings_bytes", rings.as_ref().map_or(0, |rings| rings.bytes()));
-    let readers = u8::from(shared.appending.is_running());
+    let readers = u8::from(shared.durability.appending.is_running());
     page.line("journal_readers", readers);
     if readers > 0 {
         let (at, durable) = (sizes.written_offset, sizes.durable_offset);
@@ -328,7 +329,7 @@ pub(super) fn pantala(shared: &Shared, page: &mut Page) {
     page.line("auth_timeout_disconnections", sum(|tally| tally.late_logins.get()));
     page.line("memory_limit", shared.engine.condition.memory.cgroup_limit().unwrap_or(0));
     page.line("keyspace_changes", sum(|tally| tally.keys.changes.get()));
-    let failures = &shared.replication.failures;
+    let failures = &shared.replication.durability.failures;
     page.line("propagation_errors", failures.count());
     page.line("propagation_last_error", failures.last());
 }

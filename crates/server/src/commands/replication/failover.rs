@@ -6,7 +6,7 @@ use pantala_base::number::parse_i64;
 use pantala_commands::{
     Call, ClientError, Command, CommandResult, Flags, Group, error, options::is_word,
 };
-use pantala_replication::Phase;
+use pantala_psync::Phase;
 
 use crate::replication::failover::{self, FailoverRequest, FailoverStep, is_meant};
 use crate::replication::replica::Primary;
@@ -93,7 +93,7 @@ fn check(shared: &Shared, wanted: &FailoverRequest) -> Result<(), ClientError> {
     if replication.is_replica() {
         return Err(IS_REPLICA);
     }
-    let replicas = replication.replicas.all();
+    let replicas = replication.downstream.replicas.all();
     if replicas.is_empty() {
         return Err(NO_REPLICA);
     }

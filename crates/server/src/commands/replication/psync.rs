@@ -12,7 +12,7 @@ use pantala_commands::{
     Call, ClientError, Command, CommandResult, Flags, Group, Lane, ReplyMode, error,
     options::is_word,
 };
-use pantala_replication::{Replica, ReplicationId};
+use pantala_psync::{Replica, ReplicationId};
 
 use super::replconf::replica_of;
 use super::takeover;
@@ -129,10 +129,16 @@ fn go_on(shared: &Shared, replica: &Arc<Replica>, id: &[u8], number: i64) -> Opt
     if replica.announced().only_copy {
         return None;
     }
-    let stream = &replication.stream;
+    let stream = &replication.downstream.stream;
     // What only the link needed that this one replaces is not promised any more.
     primary::let_go(shared);
-    let answer = match replication.replicas.go_on(replica, stream, id, position, monotonic_us()) {
+    let answer = match replication.downstream.replicas.go_on(
+        replica,
+        stream,
+        id,
+        position,
+        monotonic_us(),
+    ) {
         Ok(_) if !replica.announced().takes_new_id => "CONTINUE".to_owned(),
         Ok(continuation) => format!("CONTINUE {}", continuation.id),
         Err(why) => {

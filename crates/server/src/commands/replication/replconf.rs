@@ -11,8 +11,8 @@ use pantala_commands::{
     Call, ClientError, Command, CommandResult, Flags, Group, Lane, ReplyMode, Session, error,
     options::is_word,
 };
-use pantala_replication::link::MOST_CONNECTIONS;
-use pantala_replication::{Filter, Replica};
+use pantala_psync::link::MOST_CONNECTIONS;
+use pantala_psync::{Filter, Replica};
 
 use crate::replication::primary;
 use crate::shared::Shared;

@@ -1,7 +1,7 @@
 //! ROLE.
 
 use pantala_commands::{Call, Category, Command, CommandResult, Flags, Group};
-use pantala_replication::Phase;
+use pantala_psync::Phase;
 
 use crate::replication::catch_up;
 use crate::replication::primary::address;
@@ -22,12 +22,12 @@ fn role(call: &mut Call<'_, '_>) -> CommandResult {
         return Ok(());
     }
     catch_up(call)?;
-    let mut replicas = replication.replicas.all();
+    let mut replicas = replication.downstream.replicas.all();
     replicas.retain(|replica| replica.phase() == Phase::Online || replica.has_copy());
     let reply = &mut call.reply;
     reply.array(3);
     reply.bulk(b"master");
-    reply.int(replication.stream.end().cast_signed());
+    reply.int(replication.downstream.stream.end().cast_signed());
     reply.array(replicas.len());
     for replica in replicas {
         let (ip, port) = address(&replica);

@@ -49,7 +49,7 @@ impl TakeOver {
     /// Waits until the link to the primary has brought what was sent before it was closed.
     fn wait_for_rest(&self) {
         let (replication, condition) = (&self.shared.replication, &self.shared.engine.condition);
-        let is_behind = || replication.stream.end() < self.end;
+        let is_behind = || replication.downstream.stream.end() < self.end;
         for _ in 0..MOST_LOOKS {
             if !is_behind() || !replication.following.is_connected() {
                 return;

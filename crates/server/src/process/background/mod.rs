@@ -1,8 +1,10 @@
 //! Background threads: one frees large garbage and one sweeps expired keys (here), one defragments
-//! (`renewing`), and one waits for a delayed flush (`flushing`).
+//! (`renewing`), one waits for a delayed flush (`flushing`), and one saves by save
+//! points (`schedule`).
 
 pub mod flushing;
 pub mod renewing;
+pub mod schedule;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

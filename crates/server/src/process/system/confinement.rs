@@ -27,8 +27,8 @@ use landlock::{
 };
 use pantala_settings::Settings;
 
-use crate::process::files::journaling::ring_directory;
-use crate::process::files::place;
+use pantala_durability::journaling::ring_directory;
+use pantala_durability::place;
 
 /// What is asked for; kernels since 6.12 know all of it.
 const WANTED: ABI = ABI::V6;

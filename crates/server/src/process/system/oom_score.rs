@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pantala_settings::Settings;
 use pantala_settings::field::OomScoreAdj;
 
-use crate::process::files::place;
+use pantala_durability::place;
 
 /// What the kernel takes.
 const LOWEST: i32 = -1000;

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use super::recipients::Recipients;
 use super::{direct, file, joined, name, spread};
-use crate::process::files::journaling;
-use crate::process::files::saving::SaveFailure;
 use crate::shared::Shared;
+use pantala_durability::journaling;
+use pantala_durability::saving::SaveFailure;
 
 /// How soon to try again while another snapshot is being written.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -78,7 +78,7 @@ fn run(shared: &Arc<Shared>, recipients: &Arc<Recipients>) {
 
 /// Makes the copy, after any other snapshot that is being written.
 fn when_free(shared: &Arc<Shared>, recipients: &Arc<Recipients>) -> Result<u64, SaveFailure> {
-    journaling::prepare_to_feed(shared).map_err(SaveFailure::Failed)?;
+    journaling::prepare_to_feed(&shared.durability).map_err(SaveFailure::Failed)?;
     let shutdown = &shared.engine.condition.shutdown;
     recipients.reserve(shared);
     let parts = joined::invite(shared, recipients);

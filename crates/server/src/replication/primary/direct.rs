@@ -7,13 +7,13 @@ use pantala_keyspace::Aborted;
 use pantala_keyspace::snapshot::CutInfo;
 use pantala_persistence::disk::Disk;
 use pantala_persistence::snapshot::{Form, SnapshotQueue, write};
-use pantala_replication::ReplicationId;
+use pantala_psync::ReplicationId;
 
 use super::recipients::Recipients;
 use super::sink::Sink;
-use crate::process::files::saving::{self, SaveFailure};
-use crate::replication::moment::Moment;
 use crate::shared::Shared;
+use pantala_durability::moment::Moment;
+use pantala_durability::saving::{self, SaveFailure};
 
 /// The plan of a copy that is sent while it is made.
 pub(super) fn plan(shared: &Shared, recipients: &Recipients) -> write::Plan {
@@ -42,15 +42,16 @@ impl Mark {
 
 /// Sends a copy of all the data; returns the stream's position at the cut.
 pub(super) fn make(shared: &Arc<Shared>, recipients: &Arc<Recipients>) -> Result<u64, SaveFailure> {
-    let moment = std::cell::RefCell::new(Moment::for_replicas(shared));
+    let moment = std::cell::RefCell::new(Moment::for_replicas(&shared.durability));
     let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(cut.stamp);
     let purpose = recipients.purpose(&mut at_cut);
     let mut mark = None;
-    let bytes = saving::write_snapshot(shared, &recipients.save, purpose, |facts, source| {
-        recipients.begin(shared, &moment.borrow(), facts)?;
-        mark = Some(Mark::begin(shared, recipients));
-        Ok((sink(shared, recipients, source), plan(shared, recipients)))
-    })?;
+    let bytes =
+        saving::write_snapshot(&shared.durability, &recipients.save, purpose, |facts, source| {
+            recipients.begin(shared, &moment.borrow(), facts)?;
+            mark = Some(Mark::begin(shared, recipients));
+            Ok((sink(shared, recipients, source), plan(shared, recipients)))
+        })?;
     if let Some(mark) = mark {
         mark.end(shared, recipients);
     }
@@ -73,7 +74,7 @@ pub(super) fn make_without_keys(
     shared: &Arc<Shared>,
     recipients: &Arc<Recipients>,
 ) -> Result<u64, SaveFailure> {
-    let mut moment = Moment::for_replicas(shared);
+    let mut moment = Moment::for_replicas(&shared.durability);
     let cut = shared.engine.space.at_one_moment(|stamp| moment.is_now(stamp));
     cut.map_err(|Aborted(_)| SaveFailure::Held)?;
     let mut facts = saving::facts("0");

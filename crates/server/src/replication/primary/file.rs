@@ -14,14 +14,14 @@ use pantala_base::clock::monotonic_us;
 use pantala_keyspace::snapshot::CutInfo;
 use pantala_persistence::disk::RealDisk;
 use pantala_persistence::snapshot::Form;
-use pantala_replication::{CopyQueue, Replica};
+use pantala_psync::{CopyQueue, Replica};
 
 use super::recipients::{Recipient, Recipients};
 use super::{call, close, name};
-use crate::process::files::place;
-use crate::process::files::saving::{self, SaveFailure};
-use crate::replication::moment::Moment;
 use crate::shared::Shared;
+use pantala_durability::moment::Moment;
+use pantala_durability::place;
+use pantala_durability::saving::{self, SaveFailure};
 
 /// The most bytes read at a time.
 const PIECE_BYTES: usize = 64 << 10;
@@ -32,13 +32,14 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) fn make(shared: &Arc<Shared>, recipients: &Arc<Recipients>) -> Result<u64, SaveFailure> {
     let settings = shared.engine.settings.current();
     let path = place::beside_data(&settings, &name_of_file());
-    let moment = std::cell::RefCell::new(Moment::for_replicas(shared));
+    let moment = std::cell::RefCell::new(Moment::for_replicas(&shared.durability));
     let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(cut.stamp);
     let purpose = recipients.purpose(&mut at_cut);
-    let bytes = saving::write_snapshot(shared, &recipients.save, purpose, |facts, _| {
-        recipients.begin(shared, &moment.borrow(), facts)?;
-        Ok((Box::new(RealDisk), saving::plan_at(&settings, path.clone(), Form::Rdb)))
-    })?;
+    let bytes =
+        saving::write_snapshot(&shared.durability, &recipients.save, purpose, |facts, _| {
+            recipients.begin(shared, &moment.borrow(), facts)?;
+            Ok((Box::new(RealDisk), saving::plan_at(&settings, path.clone(), Form::Rdb)))
+        })?;
     recipients.has_begun();
     let sent = recipients.present().try_for_each(|recipient| send(shared, recipient, &path));
     // The sending threads have it open.

@@ -15,13 +15,13 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use pantala_replication::link::{MOST_CONNECTIONS, frames};
-use pantala_replication::{CopyQueue, Phase, Replica, ReplicationId};
+use pantala_psync::link::{MOST_CONNECTIONS, frames};
+use pantala_psync::{CopyQueue, Phase, Replica, ReplicationId};
 
 use super::recipients::Recipients;
 use super::{Primary, call, close, name};
-use crate::process::files::saving::Readers;
 use crate::shared::Shared;
+use pantala_durability::saving::Readers;
 
 /// How long to wait for the connections.
 const MOST_WAIT: Duration = Duration::from_secs(5);

@@ -8,13 +8,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
-use pantala_replication::{FollowerKind, Phase, Replica};
+use pantala_psync::{FollowerKind, Phase, Replica};
 use pantala_settings::Settings;
 
 use super::recipients::{CopyMode, Recipients};
 use super::{close, copy, count_good, name};
-use crate::process::files::journaling;
 use crate::shared::Shared;
+use pantala_durability::journaling;
 
 /// How often it checks while replicas follow.
 const TICK: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ pub(super) fn run(shared: &Weak<Shared>, woken: &Receiver<()>) {
 fn look(shared: &Arc<Shared>, alone_since_us: &mut Option<u64>) -> Option<Duration> {
     let now_us = monotonic_us();
     let settings = shared.engine.settings.current();
-    let replicas = shared.replication.replicas.all();
+    let replicas = shared.replication.downstream.replicas.all();
     replicas.iter().for_each(|replica| end_if_silent(shared, replica, now_us));
     if let Some(recipients) = shared.replication.primary.copying() {
         recipients.keep_alive(shared);
@@ -149,7 +149,7 @@ fn free_if_unused(
 ) -> Option<Duration> {
     let ttl_s = shared.engine.settings.current().repl_backlog_ttl_s;
     let replication = &shared.replication;
-    let is_kept = replication.stream.history().is_kept && !replication.is_replica();
+    let is_kept = replication.downstream.stream.history().is_kept && !replication.is_replica();
     if ttl_s == 0 || !is_kept {
         *alone_since_us = None;
         return None;
@@ -161,10 +161,10 @@ fn free_if_unused(
     }
     *alone_since_us = None;
     // In this order: a replica that would go on is refused before it would miss something.
-    replication.stream.stop_keeping();
+    replication.downstream.stream.stop_keeping();
     end_those_who_go_on(shared);
-    journaling::stop_feeding(shared);
-    replication.checkpoints.forget();
+    journaling::stop_feeding(&shared.durability);
+    replication.downstream.checkpoints.forget();
     tracing::info!("the replication backlog is freed: nobody has followed for {ttl_s} s");
     None
 }
@@ -172,7 +172,7 @@ fn free_if_unused(
 /// Closes replicas that have come since the check and may have been let go on: they would miss
 /// later changes. Those that wait for a copy would not.
 fn end_those_who_go_on(shared: &Shared) {
-    let replicas = shared.replication.replicas.all();
+    let replicas = shared.replication.downstream.replicas.all();
     let go_on = replicas.iter().filter(|replica| replica.phase() != Phase::Waiting);
     go_on.for_each(|replica| close(shared, replica));
 }
@@ -187,11 +187,19 @@ mod tests {
         let server = LocalServer::new(Settings::defaults()).expect("a server");
         let (shared, ttl_s) = (server.shared_arc(), Settings::defaults().repl_backlog_ttl_s);
         let replication = &shared.replication;
-        replication.stream.begin_to_keep();
+        replication.downstream.stream.begin_to_keep();
         let ask = |client| {
-            let (replica, id) =
-                (Arc::new(Replica::new(client, None, 0)), replication.stream.history().id);
-            let is_let = replication.replicas.go_on(&replica, &replication.stream, id, 0, 0);
+            let (replica, id) = (
+                Arc::new(Replica::new(client, None, 0)),
+                replication.downstream.stream.history().id,
+            );
+            let is_let = replication.downstream.replicas.go_on(
+                &replica,
+                &replication.downstream.stream,
+                id,
+                0,
+                0,
+            );
             (replica, is_let.is_ok())
         };
         // Both come after it was looked who is there.
@@ -201,8 +209,8 @@ mod tests {
         waits.set_phase(Phase::Waiting);
         let now_us = ttl_s * 1_000_000;
         assert_eq!(free_if_unused(shared, &mut Some(0), now_us), None);
-        assert!(!replication.stream.history().is_kept);
+        assert!(!replication.downstream.stream.history().is_kept);
         assert_eq!((goes_on.phase(), waits.phase()), (Phase::Gone, Phase::Waiting));
-        assert_eq!(replication.replicas.all().len(), 1);
+        assert_eq!(replication.downstream.replicas.all().len(), 1);
     }
 }

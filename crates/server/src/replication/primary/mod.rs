@@ -42,13 +42,13 @@ use pantala_base::clock::monotonic_us;
 use pantala_commands::Acknowledgements;
 use pantala_engine::condition::states::States;
 use pantala_journal::Stamp;
-use pantala_replication::{FollowerKind, Phase, Replica};
+use pantala_psync::{FollowerKind, Phase, Replica};
 
 pub use self::joined::join;
 
 use self::recipients::Recipients;
 use crate::shared::Shared;
-use crate::workers::inbox::Message;
+use pantala_engine::Message;
 
 /// A counter.
 #[derive(Debug, Default)]
@@ -182,7 +182,7 @@ pub fn name(replica: &Replica) -> String {
 pub fn wait_for_copy(shared: &Shared, replica: &Arc<Replica>) {
     replica.begin_at(0, monotonic_us());
     replica.set_phase(Phase::Waiting);
-    shared.replication.replicas.join(replica);
+    shared.replication.downstream.replicas.join(replica);
     shared.replication.primary.counts.full.count();
     followers_changed(shared);
 }
@@ -205,7 +205,7 @@ pub fn leave(shared: &Shared, replica: &Arc<Replica>) {
         tracing::info!(replica = name(replica), "the connection with a replica is lost");
     }
     let replication = &shared.replication;
-    replication.replicas.leave(replica);
+    replication.downstream.replicas.leave(replica);
     // Drops what only this replica needed of the stream.
     let_go(shared);
     followers_changed(shared);
@@ -214,7 +214,7 @@ pub fn leave(shared: &Shared, replica: &Arc<Replica>) {
 /// Drops what no replica needs of the stream, and updates the memory count.
 pub fn let_go(shared: &Shared) {
     let replication = &shared.replication;
-    replication.stream.trim(replication.replicas.needed());
+    replication.downstream.stream.trim(replication.downstream.replicas.needed());
     tell_memory(shared);
 }
 
@@ -224,8 +224,8 @@ fn tell_memory(shared: &Shared) {
     let measuring = &replication.primary.measuring;
     let _one_at_a_time = measuring.lock().unwrap_or_else(PoisonError::into_inner);
     let kept = shared.engine.settings.current().repl_backlog_bytes;
-    let stream = replication.stream.memory_bytes().saturating_sub(kept);
-    let copies = replication.replicas.all();
+    let stream = replication.downstream.stream.memory_bytes().saturating_sub(kept);
+    let copies = replication.downstream.replicas.all();
     let copies = copies.iter().filter_map(|replica| replica.copy());
     let copies: u64 = copies.map(|copy| copy.bytes() as u64).sum();
     let parts = replication.primary.copying().map_or(0, |copying| {
@@ -237,7 +237,7 @@ fn tell_memory(shared: &Shared) {
 
 /// Has a replica's connection closed by its worker.
 pub fn close(shared: &Shared, replica: &Arc<Replica>) {
-    shared.replication.replicas.leave(replica);
+    shared.replication.downstream.replicas.leave(replica);
     call(shared, replica);
     count_good(shared);
 }
@@ -246,14 +246,16 @@ pub fn close(shared: &Shared, replica: &Arc<Replica>) {
 fn call(shared: &Shared, replica: &Replica) {
     if replica.call() {
         // Its new worker looks at one that has moved anyway.
-        let _gone = shared.workers.post(replica.worker(), Message::StreamGrew);
+        let _gone = shared.engine.workers.post(replica.worker(), Message::StreamGrew);
     }
 }
 
 /// A replica has acknowledged a position.
 pub fn heard(shared: &Shared) {
-    if shared.replication.waiters.are_there() {
-        shared.workers.post_where(|one| one.for_replicas.are_there(), || Message::JournalKept);
+    if shared.replication.downstream.waiters.are_there() {
+        shared
+            .workers
+            .post_where(|one| one.for_replicas.are_there(), || Message::JournalKept.into());
     }
     if shared.engine.condition.lasting.now().has(States::TOO_FEW_REPLICAS) {
         count_good(shared);
@@ -277,7 +279,7 @@ pub fn count_good(shared: &Shared) {
 
 /// Whether a replica of this kind or an older one follows.
 pub fn has_follower_of(shared: &Shared, kind: FollowerKind) -> bool {
-    let replicas = shared.replication.replicas.all();
+    let replicas = shared.replication.downstream.replicas.all();
     replicas
         .iter()
         .any(|replica| replica.phase() != Phase::Gone && replica.announced().kind() <= kind)
@@ -302,13 +304,13 @@ pub fn good_count(shared: &Shared) -> usize {
     let lag_s = shared.engine.settings.current().min_replicas_max_lag_s;
     // Redis counts whole seconds.
     let lag_us = (u64::from(lag_s) + 1) * 1_000_000 - 1;
-    shared.replication.replicas.count_heard_since(monotonic_us().saturating_sub(lag_us))
+    shared.replication.downstream.replicas.count_heard_since(monotonic_us().saturating_sub(lag_us))
 }
 
 /// Applies the settings, at the start or later.
 pub fn settings_changed(shared: &Shared) {
     let replication = &shared.replication;
-    replication.stream.keep_bytes(shared.engine.settings.current().repl_backlog_bytes);
+    replication.downstream.stream.keep_bytes(shared.engine.settings.current().repl_backlog_bytes);
     let_go(shared);
     count_good(shared);
     replication.primary.wake();
@@ -320,11 +322,14 @@ pub fn acknowledged(shared: &Shared, step: Stamp, asked: Acknowledgements) -> Ac
     let position = match is_nothing {
         true => Some(0),
         // Not yet in the stream, or in none: no replica has it.
-        false => replication.checkpoints.position_after(step),
+        false => replication.downstream.checkpoints.position_after(step),
     };
-    let count = |position| replication.replicas.count_acknowledged(position, asked.on_disk);
+    let count =
+        |position| replication.downstream.replicas.count_acknowledged(position, asked.on_disk);
     Acknowledgements {
-        local: asked.on_disk && shared.appending.is_running() && is_on_disk(shared, step),
+        local: asked.on_disk
+            && shared.durability.appending.is_running()
+            && is_on_disk(shared, step),
         replicas: position.map_or(0, count) as u64,
         ..asked
     }
@@ -333,7 +338,7 @@ pub fn acknowledged(shared: &Shared, step: Stamp, asked: Acknowledgements) -> Ac
 /// Whether the append-only file has a step on disk. A caller that gets `false` is told when that
 /// may have changed. A step from before recording began has no stamp, and is in the first base.
 fn is_on_disk(shared: &Shared, step: Stamp) -> bool {
-    let (journal, appending) = (&shared.engine.journal, &shared.appending);
+    let (journal, appending) = (&shared.engine.journal, &shared.durability.appending);
     // Asks to be told, then looks again: the base may just have been completed.
     if !appending.is_kept() && !journal.is_durable(Stamp::LAST) && !appending.is_kept() {
         return false;

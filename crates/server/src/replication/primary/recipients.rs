@@ -5,16 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pantala_base::clock::monotonic_us;
 use pantala_keyspace::snapshot::CutInfo;
 use pantala_persistence::snapshot::{Form, SnapshotFacts};
+use pantala_psync::{CopyQueue, Filter, FollowerKind, Phase, Replica, ReplicationId};
 use pantala_rdb::file::{FIRST_OF_VALKEY, OLDEST_WRITTEN};
-use pantala_replication::{CopyQueue, Filter, FollowerKind, Phase, Replica, ReplicationId};
 use pantala_settings::Settings;
 
 use super::joined::JoinedParts;
 use super::{call, close, tell_memory};
-use crate::process::files::saving::{Purpose, Readers};
-use crate::replication::moment::{Moment, note};
-use crate::saves::Save;
 use crate::shared::Shared;
+use pantala_durability::moment::Moment;
+use pantala_durability::saves::Save;
+use pantala_durability::saving::{Purpose, Readers};
+use pantala_durability::snapshot_place::note;
 
 /// How a replica gets its copy: replicas with the same way can get one together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +128,7 @@ impl Recipients {
             recipient.replica.start_on_word(self.way.is_direct);
             // In this order, so that what is written meanwhile is kept.
             recipient.replica.set_phase(Phase::Copying);
-            recipient.replica.begin_at(shared.replication.stream.end(), monotonic_us());
+            recipient.replica.begin_at(shared.replication.downstream.stream.end(), monotonic_us());
         }
     }
 

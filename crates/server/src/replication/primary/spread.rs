@@ -26,10 +26,10 @@ use pantala_keyspace::DbIndex;
 use pantala_keyspace::snapshot::{CutInfo, SnapshotPiece, SnapshotRoom, Span};
 use pantala_persistence::snapshot::queue::QueueItem;
 use pantala_persistence::snapshot::{Fault, SnapshotFacts, SnapshotQueue, write};
+use pantala_psync::link::FrameWriter;
+use pantala_psync::link::frames::MOST_FRAME_BYTES;
+use pantala_psync::{Phase, Replica};
 use pantala_rdb::file::{RdbWriter, write_database};
-use pantala_replication::link::FrameWriter;
-use pantala_replication::link::frames::MOST_FRAME_BYTES;
-use pantala_replication::{Phase, Replica};
 use pantala_settings::Settings;
 use pantala_settings::field::CopyCompression;
 
@@ -37,9 +37,9 @@ use super::direct::{Mark, plan, sink};
 use super::joined::Part;
 use super::recipients::{Recipient, Recipients};
 use super::{call, name, tell_memory};
-use crate::process::files::saving::{self, SaveFailure};
-use crate::replication::moment::Moment;
 use crate::shared::Shared;
+use pantala_durability::moment::Moment;
+use pantala_durability::saving::{self, SaveFailure};
 
 /// The size at which a block is sent.
 const BLOCK_BYTES: usize = 128 << 10;
@@ -56,7 +56,7 @@ pub(super) fn make(
     recipients: &Arc<Recipients>,
     count: usize,
 ) -> Result<u64, SaveFailure> {
-    let moment = RefCell::new(Moment::for_replicas(shared));
+    let moment = RefCell::new(Moment::for_replicas(&shared.durability));
     let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(cut.stamp);
     let purpose = recipients.purpose(&mut at_cut);
     let begin = |facts: &mut SnapshotFacts, _: &Arc<SnapshotQueue>| {
@@ -69,7 +69,7 @@ pub(super) fn make(
         Ok(())
     };
     saving::write_snapshot_by(
-        shared,
+        &shared.durability,
         &recipients.save,
         purpose,
         begin,

@@ -16,15 +16,15 @@ use std::time::{Duration, Instant};
 
 use pantala_journal::resp::push_command;
 use pantala_journal::{Journal, Stamp};
-use pantala_replication::link::{
+use pantala_psync::link::{
     Cutter, Greeting, Handshake, HandshakeAnswer, HandshakeStep, ResumeRequest,
 };
-use pantala_replication::{History, ReplicationId};
+use pantala_psync::{History, ReplicationId};
 
 use super::apply::Applier;
 use super::copy::{Dialer, FullCopy};
 use super::socket::{Socket, TICK};
-use super::{LinkPhase, relock, set_phase};
+use super::{LinkPhase, set_phase};
 use crate::shared::Shared;
 use crate::tls;
 
@@ -77,9 +77,9 @@ pub fn run(shared: &Arc<Shared>, number: u64) {
 /// If this link is not in force any more, the history is not its own to drop.
 fn forget_history(shared: &Shared, number: u64) {
     let following = &shared.replication.following;
-    let _between_steps = relock(&following.applying);
+    let _between_steps = following.role.between_steps();
     if following.is_in_force(number) {
-        shared.replication.stream.stop_keeping();
+        shared.replication.downstream.stream.stop_keeping();
     }
 }
 
@@ -147,7 +147,8 @@ impl<'l> Link<'l> {
     fn had_worked(&mut self) -> bool {
         let replication = &self.shared.replication;
         let settings = self.shared.engine.settings.current();
-        let (end, network) = (replication.stream.end(), replication.following.network(&settings));
+        let (end, network) =
+            (replication.downstream.stream.end(), replication.following.network(&settings));
         let began = self.began.take();
         let lasted = |since| network.now().duration_since(since) >= network.retry();
         began.is_some_and(|(at, position)| end > position || lasted(at))
@@ -169,7 +170,7 @@ impl<'l> Link<'l> {
         set_phase(shared, number, LinkPhase::Handshake);
         // It may have begun meanwhile.
         following.sleep_out(number);
-        let history = shared.replication.stream.history();
+        let history = shared.replication.downstream.stream.history();
         let wanted =
             history.is_kept.then_some(ResumeRequest { id: history.id, position: history.end });
         let dialer = Dialer { shared, primary, silence, tls: tls.as_ref() };
@@ -209,7 +210,7 @@ impl<'l> Link<'l> {
         self.cutter = Cutter::default();
         following.heard();
         set_phase(shared, number, LinkPhase::Connected);
-        self.began = Some((socket.now(), shared.replication.stream.end()));
+        self.began = Some((socket.now(), shared.replication.downstream.stream.end()));
         self.stream(&mut socket)
     }
 
@@ -232,14 +233,14 @@ impl<'l> Link<'l> {
     /// in force any more, and the history is another's.
     fn go_on(&self, id: ReplicationId) -> bool {
         let replication = &self.shared.replication;
-        let _between_steps = relock(&replication.following.applying);
+        let _between_steps = replication.following.role.between_steps();
         if !replication.following.is_in_force(self.number) {
             return false;
         }
-        let History { id: known, end, .. } = replication.stream.history();
+        let History { id: known, end, .. } = replication.downstream.stream.history();
         tracing::info!(position = end, "Successful partial resynchronization with primary");
         if id != known {
-            replication.stream.rename(id);
+            replication.downstream.stream.rename(id);
             super::drop_replicas(self.shared);
         }
         true
@@ -338,21 +339,21 @@ impl<'l> Link<'l> {
         let cut = self.cutter.cut();
         if self.cutter.steps().len() > 0 {
             self.shared.engine.condition.activity.report();
-            let _applying = relock(&replication.following.applying);
+            let _applying = replication.following.role.between_steps();
             if !replication.following.is_in_force(self.number) {
                 return Ok(false);
             }
             self.applier.apply(&mut self.cutter);
             if replication.following.is_cut_short() {
                 // How much of it was applied is unknown: the next link copies everything.
-                replication.stream.stop_keeping();
+                replication.downstream.stream.stop_keeping();
                 return match replication.following.must_stop() {
                     true => Err(STOPPED.into()),
                     false => Ok(false),
                 };
             }
-            replication.stream.append(self.cutter.whole());
-            self.on_disk.note(self.applier.last_step(), replication.stream.end());
+            replication.downstream.stream.append(self.cutter.whole());
+            self.on_disk.note(self.applier.last_step(), replication.downstream.stream.end());
         }
         if !self.cutter.whole().is_empty() {
             self.cutter.forget_whole();
@@ -382,10 +383,10 @@ impl<'l> Link<'l> {
 
     fn acknowledge(&mut self, socket: &mut Socket) -> Result<(), String> {
         let shared = self.shared;
-        let position = shared.replication.stream.end().to_string();
+        let position = shared.replication.downstream.stream.end().to_string();
         let mut args: Vec<&[u8]> = vec![b"REPLCONF", b"ACK", position.as_bytes()];
         let on_disk = self.on_disk.position(&shared.engine.journal).to_string();
-        if shared.appending.is_running() && shared.appending.is_kept() {
+        if shared.durability.appending.is_running() && shared.durability.appending.is_kept() {
             args.extend_from_slice(&[b"FACK", on_disk.as_bytes()]);
         }
         let mut out = Vec::new();
@@ -481,7 +482,8 @@ mod tests {
         let settings = Settings::defaults().with("replicaof", "n0 1").expect("a primary");
         let server = LocalServer::new(settings).expect("descriptors");
         let shared = server.shared_arc();
-        let (stream, following) = (&shared.replication.stream, &shared.replication.following);
+        let (stream, following) =
+            (&shared.replication.downstream.stream, &shared.replication.following);
         let lines = lines.iter().map(|line| format!("{line}\r\n")).collect();
         following.simulate(Arc::new(Scripted(Arc::downgrade(shared), lines)));
         replica::prepare(shared);

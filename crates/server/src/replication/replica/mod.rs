@@ -7,13 +7,13 @@
 //! ```
 //!
 //! Invariants
-//! 1. The role changes with `changing` and `applying` held: between two batches of steps.
+//! 1. The role changes with `changing` held, between two steps: between two batches of steps.
 //! 2. A link whose number is not in force any more does nothing to data and stream: it checks after
 //!    it has taken `applying`.
 //! 3. A change of a replica's role does not wait for a script for ever: `haste`.
 //! 4. On a replica nothing expires or is evicted by itself: the primary's stream says so.
 //!
-//! Not here: the protocol with the primary (`pantala_replication::link`). Tests:
+//! Not here: the protocol with the primary (`pantala_psync::link`). Tests:
 //! compat/replication, `replication/simulator`.
 
 mod apply;
@@ -24,7 +24,7 @@ mod link;
 pub(super) mod socket;
 mod told;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -33,16 +33,16 @@ use pantala_base::clock::monotonic_us;
 use pantala_engine::condition::redirection::Target;
 use pantala_engine::condition::states::States;
 use pantala_keyspace::HideReason;
-use pantala_replication::History;
+use pantala_psync::{History, RoleState};
 use pantala_settings::Settings;
 
 use self::client::LinkClient;
 use self::haste::PromotionHaste;
 use self::socket::{End, Network, Tcp};
-use crate::process::files::journaling;
 use crate::replication::primary;
 use crate::shared::Shared;
-use crate::workers::inbox::Message;
+use pantala_durability::journaling;
+use pantala_engine::Message;
 
 pub use client::{kill, line};
 pub use told::{LinkReport, told};
@@ -97,17 +97,13 @@ impl LinkPhase {
 pub struct FollowState {
     /// Held while the role changes.
     changing: Mutex<()>,
-    /// Held while steps are applied or the data is replaced: with it held, data and stream are at
-    /// one position.
-    pub applying: Mutex<()>,
+    /// Primary or replica, and the lock between two steps.
+    pub role: Arc<RoleState>,
     /// The number of the link in force.
     number: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
-    is_replica: AtomicBool,
     is_connected: AtomicBool,
-    /// The database selected in the stream.
-    db: AtomicU32,
     /// When bytes came last (monotonic, microseconds).
     heard_us: AtomicU64,
     /// Since when there is no link (monotonic, microseconds); 0: there was none yet.
@@ -152,6 +148,11 @@ fn relock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl FollowState {
+    /// The state of a server that follows none.
+    pub fn new(role: Arc<RoleState>) -> FollowState {
+        FollowState { role, ..FollowState::default() }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         relock(&self.state)
     }
@@ -201,7 +202,7 @@ impl FollowState {
     /// Whether this server is a replica.
     #[inline]
     pub fn is_replica(&self) -> bool {
-        self.is_replica.load(Ordering::Acquire)
+        self.role.is_replica()
     }
 
     /// Whether it follows its primary's stream at present.
@@ -211,7 +212,7 @@ impl FollowState {
 
     /// The database selected in the stream.
     pub fn stream_db(&self) -> u32 {
-        self.db.load(Ordering::Acquire)
+        self.role.stream_db()
     }
 
     /// The server that it follows.
@@ -384,7 +385,7 @@ fn follow_now(shared: &Arc<Shared>, primary: &Primary, wait: &dyn Fn()) -> Resul
     let following = &shared.replication.following;
     let number = following.interrupt();
     let haste = following.is_replica().then(|| PromotionHaste::begin(shared)).flatten();
-    let _between_steps = relock(&following.applying);
+    let _between_steps = following.role.between_steps();
     // The next link applies its steps without haste.
     drop(haste);
     following.begin_anew();
@@ -443,22 +444,22 @@ fn set_setting(shared: &Shared, text: &str) -> Result<(), String> {
 /// Ends writing by clients, and waits until all changes are in the stream.
 fn end_as_primary(shared: &Shared) -> Result<(), String> {
     let (engine, following) = (&shared.engine, &shared.replication.following);
-    following.is_replica.store(true, Ordering::Release);
+    following.role.set_replica(true);
     engine.space.hide_expired(HideReason::Replica, true);
     apply_states(shared, &engine.settings.current());
     // Turns that began before have ended after this.
     if engine.space.at_one_moment(|_| {}).is_err() {
         engine.space.hide_expired(HideReason::Replica, false);
-        following.is_replica.store(false, Ordering::Release);
+        following.role.set_replica(false);
         apply_states(shared, &engine.settings.current());
         return Err("a script does not end".into());
     }
-    if shared.appending.is_fed() {
-        journaling::stop_feeding(shared);
+    if shared.durability.appending.is_fed() {
+        journaling::stop_feeding(&shared.durability);
     }
     // A replica may be written to without replicas of its own.
     primary::count_good(shared);
-    shared.workers.post_all(|| Message::RoleChanged);
+    shared.engine.workers.post_all(&|| Message::RoleChanged);
     Ok(())
 }
 
@@ -490,7 +491,7 @@ pub fn promote(shared: &Shared) -> Result<(), String> {
     }
     following.interrupt();
     let haste = shared.arc().and_then(|shared| PromotionHaste::begin(&shared));
-    let _between_steps = relock(&following.applying);
+    let _between_steps = following.role.between_steps();
     following.begin_anew();
     let replication = &shared.replication;
     let prepared = prepare_as_primary(shared);
@@ -500,10 +501,10 @@ pub fn promote(shared: &Shared) -> Result<(), String> {
     drop_replicas(shared);
     let id = {
         let mut state = following.state();
-        let id = replication.stream.branch();
+        let id = replication.downstream.stream.branch();
         (state.primary, state.end, state.client) = (None, None, None);
         following.is_connected.store(false, Ordering::Release);
-        following.is_replica.store(false, Ordering::Release);
+        following.role.set_replica(false);
         // Before writes are allowed: there may be too few replicas for them.
         primary::count_good(shared);
         apply_states(shared, &shared.engine.settings.current());
@@ -514,7 +515,8 @@ pub fn promote(shared: &Shared) -> Result<(), String> {
     drop_replicas(shared);
     // The log says why, if the kernel has refused it.
     let _refused = shared.apply_oom_score();
-    tracing::info!(%id, position = replication.stream.end(), "this server becomes a primary");
+    let position = replication.downstream.stream.end();
+    tracing::info!(%id, position, "this server becomes a primary");
     Ok(())
 }
 
@@ -522,8 +524,8 @@ pub fn promote(shared: &Shared) -> Result<(), String> {
 fn prepare_as_primary(shared: &Shared) -> Result<(), String> {
     set_setting(shared, "")?;
     // Before any client writes, so that its writes are in the stream.
-    if shared.replication.stream.history().is_kept {
-        haste::insist(shared, || journaling::begin_to_feed(shared))?;
+    if shared.replication.downstream.stream.history().is_kept {
+        haste::insist(shared, || journaling::begin_to_feed(&shared.durability))?;
     }
     Ok(())
 }
@@ -532,12 +534,12 @@ fn prepare_as_primary(shared: &Shared) -> Result<(), String> {
 /// both from after it.
 pub fn role_and_history(shared: &Shared) -> (bool, History) {
     let _state = shared.replication.following.state();
-    (shared.replication.is_replica(), shared.replication.stream.history())
+    (shared.replication.is_replica(), shared.replication.downstream.stream.history())
 }
 
 /// Closes the connections of all replicas: they connect again, and learn of the new history.
 fn drop_replicas(shared: &Shared) {
-    for replica in shared.replication.replicas.all() {
+    for replica in shared.replication.downstream.replicas.all() {
         primary::close(shared, &replica);
     }
 }
@@ -558,7 +560,7 @@ pub fn prepare(shared: &Shared) {
     let settings = shared.engine.settings.current();
     if let Some(primary) = named(&settings.replicaof) {
         shared.replication.following.state().primary = Some(primary);
-        shared.replication.following.is_replica.store(true, Ordering::Release);
+        shared.replication.following.role.set_replica(true);
         shared.engine.space.hide_expired(HideReason::Replica, true);
         apply_states(shared, &settings);
         // It was counted before this server was known to be a replica.
@@ -572,15 +574,17 @@ pub fn prepare(shared: &Shared) {
 /// # Errors
 /// A text for the operator.
 pub fn resume(shared: &Shared) -> Result<(), String> {
-    let expired = shared.loading.take_expired();
-    let Some(place) = shared.loading.place().filter(|_| !expired.is_cut) else { return Ok(()) };
+    let expired = shared.durability.loading.take_expired();
+    let Some(place) = shared.durability.loading.place().filter(|_| !expired.is_cut) else {
+        return Ok(());
+    };
     let (replication, is_primary) = (&shared.replication, !shared.replication.is_replica());
-    replication.stream.resume(place.id, place.position, is_primary);
-    replication.following.db.store(place.db, Ordering::Release);
+    replication.downstream.stream.resume(place.id, place.position, is_primary);
+    replication.following.role.select(place.db);
     tracing::info!(id = %place.id, position = place.position, "the data is of this history");
     if is_primary {
         // Nothing was changed yet.
-        journaling::begin_to_feed(shared)?;
+        journaling::begin_to_feed(&shared.durability)?;
         let (space, recorder) = (&shared.engine.space, shared.engine.journal.join());
         expired.keys.iter().for_each(|(db, name)| space.record_gone(*db, name, &recorder));
         primary::settings_changed(shared);

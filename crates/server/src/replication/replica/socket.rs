@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pantala_base::os;
-use pantala_replication::link;
+use pantala_psync::link;
 use pantala_tls::Connector;
 
 use super::Primary;

@@ -44,7 +44,7 @@ pub fn told(shared: &Shared) -> Option<LinkReport> {
         phase,
         heard_s: if is_connected { since_s(&following.heard_us) } else { -1 },
         down_s: if is_connected || !had_link { -1 } else { since_s(&following.down_us) },
-        position: shared.replication.stream.end(),
+        position: shared.replication.downstream.stream.end(),
         copy,
     })
 }

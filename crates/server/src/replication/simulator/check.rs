@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pantala_replication::{History, Phase};
+use pantala_psync::{History, Phase};
 
 use super::history::{Log, Model};
 use super::world::{HistoryTurn, Outcome, World};
@@ -58,7 +58,7 @@ impl World {
             return Ok(());
         };
         let mut more = Vec::new();
-        let stream = &node.replication().stream;
+        let stream = &node.replication().downstream.stream;
         stream.read(log.end(), usize::MAX, &mut more).map_err(|why| format!("{why:?}"))?;
         log.append(&more)?;
         if !is_primary {
@@ -120,6 +120,7 @@ impl World {
         let mut bytes = Vec::new();
         let from = place.compared.max(now.first).min(now.end);
         node.replication()
+            .downstream
             .stream
             .read(from, usize::MAX, &mut bytes)
             .map_err(|why| format!("{number} does not have what it says to keep: {why:?}"))?;

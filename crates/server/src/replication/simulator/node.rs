@@ -20,22 +20,22 @@ use pantala_keyspace::DbIndex;
 use pantala_persistence::disk::Disk;
 use pantala_persistence::disk::simulated::SimulatedDisk;
 use pantala_persistence::snapshot::Form;
-use pantala_replication::{History, Replica};
+use pantala_psync::{History, Replica};
 use pantala_settings::Settings;
 
 use super::history::{Model, Value};
 use super::network::{Hub, Simulated};
 use crate::in_process::LocalServer;
-use crate::process::files::journaling::{self, Keeper};
-use crate::process::files::{loading, saving};
 use crate::process::start;
 use crate::replication::Replication;
 use crate::replication::failover::FailoverStep;
 use crate::replication::primary::{self, keeper};
 use crate::replication::replica::{self, Primary};
-use crate::saves::Save;
 use crate::shared::Shared;
 use crate::worker::connection::ParkReason;
+use pantala_durability::journaling::{self, Keeper};
+use pantala_durability::saves::Save;
+use pantala_durability::{loading, saving};
 
 /// The directory of a node's data.
 pub(super) const DIRECTORY: &str = "/d";
@@ -115,7 +115,7 @@ impl Node {
         shared.workers.opened(0, Arc::clone(&server.worker.inbox));
         let hub = Hub::new();
         shared.replication.following.simulate(Arc::new(Simulated(Arc::clone(&hub))));
-        let keeper = journaling::by_hand(&shared)?;
+        let keeper = journaling::by_hand(&shared.durability)?;
         shared.replication.primary.keep_by_hand();
         primary::settings_changed(&shared);
         replica::prepare(&shared);
@@ -127,7 +127,7 @@ impl Node {
         if disk.size(Path::new(FILE)).is_ok() {
             let disk = disk.clone();
             node.aside(move |shared| {
-                let load = || loading::load_at(shared, &disk, Path::new(FILE), false);
+                let load = || loading::load_at(&shared.durability, &disk, Path::new(FILE), false);
                 start::load_with_history(shared, load)
             })?;
         }
@@ -141,7 +141,7 @@ impl Node {
     }
 
     pub fn history(&self) -> History {
-        self.replication().stream.history()
+        self.replication().downstream.stream.history()
     }
 
     pub fn is_loading(&self) -> bool {
@@ -211,7 +211,8 @@ impl Node {
     /// Lets a copy under way run until it waits for the journal, or ends.
     fn wait_for_copy(&self) {
         wait_until("a copy hangs", || {
-            !self.replication().primary.is_copying() || self.shared.appending.awaits_cut()
+            !self.replication().primary.is_copying()
+                || self.shared.durability.appending.awaits_cut()
         });
     }
 
@@ -302,7 +303,7 @@ impl Node {
         }
         if !failover.is_under_way() {
             // The failover's thread holds this lock to its end.
-            drop(self.shared.writes_wait.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(self.shared.durability.writes_wait.lock().unwrap_or_else(PoisonError::into_inner));
         }
         if replication.is_replica() {
             self.settle();
@@ -340,9 +341,11 @@ impl Node {
         let (shared, disk) = (Arc::clone(&self.shared), disk.clone());
         let saving = std::thread::spawn(move || {
             let plan = saving::plan_at(&shared.engine.settings.current(), FILE.into(), Form::Rdb);
-            saving::write_to(&shared, &Save::default(), Box::new(disk), plan)
+            saving::write_to(&shared.durability, &Save::default(), Box::new(disk), plan)
         });
-        wait_until("a save hangs", || saving.is_finished() || self.shared.appending.awaits_cut());
+        wait_until("a save hangs", || {
+            saving.is_finished() || self.shared.durability.appending.awaits_cut()
+        });
         if !saving.is_finished() {
             meanwhile(self);
         }
@@ -362,7 +365,7 @@ impl Node {
         if let Some(link) = self.link.take() {
             link.join().expect("no panic");
         }
-        self.shared.appending.end(&self.shared.engine.journal);
+        self.shared.durability.appending.end(&self.shared.engine.journal);
         self.shared.replication.primary.cancel_and_wait();
     }
 

@@ -6,7 +6,7 @@ use pantala_base::Rng;
 use pantala_base::clock::unix_ms;
 use pantala_persistence::disk::Disk;
 use pantala_persistence::disk::simulated::SimulatedDisk;
-use pantala_replication::{History, Phase, ReplicationId};
+use pantala_psync::{History, Phase, ReplicationId};
 
 use super::history::{Log, Model, command};
 use super::node::{DIRECTORY, Node, number_of};

@@ -5,7 +5,7 @@
 use pantala_base::number::parse_i64;
 use pantala_commands::{CommandRef, Databases, Flags, key_positions, meant, options::is_word};
 use pantala_keyspace::PartitionId;
-use pantala_replication::link::{CutStep, Cutter};
+use pantala_psync::link::{CutStep, Cutter};
 use smallvec::SmallVec;
 
 use crate::shared::Shared;

@@ -23,11 +23,10 @@ mod step;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use pantala_engine::lane::LINK_SLOTS;
 use pantala_journal::Stamp;
-use pantala_replication::link::Cutter;
+use pantala_psync::link::Cutter;
 
 use self::batch::{Batch, StepKind, StepSummary};
 use self::crew::ApplyPool;
@@ -64,7 +63,7 @@ impl Applier {
     /// Selects the database of the stream.
     pub fn select(&mut self, db: u32) {
         self.runner.select(db);
-        self.shared.replication.following.db.store(db, Ordering::Release);
+        self.shared.replication.following.role.select(db);
     }
 
     /// The last step that was recorded here.
@@ -89,7 +88,7 @@ impl Applier {
             }
         }
         let db = self.runner.db();
-        self.shared.replication.following.db.store(db, Ordering::Release);
+        self.shared.replication.following.role.select(db);
         // The crew has released it.
         if let Some(batch) = Arc::into_inner(batch) {
             (*cutter, self.looks) = (batch.cutter, batch.looks);

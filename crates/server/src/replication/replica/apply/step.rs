@@ -13,7 +13,7 @@ use pantala_engine::Mailbox;
 use pantala_engine::execute::{CommandRequest, FinishedCommand, Turn, Verdict};
 use pantala_engine::waiting::ReplyTarget;
 use pantala_keyspace::{DbIndex, Locked, PartitionId};
-use pantala_replication::link::CutStep;
+use pantala_psync::link::CutStep;
 use pantala_settings::field::PropagationErrors;
 use smallvec::SmallVec;
 
@@ -247,7 +247,7 @@ impl<'t> ApplyContext<'t> {
     #[cold]
     fn note_error(&mut self, args: &[&[u8]], why: &[u8]) {
         let replication = &self.shared.replication;
-        replication.failures.note(args, why);
+        replication.durability.failures.note(args, why);
         self.turn.tally.unexpected_errors.add(1);
         let settings = &self.turn.limited.settings;
         let stops = settings.propagation_error_behavior != PropagationErrors::Ignore;

@@ -4,8 +4,8 @@ use std::io::{self, Error, ErrorKind, Read};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-use pantala_replication::ReplicationId;
-use pantala_replication::link::{Transfer, TransferStart};
+use pantala_psync::ReplicationId;
+use pantala_psync::link::{Transfer, TransferStart};
 
 use crate::replication::replica::socket::Socket;
 use crate::replication::replica::{FollowState, relock};

@@ -23,14 +23,14 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use pantala_replication::link::Transfer;
+use pantala_psync::link::Transfer;
 use pantala_settings::field::DisklessLoad;
 
 use self::incoming::{DirectSource, Start};
 use self::parts::PartSource;
 use super::relock;
 use super::socket::Socket;
-use crate::process::files::loading::Source;
+use pantala_durability::loading::Source;
 
 pub use self::incoming::FullCopy;
 pub use self::parts::Dialer;

@@ -6,7 +6,7 @@ use std::io::{self, Error, ErrorKind, Read};
 use std::time::Duration;
 
 use pantala_journal::resp::push_command;
-use pantala_replication::link::{FrameReader, Invitation};
+use pantala_psync::link::{FrameReader, Invitation};
 use pantala_tls::Connector;
 
 use super::incoming::FullCopy;

@@ -26,10 +26,10 @@ use pantala_keyspace::{Aborted, Keyspace, Locked, Scope, Tally};
 use pantala_settings::field::DisklessLoad;
 
 use super::incoming::FullCopy;
-use crate::process::files::journaling;
-use crate::process::files::loading::{self, AnswersLoading, LoadedCopy, Source};
-use crate::replication::replica::{drop_replicas, relock};
+use crate::replication::replica::drop_replicas;
 use crate::shared::Shared;
+use pantala_durability::journaling;
+use pantala_durability::loading::{self, AnswersLoading, LoadedCopy, Source};
 
 /// How soon is checked again whether a rewrite or a script has ended.
 const LOOK: Duration = Duration::from_millis(5);
@@ -56,12 +56,12 @@ impl FullCopy<'_> {
     /// Loads the snapshot beside the old data, which stays until the new one is complete.
     fn load_beside(&self, source: Source<'_>) -> Result<u32, String> {
         let shared = self.shared;
-        let history = shared.replication.stream.history();
+        let history = shared.replication.downstream.stream.history();
         let is_the_same = history.is_kept && history.id == self.id;
         let beside = shared.engine.space.beside();
         let others = match is_the_same {
-            true => AnswersLoading::begin_beside(shared),
-            false => AnswersLoading::begin(shared),
+            true => AnswersLoading::begin_beside(&shared.durability),
+            false => AnswersLoading::begin(&shared.durability),
         };
         let loaded = load_whole(shared, &beside, source);
         let ended = loaded.and_then(|loaded| self.put_in_place(&beside, loaded));
@@ -72,7 +72,7 @@ impl FullCopy<'_> {
 
     fn put_in_place(&self, beside: &Keyspace, loaded: LoadedCopy) -> Result<u32, String> {
         let (shared, engine) = (self.shared, &self.shared.engine);
-        let _between_steps = relock(&self.following().applying);
+        let _between_steps = self.following().role.between_steps();
         if !self.is_in_force() {
             return Err(NOT_IN_FORCE.into());
         }
@@ -95,12 +95,12 @@ impl FullCopy<'_> {
 
     fn load_in_place(&self, source: Source<'_>) -> Result<u32, String> {
         let shared = self.shared;
-        let _between_steps = relock(&self.following().applying);
+        let _between_steps = self.following().role.between_steps();
         if !self.is_in_force() {
             return Err(NOT_IN_FORCE.into());
         }
         drop_replicas(shared);
-        let _others_wait = AnswersLoading::begin(shared);
+        let _others_wait = AnswersLoading::begin(&shared.durability);
         let _file = FileBeginsAnew::close(shared);
         self.forget_everything()?;
         match load_whole(shared, &shared.engine.space, source) {
@@ -110,7 +110,7 @@ impl FullCopy<'_> {
                 Ok(db)
             }
             Err(why) => {
-                shared.replication.stream.stop_keeping();
+                shared.replication.downstream.stream.stop_keeping();
                 self.forget_everything()?;
                 Err(why)
             }
@@ -119,8 +119,8 @@ impl FullCopy<'_> {
 
     fn become_copy(&self) {
         let replication = &self.shared.replication;
-        replication.stream.become_copy(self.id, self.position);
-        replication.checkpoints.forget();
+        replication.downstream.stream.become_copy(self.id, self.position);
+        replication.downstream.checkpoints.forget();
     }
 
     /// Removes all keys and functions.
@@ -165,7 +165,7 @@ impl FullCopy<'_> {
 fn load_whole(shared: &Shared, space: &Keyspace, source: Source<'_>) -> Result<LoadedCopy, String> {
     let Source { first, bytes, parts, bytes_of_parts } = source;
     let source = Source { first: &mut *first, bytes, parts, bytes_of_parts };
-    let loaded = loading::load_copy(shared, space, source)?;
+    let loaded = loading::load_copy(&shared.durability, space, source)?;
     // Nothing but the end may follow.
     let ended = std::io::copy(first, &mut std::io::sink());
     ended.map(|_| loaded).map_err(|error| error.to_string())
@@ -196,22 +196,22 @@ impl Drop for FileBeginsAnew<'_> {
 
 /// Closes the append-only file; whether there was one.
 fn close_file(shared: &Shared) -> bool {
-    let is_there = shared.appending.is_running();
+    let is_there = shared.durability.appending.is_running();
     if is_there {
-        shared.appending.close(&shared.engine.journal);
+        shared.durability.appending.close(&shared.engine.journal);
     }
     is_there
 }
 
 fn begin_file(shared: &std::sync::Arc<Shared>) {
     loop {
-        match journaling::begin_anew(shared) {
+        match journaling::begin_anew(&shared.durability) {
             Ok(()) => return,
             Err(why) if shared.engine.condition.shutdown.pause_for(LOOK) => {
                 return tracing::warn!("the append-only file was not begun: {why}");
             }
             // Wait until the rewrite under way has ended.
-            Err(_) if shared.appending.rewrites().began_us.is_some() => {}
+            Err(_) if shared.durability.appending.rewrites().began_us.is_some() => {}
             Err(why) => return tracing::error!("the append-only file was not begun: {why}"),
         }
     }

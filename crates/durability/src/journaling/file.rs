@@ -12,11 +12,11 @@ use pantala_settings::Settings;
 use pantala_settings::field::AppendSync;
 
 use super::rings::RingFile;
+use crate::Durability;
 use crate::appending::{FileSizes, Order, Rewritten};
-use crate::process::files::rewriting;
-use crate::replication::moment::SnapshotPlace;
-use crate::shared::Shared;
-use crate::workers::inbox::Message;
+use crate::rewriting;
+use crate::snapshot_place::SnapshotPlace;
+use pantala_engine::Message;
 
 /// The interval of syncs with `everysec`.
 const SYNC_EVERY_US: u64 = 1_000_000;
@@ -37,10 +37,10 @@ struct SyncThread {
 }
 
 impl SyncThread {
-    fn start(shared: &Arc<Shared>) -> Result<SyncThread, String> {
+    fn start(durability: &Arc<Durability>) -> Result<SyncThread, String> {
         let (jobs, waiting) = channel::<SyncJob>();
         let (finished, done) = channel();
-        let journal = Arc::clone(&shared.engine.journal);
+        let journal = Arc::clone(&durability.engine.journal);
         let sync = move || {
             for job in waiting {
                 let _keeper_has_gone = finished.send(job.run());
@@ -57,7 +57,7 @@ impl SyncThread {
 /// The append-only file as the journal's thread writes it: the open writer, and the thread that
 /// syncs for it.
 pub(super) struct File {
-    shared: Arc<Shared>,
+    durability: Arc<Durability>,
     writer: AofWriter,
     syncing: SyncThread,
     out: Vec<u8>,
@@ -79,11 +79,11 @@ impl File {
     ///
     /// # Errors
     /// The system has no thread.
-    pub fn open(shared: Arc<Shared>, writer: AofWriter) -> Result<File, String> {
-        let syncing = SyncThread::start(&shared)?;
-        let rings = begin_rings(&shared);
+    pub fn open(durability: Arc<Durability>, writer: AofWriter) -> Result<File, String> {
+        let syncing = SyncThread::start(&durability)?;
+        let rings = begin_rings(&durability);
         let file = File {
-            shared,
+            durability,
             writer,
             syncing,
             out: Vec::new(),
@@ -100,7 +100,7 @@ impl File {
     }
 
     fn settings(&self) -> Arc<Settings> {
-        self.shared.engine.settings.current()
+        self.durability.engine.settings.current()
     }
 
     /// Begins a round of writing.
@@ -148,12 +148,12 @@ impl File {
     }
 
     fn append(&mut self, bytes: &[u8]) {
-        let wait = self.shared.engine.condition.switches.file_wait();
+        let wait = self.durability.engine.condition.switches.file_wait();
         if !wait.is_zero() && !bytes.is_empty() {
             std::thread::sleep(wait);
         }
         if let Err(fault) = self.writer.append(bytes, self.unix_s) {
-            report(&self.shared, &fault);
+            report(&self.durability, &fault);
         }
     }
 
@@ -161,16 +161,16 @@ impl File {
     pub fn cut(&mut self, cut: Cut) {
         self.flush();
         self.confirm(cut.stamp);
-        let kind = rewriting::kind_of(self.shared.appending.expected_form(cut.number));
+        let kind = rewriting::kind_of(self.durability.appending.expected_form(cut.number));
         let begun = self.writer.begin_rewrite(kind);
         self.confirm(cut.stamp);
         if let Err(fault) = &begun {
             tracing::error!("the append-only file can not be rewritten: {fault}");
             if self.writer.fault().is_some() {
-                self.shared.engine.condition.lasting.begin(States::UNWRITTEN);
+                self.durability.engine.condition.lasting.begin(States::UNWRITTEN);
             }
         }
-        if let Some(rewrite) = self.shared.appending.begun(cut.number, begun.ok()) {
+        if let Some(rewrite) = self.durability.appending.begun(cut.number, begun.ok()) {
             // The rewrite was given up meanwhile.
             self.writer.abandon_rewrite(&rewrite);
         }
@@ -187,7 +187,7 @@ impl File {
                     tracing::warn!("old append-only files stay in the manifest: {fault}");
                 }
                 if std::mem::take(&mut self.has_history) {
-                    self.shared.appending.rewrite_ended(true, monotonic_us());
+                    self.durability.appending.rewrite_ended(true, monotonic_us());
                 }
             }
             _ => {}
@@ -218,7 +218,7 @@ impl File {
     /// Writes the final place: the server stops, and everything recorded is in the file.
     pub fn end_at(&mut self, place: SnapshotPlace) {
         if let Err(fault) = self.writer.annotate(&place.annotation()) {
-            report(&self.shared, &fault);
+            report(&self.durability, &fault);
         }
     }
 
@@ -229,7 +229,7 @@ impl File {
         {
             self.syncing.running = None;
             if let Err(fault) = self.writer.end_sync(done) {
-                report(&self.shared, &fault);
+                report(&self.durability, &fault);
             }
         }
         let stopped = if self.is_unwanted { self.writer.stop() } else { self.writer.sync() };
@@ -238,18 +238,18 @@ impl File {
                 self.set_durable(self.written);
             }
             Ok(()) => {}
-            Err(fault) => report(&self.shared, &fault),
+            Err(fault) => report(&self.durability, &fault),
         }
         self.end_rings();
         if std::mem::take(&mut self.has_history) {
-            self.shared.appending.rewrite_ended(true, monotonic_us());
+            self.durability.appending.rewrite_ended(true, monotonic_us());
         }
     }
 
     /// Ends the rings: nothing more is recorded for this file.
     fn end_rings(&mut self) {
-        self.shared.engine.journal.keep_in(None);
-        self.shared.appending.set_rings(None);
+        self.durability.engine.journal.keep_in(None);
+        self.durability.appending.set_rings(None);
         let Some((file, _)) = self.rings.take() else { return };
         if !self.is_unwanted && self.writer.fault().is_some() {
             // The file lacks something that the rings have.
@@ -261,7 +261,7 @@ impl File {
     fn end_rewrite(&mut self, rewrite: Rewrite, is_written: bool) {
         if !is_written {
             self.writer.abandon_rewrite(&rewrite);
-            return self.shared.appending.rewrite_ended(false, monotonic_us());
+            return self.durability.appending.rewrite_ended(false, monotonic_us());
         }
         tracing::info!("Background AOF rewrite terminated with success");
         let finished = self.writer.finish_rewrite(rewrite);
@@ -271,12 +271,12 @@ impl File {
             }
             Err(fault) => rewriting::tell_failed(fault),
         }
-        self.shared.appending.set_kept(self.writer.is_kept());
+        self.durability.appending.set_kept(self.writer.is_kept());
         // The end is reported once the manifest names no history: a client that waits for it may
         // look at the files.
         self.has_history = finished.is_ok() && self.remove_history();
         if !self.has_history {
-            self.shared.appending.rewrite_ended(finished.is_ok(), monotonic_us());
+            self.durability.appending.rewrite_ended(finished.is_ok(), monotonic_us());
         }
         self.apply_fault();
     }
@@ -284,10 +284,11 @@ impl File {
     /// Removes old files on a thread of its own; whether [`Order::Removed`] will follow.
     fn remove_history(&mut self) -> bool {
         let Some(job) = self.writer.begin_removal() else { return false };
-        let shared = Arc::clone(&self.shared);
+        let durability = Arc::clone(&self.durability);
         let remove = move || {
             // Without a thread they are removed at the next start.
-            let _taken = shared.appending.order(&shared.engine.journal, Order::Removed(job.run()));
+            let _taken =
+                durability.appending.order(&durability.engine.journal, Order::Removed(job.run()));
             pantala_memory::release_seat();
         };
         let spawned = Builder::new().name("journal-remove".into()).spawn(remove);
@@ -299,7 +300,7 @@ impl File {
 
     /// Whether writes are refused is what the writer says.
     fn apply_fault(&self) {
-        let lasting = &self.shared.engine.condition.lasting;
+        let lasting = &self.durability.engine.condition.lasting;
         match self.writer.fault() {
             Some(_) => lasting.begin(States::UNWRITTEN),
             None => lasting.end(States::UNWRITTEN),
@@ -314,7 +315,7 @@ impl File {
                     self.set_durable(upto);
                 }),
                 Ok(()) => {}
-                Err(fault) => report(&self.shared, &fault),
+                Err(fault) => report(&self.durability, &fault),
             }
         }
     }
@@ -322,8 +323,8 @@ impl File {
     /// Whether nothing is synced for the moment, by `no-appendfsync-on-rewrite`.
     fn rests(&self) -> bool {
         self.settings().no_appendfsync_on_rewrite
-            && (self.shared.appending.rewrites().began_us.is_some()
-                || self.shared.saves.current().is_some())
+            && (self.durability.appending.rewrites().began_us.is_some()
+                || self.durability.saves.current().is_some())
     }
 
     /// With `always` replies wait, once there is a file: a rewrite may have to create it first.
@@ -331,14 +332,14 @@ impl File {
         self.was_kept |= self.writer.is_kept();
         let is_always = self.settings().appendfsync == AppendSync::Always;
         let holds = self.was_kept && is_always && !self.rests();
-        if self.shared.engine.journal.hold_replies(holds) {
-            self.shared.workers.post_all(|| Message::JournalKept);
+        if self.durability.engine.journal.hold_replies(holds) {
+            self.durability.engine.workers.post_all(&|| Message::JournalKept);
         }
     }
 
     fn set_durable(&self, upto: Stamp) {
-        if self.shared.engine.journal.set_durable(upto) {
-            self.shared.workers.post_all(|| Message::JournalKept);
+        if self.durability.engine.journal.set_durable(upto) {
+            self.durability.engine.workers.post_all(&|| Message::JournalKept);
         }
     }
 
@@ -347,7 +348,7 @@ impl File {
         match self.writer.sync() {
             Ok(()) if self.writer.is_kept() => self.set_durable(self.written),
             Ok(()) => {}
-            Err(fault) => report(&self.shared, &fault),
+            Err(fault) => report(&self.durability, &fault),
         }
     }
 
@@ -383,8 +384,9 @@ impl File {
             percentage: u64::from(settings.auto_aof_rewrite_percentage),
             min_bytes: settings.auto_aof_rewrite_min_bytes,
         };
-        let idle_ms = self.shared.appending.idle_ms(monotonic_us());
-        if self.writer.is_rewrite_due(rules, idle_ms) && rewriting::begin(&self.shared).is_ok() {
+        let idle_ms = self.durability.appending.idle_ms(monotonic_us());
+        if self.writer.is_rewrite_due(rules, idle_ms) && rewriting::begin(&self.durability).is_ok()
+        {
             let (growth, is_good) = (self.writer.growth(), self.writer.fault().is_none());
             let (bytes, base) = (growth.bytes(), growth.base_bytes().max(1));
             match bytes.saturating_sub(base).saturating_mul(100) / base {
@@ -399,8 +401,8 @@ impl File {
     /// Updates what INFO shows.
     fn tell(&self) {
         let growth = self.writer.growth();
-        self.shared.appending.set_kept(self.writer.is_kept());
-        self.shared.appending.tell(FileSizes {
+        self.durability.appending.set_kept(self.writer.is_kept());
+        self.durability.appending.tell(FileSizes {
             bytes: growth.bytes(),
             base_bytes: growth.base_bytes(),
             is_good: self.writer.fault().is_none(),
@@ -413,8 +415,8 @@ impl File {
 }
 
 /// Creates the rings, in which records outlive the process, if there is a place for them.
-fn begin_rings(shared: &Shared) -> Option<(RingFile, Arc<Rings>)> {
-    let settings = shared.engine.settings.current();
+fn begin_rings(durability: &Durability) -> Option<(RingFile, Arc<Rings>)> {
+    let settings = durability.engine.settings.current();
     let begun = RingFile::create(&settings, &super::layout(&settings)).and_then(|file| {
         let with_rings = |file: RingFile| {
             let rings = file.rings().map_err(|error| error.to_string())?;
@@ -429,14 +431,14 @@ fn begin_rings(shared: &Shared) -> Option<(RingFile, Arc<Rings>)> {
         );
         None
     });
-    shared.engine.journal.keep_in(rings.as_ref().map(|(_, rings)| Arc::clone(rings)));
-    shared.appending.set_rings(rings.as_ref().map(|(_, rings)| Arc::clone(rings)));
+    durability.engine.journal.keep_in(rings.as_ref().map(|(_, rings)| Arc::clone(rings)));
+    durability.appending.set_rings(rings.as_ref().map(|(_, rings)| Arc::clone(rings)));
     rings
 }
 
 /// Reports a fault of the disk.
 #[cold]
-fn report(shared: &Shared, fault: &Fault) {
+fn report(durability: &Durability, fault: &Fault) {
     tracing::error!("Error writing to the AOF file: {fault}");
-    shared.engine.condition.lasting.begin(States::UNWRITTEN);
+    durability.engine.condition.lasting.begin(States::UNWRITTEN);
 }

@@ -27,8 +27,8 @@ use pantala_settings::field::VersionCheck;
 
 use super::Source;
 use super::state::LoadProgress;
-use crate::process::files::saving::rest;
-use crate::shared::Shared;
+use crate::Durability;
+use crate::saving::rest;
 
 /// How many batches may wait for each inserting thread.
 const BATCHES_PER_THREAD: usize = 2;
@@ -39,7 +39,7 @@ const TELL_US: u64 = 5_000_000;
 
 /// The state that all loading threads share.
 struct SharedLoad<'l> {
-    shared: &'l Shared,
+    durability: &'l Durability,
     inserter: Inserter<'l>,
     inserted: Mutex<InsertOutcome>,
     fault: Mutex<Option<Fault>>,
@@ -65,13 +65,13 @@ impl SharedLoad<'_> {
                 Ok(Ok(more)) => {
                     inserted.add(more);
                     let rest_us = more.loaded * self.rest_us;
-                    rest(rest_us, &|| self.shared.engine.condition.shutdown.is_final());
+                    rest(rest_us, &|| self.durability.engine.condition.shutdown.is_final());
                 }
                 Ok(Err(fault)) => self.fail(fault),
                 // It goes on receiving, so that the reading threads do not wait for ever.
                 Err(_) => self.fail(Fault::Disk(std::io::Error::other("a panic of ours"))),
             }
-            self.shared.loading.add_loaded(batch.bytes.len());
+            self.durability.loading.add_loaded(batch.bytes.len());
         }
         self.inserted.lock().unwrap_or_else(PoisonError::into_inner).add(inserted);
         pantala_memory::release_seat();
@@ -103,16 +103,16 @@ pub(super) struct LoadedSnapshot {
 /// # Errors
 /// The file cannot be read or is damaged, or a key is there already.
 pub(super) fn load_from(
-    shared: &Shared,
+    durability: &Durability,
     space: &Keyspace,
     source: Source<'_>,
     (replaces, now): (bool, UnixMs),
 ) -> Result<LoadedSnapshot, Fault> {
-    let settings = shared.engine.settings.current();
+    let settings = durability.engine.settings.current();
     let limits = rdb_limits(&settings);
     // More than replicas could be sent is of no use.
     let most_bytes = settings.repl_backlog_bytes;
-    let on_expired = |db, name: &[u8]| shared.loading.has_expired(db, name, most_bytes);
+    let on_expired = |db, name: &[u8]| durability.loading.has_expired(db, name, most_bytes);
     let empty = AtomicUsize::new(0);
     let on_empty = |name: &[u8]| {
         if empty.fetch_add(1, Ordering::Relaxed) < EMPTY_TOLD_MOST {
@@ -129,7 +129,7 @@ pub(super) fn load_from(
         on_empty: &on_empty,
     };
     let loading = SharedLoad {
-        shared,
+        durability,
         inserter,
         inserted: Mutex::default(),
         fault: Mutex::new(None),
@@ -217,7 +217,7 @@ impl<'t, 'l> ItemReceiver<'t, 'l> {
     }
 
     fn take(&mut self, part: Part) -> bool {
-        let SharedLoad { shared, inserter, is_over, .. } = self.loading;
+        let SharedLoad { durability, inserter, is_over, .. } = self.loading;
         match part {
             Part::Batch(batch) => {
                 // The receiver is gone if a thread has panicked.
@@ -227,7 +227,7 @@ impl<'t, 'l> ItemReceiver<'t, 'l> {
                 self.tell();
             }
             Part::Function(code) => self.functions.push(code),
-            Part::Aux(name, value) => shared.loading.take_aux(&name, &value),
+            Part::Aux(name, value) => durability.loading.take_aux(&name, &value),
             Part::Module(_, module) if inserter.skips_modules => {
                 tracing::warn!(%module, "what a module keeps beside its keys is passed over");
             }
@@ -235,7 +235,7 @@ impl<'t, 'l> ItemReceiver<'t, 'l> {
                 self.loading.fail(Fault::Module(offset, module.to_string()));
             }
         }
-        if shared.engine.condition.shutdown.is_final() {
+        if durability.engine.condition.shutdown.is_final() {
             self.loading.fail(Fault::CalledOff);
         }
         !is_over.load(Ordering::Relaxed)
@@ -248,7 +248,8 @@ impl<'t, 'l> ItemReceiver<'t, 'l> {
             return;
         }
         self.told_us = now_us;
-        let LoadProgress { total_bytes, loaded_bytes, .. } = self.loading.shared.loading.progress();
+        let LoadProgress { total_bytes, loaded_bytes, .. } =
+            self.loading.durability.loading.progress();
         let percent = loaded_bytes.saturating_mul(100) / total_bytes.max(1);
         tracing::info!(percent, loaded_bytes, total_bytes, "loading a snapshot");
     }

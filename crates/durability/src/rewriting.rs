@@ -25,9 +25,9 @@ use pantala_persistence::snapshot::Form;
 
 use super::journaling;
 use super::saving::{self, Purpose, Readers, SaveFailure};
+use crate::Durability;
 use crate::appending::{NoRewrite, Order, Rewritten};
 use crate::saves::Save;
-use crate::shared::Shared;
 
 /// How soon it is tried again while a snapshot is being written.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -38,21 +38,21 @@ const BEGIN_MOST: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// It is not possible now.
-pub fn begin(shared: &Arc<Shared>) -> Result<(), NoRewrite> {
-    shared.appending.begin_rewrite(monotonic_us())?;
-    shared.appending.set_scheduled(shared.saves.current().is_some());
-    go_on(shared);
+pub fn begin(durability: &Arc<Durability>) -> Result<(), NoRewrite> {
+    durability.appending.begin_rewrite(monotonic_us())?;
+    durability.appending.set_scheduled(durability.saves.current().is_some());
+    go_on(durability);
     Ok(())
 }
 
 /// Starts the thread of a rewrite that
 /// [`begin_rewrite`](crate::appending::Appending::begin_rewrite) has admitted; whether it could be
 /// started. If not, the rewrite has failed.
-pub fn go_on(shared: &Arc<Shared>) -> bool {
-    let of_thread = Arc::clone(shared);
+pub fn go_on(durability: &Arc<Durability>) -> bool {
+    let of_thread = Arc::clone(durability);
     // Asked here, not by the thread: a file that is turned off before the thread runs ends its
     // rewrite, which must not become one of a server without a file.
-    let is_beside = shared.appending.is_running();
+    let is_beside = durability.appending.is_running();
     let life = move || {
         pantala_base::os::yield_to_others();
         match is_beside {
@@ -65,34 +65,34 @@ pub fn go_on(shared: &Arc<Shared>) -> bool {
     let spawned = Builder::new().name("rewrite".into()).spawn(life);
     if let Err(error) = &spawned {
         tracing::error!("the append-only file is not rewritten: cannot start a thread: {error}");
-        shared.appending.rewrite_ended(false, monotonic_us());
+        durability.appending.rewrite_ended(false, monotonic_us());
     }
     spawned.is_ok()
 }
 
 /// Writes the base as soon as no other snapshot is being written.
 fn when_free(
-    shared: &Shared,
+    durability: &Durability,
     write: &mut dyn FnMut() -> Result<u64, SaveFailure>,
 ) -> Result<u64, SaveFailure> {
     let written = loop {
         match write() {
             Err(SaveFailure::Busy) => {
-                shared.appending.set_scheduled(true);
-                if shared.engine.condition.shutdown.pause_for(AGAIN) {
+                durability.appending.set_scheduled(true);
+                if durability.engine.condition.shutdown.pause_for(AGAIN) {
                     break Err(SaveFailure::Busy);
                 }
             }
             other => break other,
         }
     };
-    shared.appending.set_scheduled(false);
+    durability.appending.set_scheduled(false);
     written
 }
 
 /// The form of a base, by the settings.
-fn form_of_base(shared: &Shared) -> Form {
-    match shared.engine.settings.current().aof_use_rdb_preamble {
+fn form_of_base(durability: &Durability) -> Form {
+    match durability.engine.settings.current().aof_use_rdb_preamble {
         true => Form::Rdb,
         false => Form::Commands,
     }
@@ -107,8 +107,8 @@ pub fn kind_of(form: Form) -> BaseKind {
 }
 
 /// Runs a rewrite while nothing is appended.
-fn run_alone(shared: &Shared) {
-    let written = when_free(shared, &mut || write_alone(shared));
+fn run_alone(durability: &Durability) {
+    let written = when_free(durability, &mut || write_alone(durability));
     match &written {
         Ok(bytes) => {
             tracing::info!(bytes, "Background AOF rewrite terminated with success");
@@ -116,7 +116,7 @@ fn run_alone(shared: &Shared) {
         }
         Err(why) => tell_failed(why),
     }
-    shared.appending.rewrite_ended(written.is_ok(), monotonic_us());
+    durability.appending.rewrite_ended(written.is_ok(), monotonic_us());
 }
 
 /// In the words of Redis and Valkey.
@@ -124,11 +124,11 @@ pub(super) fn tell_failed(why: &dyn Display) {
     tracing::error!("Background AOF rewrite terminated with error: {why}");
 }
 
-fn write_alone(shared: &Shared) -> Result<u64, SaveFailure> {
-    let layout = journaling::layout(&shared.engine.settings.current());
+fn write_alone(durability: &Durability) -> Result<u64, SaveFailure> {
+    let layout = journaling::layout(&durability.engine.settings.current());
     let manifest = layout.open(&RealDisk).map_err(|why| SaveFailure::Failed(why.to_string()))?;
     let mut writer = AofWriter::new(Arc::new(RealDisk), layout, manifest, 0);
-    let bytes = write_base(shared, &mut writer)?;
+    let bytes = write_base(durability, &mut writer)?;
     writer.stop().map_err(failed)?;
     Ok(bytes)
 }
@@ -138,15 +138,15 @@ fn write_alone(shared: &Shared) -> Result<u64, SaveFailure> {
 ///
 /// # Errors
 /// There is no file.
-pub fn write_first(shared: &Shared) -> Result<AofWriter, SaveFailure> {
-    let layout = journaling::layout(&shared.engine.settings.current());
+pub fn write_first(durability: &Durability) -> Result<AofWriter, SaveFailure> {
+    let layout = journaling::layout(&durability.engine.settings.current());
     let cleaned = layout.make_directory(&RealDisk).and_then(|()| {
         // Removes what a server has left that was killed at this point.
         layout.clean(&RealDisk, &mut Manifest::default())
     });
     cleaned.map_err(|why| SaveFailure::Failed(why.to_string()))?;
     let mut writer = AofWriter::new(Arc::new(RealDisk), layout, None, 0);
-    write_base(shared, &mut writer)?;
+    write_base(durability, &mut writer)?;
     for part in writer.manifest().parts() {
         let is_base = writer.manifest().base.as_ref() == Some(part);
         let kind = if is_base { "base" } else { "incr" };
@@ -161,14 +161,14 @@ fn failed(fault: Fault) -> SaveFailure {
 
 /// Writes a base of this moment, for a writer that appends nothing yet, and begins the increment
 /// after it. Returns the base's bytes.
-fn write_base(shared: &Shared, writer: &mut AofWriter) -> Result<u64, SaveFailure> {
-    let form = form_of_base(shared);
+fn write_base(durability: &Durability, writer: &mut AofWriter) -> Result<u64, SaveFailure> {
+    let form = form_of_base(durability);
     let rewrite = writer.begin_rewrite(kind_of(form)).map_err(failed)?;
     let path = rewrite.base_path.clone();
     let save = Save::default();
     let purpose = Purpose { is_base: "1", form, readers: Readers::Pantala, at_cut: &mut |_| {} };
-    let written = saving::write_snapshot(shared, &save, purpose, |_, _| {
-        Ok((Box::new(RealDisk), saving::plan_at(&shared.engine.settings.current(), path, form)))
+    let written = saving::write_snapshot(durability, &save, purpose, |_, _| {
+        Ok((Box::new(RealDisk), saving::plan_at(&durability.engine.settings.current(), path, form)))
     });
     let bytes = written.inspect_err(|_| writer.abandon_rewrite(&rewrite))?;
     writer.finish_rewrite(rewrite).map_err(failed)?;
@@ -179,42 +179,42 @@ fn write_base(shared: &Shared, writer: &mut AofWriter) -> Result<u64, SaveFailur
 }
 
 /// Runs a rewrite while changes are appended.
-fn run_beside(shared: &Shared) {
+fn run_beside(durability: &Durability) {
     let mut begun = None;
-    let written = when_free(shared, &mut || write(shared, &mut begun));
+    let written = when_free(durability, &mut || write(durability, &mut begun));
     if let Err(why) = &written {
         tell_failed(why);
     }
     match begun {
         Some(rewrite) => {
             let ended = Order::Rewritten(Rewritten { rewrite, is_written: written.is_ok() });
-            if !shared.appending.order(&shared.engine.journal, ended) {
+            if !durability.appending.order(&durability.engine.journal, ended) {
                 tracing::warn!("the append-only file is not wanted any more: nor is its new base");
-                shared.appending.rewrite_ended(false, monotonic_us());
+                durability.appending.rewrite_ended(false, monotonic_us());
             }
         }
-        None => shared.appending.rewrite_ended(false, monotonic_us()),
+        None => durability.appending.rewrite_ended(false, monotonic_us()),
     }
 }
 
 /// Writes the base. `begun` becomes the rewrite, once the writer has come to the cut.
-fn write(shared: &Shared, begun: &mut Option<Rewrite>) -> Result<u64, SaveFailure> {
-    let journal = &shared.engine.journal;
-    let form = form_of_base(shared);
-    let (number, coming) = shared.appending.expect_rewrite(form);
-    let save = shared.appending.begin_base();
+fn write(durability: &Durability, begun: &mut Option<Rewrite>) -> Result<u64, SaveFailure> {
+    let journal = &durability.engine.journal;
+    let form = form_of_base(durability);
+    let (number, coming) = durability.appending.expect_rewrite(form);
+    let save = durability.appending.begin_base();
     let mut is_cut = false;
     let mut at_cut = |cut: &CutInfo| {
         is_cut = true;
-        shared.appending.cut(journal, cut.stamp, number);
+        durability.appending.cut(journal, cut.stamp, number);
     };
-    let settings = shared.engine.settings.current();
+    let settings = durability.engine.settings.current();
     let path = journaling::layout(&settings).temporary(&format!("rewrite.{number}"));
     let plan = saving::plan_at(&settings, path.clone(), form);
     let purpose = Purpose { is_base: "1", form, readers: Readers::Pantala, at_cut: &mut at_cut };
     let written =
-        saving::write_snapshot(shared, &save, purpose, |_, _| Ok((Box::new(RealDisk), plan)));
-    shared.appending.end_base();
+        saving::write_snapshot(durability, &save, purpose, |_, _| Ok((Box::new(RealDisk), plan)));
+    durability.appending.end_base();
     if is_cut {
         // Even if the snapshot has failed: the writer has to be told.
         *begun = coming.recv_timeout(BEGIN_MOST).ok().flatten();

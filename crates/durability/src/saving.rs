@@ -22,29 +22,25 @@ use std::time::Duration;
 
 use pantala_base::clock::{monotonic_us, unix_ms, unix_us};
 use pantala_base::rests::Rests;
-use pantala_engine::condition::states::States;
 use pantala_keyspace::snapshot::{CutInfo, NoSnapshot, Snapshot, SnapshotOutcome, SnapshotTarget};
 use pantala_persistence::aof::commands::CommandTarget;
 use pantala_persistence::disk::Disk;
-use pantala_persistence::snapshot::schedule::SavePointCounts;
 use pantala_persistence::snapshot::{
-    Fault, Form, RdbTarget, Schedule, SnapshotFacts, SnapshotQueue, name, write,
+    Fault, Form, RdbTarget, SnapshotFacts, SnapshotQueue, name, write,
 };
 use pantala_rdb::file::SizeHints;
 use pantala_rdb::{Strings, Style};
 use pantala_settings::Settings;
 
 use super::place;
-use crate::commands::REDIS_VERSION;
-use crate::replication::moment::{Moment, note};
+use crate::Durability;
+use crate::moment::Moment;
 use crate::saves::{NoSave, Save, SaveEnd};
-use crate::shared::Shared;
-use crate::tls::CertificateWatch;
+use crate::snapshot_place::note;
+use pantala_commands::REDIS_VERSION;
 
 /// How soon it is tried again while a base of the append-only file is being written.
 const AGAIN: Duration = Duration::from_millis(20);
-/// The interval of checking the schedule.
-const TICK: Duration = Duration::from_secs(1);
 
 /// The present time (Unix, seconds).
 pub fn now_s() -> i64 {
@@ -89,9 +85,9 @@ impl fmt::Display for SaveFailure {
 ///
 /// # Errors
 /// See [`SaveFailure`]; the old file is unchanged.
-pub fn save(shared: &Shared) -> Result<(), SaveFailure> {
-    let save = shared.saves.begin(monotonic_us(), false)?;
-    run(shared, &save)
+pub fn save(durability: &Durability) -> Result<(), SaveFailure> {
+    let save = durability.saves.begin(monotonic_us(), false)?;
+    run(durability, &save)
 }
 
 /// Writes the snapshot of a server that stops, once no other snapshot can begin. Otherwise like
@@ -99,19 +95,19 @@ pub fn save(shared: &Shared) -> Result<(), SaveFailure> {
 ///
 /// # Errors
 /// See [`save`].
-pub fn save_before_stop(shared: &Shared) -> Result<(), SaveFailure> {
-    let save = shared.saves.begin_last(monotonic_us()).map_err(SaveFailure::from);
+pub fn save_before_stop(durability: &Durability) -> Result<(), SaveFailure> {
+    let save = durability.saves.begin_last(monotonic_us()).map_err(SaveFailure::from);
     let save = save.inspect_err(|why| tracing::error!("a snapshot could not be begun: {why}"))?;
-    run(shared, &save)
+    run(durability, &save)
 }
 
 /// Writes a snapshot on a thread of its own, as BGSAVE does; returns once the thread has started.
 ///
 /// # Errors
 /// Another one is being written, or the system has no thread.
-pub fn save_in_background(shared: &Arc<Shared>) -> Result<(), SaveFailure> {
-    let save = shared.saves.begin(monotonic_us(), true)?;
-    let (of_thread, saved) = (Arc::clone(shared), Arc::clone(&save));
+pub fn save_in_background(durability: &Arc<Durability>) -> Result<(), SaveFailure> {
+    let save = durability.saves.begin(monotonic_us(), true)?;
+    let (of_thread, saved) = (Arc::clone(durability), Arc::clone(&save));
     let life = move || {
         pantala_base::os::yield_to_others();
         // The result is in the log and in INFO.
@@ -121,24 +117,24 @@ pub fn save_in_background(shared: &Arc<Shared>) -> Result<(), SaveFailure> {
     tracing::info!("Background saving started by pid {}", std::process::id());
     let spawned = Builder::new().name("save".into()).spawn(life);
     spawned.map(drop).map_err(|error| {
-        end(shared, &save, SaveEnd::Failed);
+        end(durability, &save, SaveEnd::Failed);
         SaveFailure::Failed(format!("cannot start a thread: {error}"))
     })
 }
 
 /// Writes the file, after any base of the append-only file that is being written.
-fn when_free(shared: &Shared, save: &Save) -> Result<u64, SaveFailure> {
-    let shutdown = &shared.engine.condition.shutdown;
+fn when_free(durability: &Durability, save: &Save) -> Result<u64, SaveFailure> {
+    let shutdown = &durability.engine.condition.shutdown;
     loop {
-        match write_file(shared, save) {
+        match write_file(durability, save) {
             Err(SaveFailure::Busy) if !save.is_cancelled() && !shutdown.pause_for(AGAIN) => {}
             ended => return ended,
         }
     }
 }
 
-fn run(shared: &Shared, save: &Save) -> Result<(), SaveFailure> {
-    let (result, ended) = match when_free(shared, save) {
+fn run(durability: &Durability, save: &Save) -> Result<(), SaveFailure> {
+    let (result, ended) = match when_free(durability, save) {
         Ok(bytes) => {
             let keys = save.progress().written;
             let took_ms = monotonic_us().saturating_sub(save.began_us) / 1000;
@@ -163,13 +159,13 @@ fn run(shared: &Shared, save: &Save) -> Result<(), SaveFailure> {
             (Err(unsaved), SaveEnd::Failed)
         }
     };
-    end(shared, save, ended);
+    end(durability, save, ended);
     result
 }
 
-fn end(shared: &Shared, save: &Save, ended: SaveEnd) {
-    shared.saves.end(save, ended, now_s(), monotonic_us());
-    shared.saves.apply(&shared.engine);
+fn end(durability: &Durability, save: &Save, ended: SaveEnd) {
+    durability.saves.end(save, ended, now_s(), monotonic_us());
+    durability.saves.apply(&durability.engine);
 }
 
 /// What the file states before the keys, except for what is known only at the cut.
@@ -217,28 +213,28 @@ pub fn plan_at(settings: &Settings, path: PathBuf, form: Form) -> write::Plan {
 }
 
 /// Writes the file; returns its bytes, or what went wrong.
-fn write_file(shared: &Shared, save: &Save) -> Result<u64, SaveFailure> {
-    let settings = shared.engine.settings.current();
+fn write_file(durability: &Durability, save: &Save) -> Result<u64, SaveFailure> {
+    let settings = durability.engine.settings.current();
     let name = name::at(&settings.dbfilename, now_s());
     let place = place::for_file(&settings, &name).map_err(SaveFailure::Failed)?;
-    write_to(shared, save, place.disk, plan(&settings, &place.directory, &name))
+    write_to(durability, save, place.disk, plan(&settings, &place.directory, &name))
 }
 
 /// Writes the file on this disk, as planned; returns its size in bytes.
-pub(crate) fn write_to(
-    shared: &Shared,
+pub fn write_to(
+    durability: &Durability,
     save: &Save,
     disk: Box<dyn Disk>,
     plan: write::Plan,
 ) -> Result<u64, SaveFailure> {
-    let moment = RefCell::new(Moment::for_file(shared));
+    let moment = RefCell::new(Moment::for_file(durability));
     let mut at_cut = |cut: &CutInfo| {
-        save.changes.store(shared.changes(), Ordering::Relaxed);
+        save.changes.store(durability.changes(), Ordering::Relaxed);
         moment.borrow_mut().is_now(cut.stamp);
     };
     let (form, readers) = (Form::Rdb, Readers::Pantala);
     let of_file = Purpose { is_base: "0", form, readers, at_cut: &mut at_cut };
-    write_snapshot(shared, save, of_file, |facts, _| {
+    write_snapshot(durability, save, of_file, |facts, _| {
         if let Some(place) = moment.borrow().place()? {
             note(facts, place);
         }
@@ -277,7 +273,7 @@ pub struct Purpose<'p> {
 /// # Errors
 /// There is no file.
 pub fn write_snapshot(
-    shared: &Shared,
+    durability: &Durability,
     save: &Save,
     purpose: Purpose<'_>,
     plan: impl FnOnce(
@@ -285,9 +281,15 @@ pub fn write_snapshot(
         &Arc<SnapshotQueue>,
     ) -> Result<(Box<dyn Disk>, write::Plan), String>,
 ) -> Result<u64, SaveFailure> {
-    write_snapshot_by(shared, save, purpose, plan, |(disk, plan), facts, queue, version, taken| {
-        write::write(&**disk, plan, facts, queue, version, taken)
-    })
+    write_snapshot_by(
+        durability,
+        save,
+        purpose,
+        plan,
+        |(disk, plan), facts, queue, version, taken| {
+            write::write(&**disk, plan, facts, queue, version, taken)
+        },
+    )
 }
 
 /// Like [`write_snapshot`], with a `write` of the caller's. It takes the pieces out of the queue,
@@ -297,7 +299,7 @@ pub fn write_snapshot(
 /// # Errors
 /// Not all was written.
 pub fn write_snapshot_by<T>(
-    shared: &Shared,
+    durability: &Durability,
     save: &Save,
     purpose: Purpose<'_>,
     begin: impl FnOnce(&mut SnapshotFacts, &Arc<SnapshotQueue>) -> Result<T, String>,
@@ -309,7 +311,7 @@ pub fn write_snapshot_by<T>(
         &dyn Fn(u64, bool) -> bool,
     ) -> Result<u64, Fault>,
 ) -> Result<u64, SaveFailure> {
-    let engine = &*shared.engine;
+    let engine = &*durability.engine;
     let settings = engine.settings.current();
     let Purpose { is_base, form, readers, at_cut } = purpose;
     let queue = Arc::new(SnapshotQueue::default());
@@ -332,7 +334,7 @@ pub fn write_snapshot_by<T>(
     let snapshot = save.cut(snapshot);
     let written = std::thread::scope(|scope| {
         let walkers = 0..settings.snapshot_thread_count();
-        let started = walkers.filter(|_| start_walker(scope, shared, snapshot, &queue)).count();
+        let started = walkers.filter(|_| start_walker(scope, durability, snapshot, &queue)).count();
         let prepared = begin(&mut facts, &queue);
         if started == 0 {
             snapshot.cancel();
@@ -410,7 +412,7 @@ fn sizes(cut: &CutInfo) -> Vec<(pantala_keyspace::DbIndex, SizeHints)> {
 /// Starts a walking thread; whether it could be started.
 fn start_walker<'s>(
     scope: &'s Scope<'s, '_>,
-    shared: &'s Shared,
+    durability: &'s Durability,
     snapshot: &'s Snapshot,
     queue: &'s SnapshotQueue,
 ) -> bool {
@@ -418,7 +420,7 @@ fn start_walker<'s>(
         pantala_base::os::yield_to_others();
         let breaking = WalkerPanicGuard(queue, snapshot);
         let mut rests = Rests::default();
-        let outcome = snapshot.work_and_rest(&shared.engine.space, &mut || rests.when_due());
+        let outcome = snapshot.work_and_rest(&durability.engine.space, &mut || rests.when_due());
         std::mem::forget(breaking);
         match outcome {
             SnapshotOutcome::Complete => queue.complete(),
@@ -437,41 +439,4 @@ impl Drop for WalkerPanicGuard<'_> {
         self.1.cancel();
         self.0.break_off();
     }
-}
-
-/// The main loop of the thread that saves by the schedule, and checks files that may be replaced.
-pub fn keep_schedule(shared: &Arc<Shared>) {
-    let engine = &shared.engine;
-    let shutdown = &engine.condition.shutdown;
-    let mut version = engine.settings.version();
-    let mut schedule = Schedule::new(&engine.settings.current(), now_s());
-    let mut certificates = CertificateWatch::default();
-    loop {
-        certificates.look(&shared.tls, engine);
-        let tick = if schedule.has_any() { TICK } else { Duration::MAX };
-        if shutdown.pause_for(tick.min(CertificateWatch::pause(&engine.settings.current()))) {
-            break;
-        }
-        if engine.settings.version() != version {
-            version = engine.settings.version();
-            schedule = Schedule::new(&engine.settings.current(), now_s());
-        }
-        let history = shared.saves.history();
-        let since = SavePointCounts {
-            last_good_s: history.last_good_s,
-            last_failed_s: history.last_failed_s,
-            changes: shared.changes().wrapping_sub(history.changes),
-        };
-        let rests = engine.condition.switches.no_housekeeping.is_on();
-        let is_loading = engine.condition.lasting.now().has(States::LOADING);
-        let may_save = !rests && !is_loading && !shutdown.is_preparing();
-        let due = schedule.is_due(now_s(), since);
-        if let Some(cause) = due.filter(|_| may_save) {
-            tracing::info!("{cause}. Saving...");
-            if let Err(unsaved) = save_in_background(shared) {
-                tracing::warn!("no snapshot was begun: {unsaved}");
-            }
-        }
-    }
-    pantala_memory::release_seat();
 }

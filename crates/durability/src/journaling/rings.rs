@@ -160,7 +160,7 @@ impl Drop for RingFile {
 }
 
 /// The directory of ring files, by the settings; `None`: no ring file is wanted.
-pub(crate) fn directory(settings: &Settings) -> Option<PathBuf> {
+pub fn directory(settings: &Settings) -> Option<PathBuf> {
     match settings.journal_ring_dir.as_str() {
         "" => None,
         "auto" => Some(MEMORY_DIR.into()),

@@ -29,23 +29,21 @@ mod rings;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::thread::Builder;
 use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
-use pantala_journal::Stamp;
 use pantala_keyspace::Aborted;
 use pantala_persistence::aof::{AofLayout, AofWriter, Manifest};
 use pantala_persistence::disk::RealDisk;
 use pantala_settings::Settings;
 use pantala_settings::field::AppendSync;
 
-pub(crate) use self::keeper::Keeper;
-pub(crate) use self::rings::directory as ring_directory;
+pub use self::keeper::Keeper;
+pub use self::rings::directory as ring_directory;
 use super::rewriting;
-use crate::shared::Shared;
-use crate::workers::inbox::Message;
+use crate::Durability;
+use pantala_engine::Message;
 
 /// How often is checked whether the first file is complete.
 const LOOK: Duration = Duration::from_millis(5);
@@ -54,9 +52,9 @@ const LOOK: Duration = Duration::from_millis(5);
 ///
 /// # Errors
 /// The system has no thread.
-fn start(shared: &Arc<Shared>) -> Result<(), String> {
-    shared.appending.start_thread(|orders| {
-        let keeper = Keeper::new(Arc::clone(shared), orders);
+fn start(durability: &Arc<Durability>) -> Result<(), String> {
+    durability.appending.start_thread(|orders| {
+        let keeper = Keeper::new(Arc::clone(durability), orders);
         let spawned = Builder::new().name("journal".into()).spawn(move || keeper.run());
         spawned.map_err(|error| format!("cannot start a thread: {error}"))
     })
@@ -66,11 +64,10 @@ fn start(shared: &Arc<Shared>) -> Result<(), String> {
 ///
 /// # Errors
 /// There is a thread.
-#[cfg(test)]
-pub(crate) fn by_hand(shared: &Arc<Shared>) -> Result<Keeper, String> {
+pub fn by_hand(durability: &Arc<Durability>) -> Result<Keeper, String> {
     let mut keeper = None;
-    shared.appending.start_thread(|orders| {
-        keeper = Some(Keeper::new(Arc::clone(shared), orders));
+    durability.appending.start_thread(|orders| {
+        keeper = Some(Keeper::new(Arc::clone(durability), orders));
         Ok(std::thread::spawn(|| {}))
     })?;
     keeper.ok_or("there is a thread".into())
@@ -86,8 +83,8 @@ pub fn layout(settings: &Settings) -> AofLayout {
 ///
 /// # Errors
 /// A text for the operator.
-pub fn take_over(shared: &Shared, manifest: &Manifest) -> Result<(), String> {
-    let settings = shared.engine.settings.current();
+pub fn take_over(durability: &Durability, manifest: &Manifest) -> Result<(), String> {
+    let settings = durability.engine.settings.current();
     rings::take_over(&settings, &layout(&settings), manifest)
 }
 
@@ -96,11 +93,11 @@ pub fn take_over(shared: &Shared, manifest: &Manifest) -> Result<(), String> {
 ///
 /// # Errors
 /// A text for the operator.
-pub fn begin(shared: &Arc<Shared>, manifest: Option<Manifest>) -> Result<(), String> {
+pub fn begin(durability: &Arc<Durability>, manifest: Option<Manifest>) -> Result<(), String> {
     let writer = match manifest {
-        None => rewriting::write_first(shared).map_err(|why| why.to_string())?,
+        None => rewriting::write_first(durability).map_err(|why| why.to_string())?,
         found => {
-            let layout = layout(&shared.engine.settings.current());
+            let layout = layout(&durability.engine.settings.current());
             if let Some(last) = found.as_ref().and_then(|manifest| manifest.increments.last()) {
                 tracing::info!("Opening AOF incr file {} on server start", last.name);
             }
@@ -109,12 +106,12 @@ pub fn begin(shared: &Arc<Shared>, manifest: Option<Manifest>) -> Result<(), Str
             writer
         }
     };
-    let is_always = shared.engine.settings.current().appendfsync == AppendSync::Always;
-    shared.engine.journal.hold_replies(is_always);
-    start(shared)?;
-    shared.appending.open(&shared.engine.journal, writer);
+    let is_always = durability.engine.settings.current().appendfsync == AppendSync::Always;
+    durability.engine.journal.hold_replies(is_always);
+    start(durability)?;
+    durability.appending.open(&durability.engine.journal, writer);
     // Before anybody writes: from its first round on what is acknowledged outlives the process.
-    let _ended = shared.appending.position(&shared.engine.journal).recv();
+    let _ended = durability.appending.position(&durability.engine.journal).recv();
     Ok(())
 }
 
@@ -122,70 +119,63 @@ pub fn begin(shared: &Arc<Shared>, manifest: Option<Manifest>) -> Result<(), Str
 ///
 /// # Errors
 /// A text for the operator.
-pub fn settings_changed(shared: &Shared, now: &Settings) -> Result<(), String> {
-    let journal = &shared.engine.journal;
-    if now.appendonly == shared.appending.is_running() {
+pub fn settings_changed(durability: &Durability, now: &Settings) -> Result<(), String> {
+    let journal = &durability.engine.journal;
+    if now.appendonly == durability.appending.is_running() {
         // Only the sync policy has changed.
         journal.wake_reader();
         return Ok(());
     }
     if !now.appendonly {
-        shared.appending.close(journal);
+        durability.appending.close(journal);
         journal.hold_replies(false);
-        shared.workers.post_all(|| Message::JournalKept);
+        durability.engine.workers.post_all(&|| Message::JournalKept);
         return Ok(());
     }
-    begin_anew(&shared.arc().ok_or("the server stops")?)
+    begin_anew(&durability.arc().ok_or("the server stops")?)
 }
 
 /// Begins an append-only file with the present data.
 ///
 /// # Errors
 /// A text for the operator.
-pub fn begin_anew(shared: &Arc<Shared>) -> Result<(), String> {
+pub fn begin_anew(durability: &Arc<Durability>) -> Result<(), String> {
     // Reserved first: a rewrite begun for an earlier file must not end in this one.
-    let asked = shared.appending.begin_rewrite(monotonic_us());
+    let asked = durability.appending.begin_rewrite(monotonic_us());
     asked.map_err(|why| why.to_string())?;
-    let layout = layout(&shared.engine.settings.current());
+    let layout = layout(&durability.engine.settings.current());
     let manifest = layout.try_to_write(&RealDisk).and_then(|()| layout.open(&RealDisk));
     let manifest = manifest.map_err(|error| error.to_string());
-    let opened = start(shared).and(manifest).inspect_err(|_| {
-        shared.appending.rewrite_ended(false, monotonic_us());
+    let opened = start(durability).and(manifest).inspect_err(|_| {
+        durability.appending.rewrite_ended(false, monotonic_us());
     });
     let writer = AofWriter::new(Arc::new(RealDisk), layout, opened?, 0);
-    shared.appending.open(&shared.engine.journal, writer);
-    if rewriting::go_on(shared) { Ok(()) } else { Err("there is no thread for it".into()) }
+    durability.appending.open(&durability.engine.journal, writer);
+    if rewriting::go_on(durability) { Ok(()) } else { Err("there is no thread for it".into()) }
 }
 
 /// Waits until the file that [`begin_anew`] has begun is complete, or the server stops.
 ///
 /// # Errors
 /// It could not be written.
-pub fn wait_for_first(shared: &Shared) -> Result<(), String> {
-    while shared.appending.begins_file() {
-        if shared.engine.condition.shutdown.pause_for(LOOK) {
+pub fn wait_for_first(durability: &Durability) -> Result<(), String> {
+    while durability.appending.begins_file() {
+        if durability.engine.condition.shutdown.pause_for(LOOK) {
             return Ok(());
         }
     }
-    match shared.appending.is_kept() {
+    match durability.appending.is_kept() {
         true => Ok(()),
         false => Err("the append-only file could not be begun: the log says why".into()),
     }
 }
 
-/// Feeds the stream with what is recorded from the cut of `stamp` on; the receiver gets the
-/// stream's position there once the journal's thread has come to it. With no thread inside the
-/// gate, after [`prepare_to_feed`].
-pub fn feed_from(shared: &Shared, stamp: Stamp) -> Receiver<u64> {
-    shared.appending.feed_from(&shared.engine.journal, stamp)
-}
-
-/// Prepares [`feed_from`]: starts the journal's thread.
+/// Prepares [`Durability::feed_from`]: starts the journal's thread.
 ///
 /// # Errors
 /// The system has no thread.
-pub fn prepare_to_feed(shared: &Shared) -> Result<(), String> {
-    start(&shared.arc().ok_or("the server stops")?)
+pub fn prepare_to_feed(durability: &Durability) -> Result<(), String> {
+    start(&durability.arc().ok_or("the server stops")?)
 }
 
 /// Begins to feed the stream with what is recorded; returns its position at that moment. Only on a
@@ -193,17 +183,17 @@ pub fn prepare_to_feed(shared: &Shared) -> Result<(), String> {
 ///
 /// # Errors
 /// A text for the log.
-pub fn begin_to_feed(shared: &Shared) -> Result<u64, String> {
-    prepare_to_feed(shared)?;
-    let cut = shared.engine.space.at_one_moment(|stamp| feed_from(shared, stamp));
+pub fn begin_to_feed(durability: &Durability) -> Result<u64, String> {
+    prepare_to_feed(durability)?;
+    let cut = durability.engine.space.at_one_moment(|stamp| durability.feed_from(stamp));
     let coming = cut.map_err(|Aborted(_)| "a command does not end")?;
     coming.recv().map_err(|_| "the server stops".into())
 }
 
 /// Ends feeding; returns the stream's end, once everything recorded before is in it. Only on a
 /// thread that may wait.
-pub fn stop_feeding(shared: &Shared) -> u64 {
-    let coming = shared.appending.end_feed(&shared.engine.journal);
+pub fn stop_feeding(durability: &Durability) -> u64 {
+    let coming = durability.appending.end_feed(&durability.engine.journal);
     // Without the thread nothing was recorded.
-    coming.recv().unwrap_or_else(|_| shared.replication.stream.end())
+    coming.recv().unwrap_or_else(|_| durability.downstream.stream.end())
 }

@@ -14,7 +14,7 @@ use pantala_objects::{BucketPlace as ObjectPlace, ObjectBucket, ObjectFault, Upl
 use pantala_persistence::disk::{Disk, DiskFile, RealDisk, leftovers};
 use pantala_settings::Settings;
 
-use crate::process::control;
+use pantala_http::control;
 
 /// The place where the settings have files lie: a disk and a directory on it.
 pub struct BucketPlace {

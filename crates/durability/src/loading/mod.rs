@@ -35,8 +35,8 @@ use pantala_persistence::snapshot::name;
 use pantala_scripting::Libraries;
 
 use super::place;
-use crate::shared::Shared;
-use crate::workers::inbox::Message;
+use crate::Durability;
+use pantala_engine::Message;
 use threads::{LoadedSnapshot, load_from};
 
 pub use append_only::load_steps;
@@ -67,26 +67,26 @@ impl<'s> Source<'s> {
 ///
 /// # Errors
 /// A text for the operator.
-pub fn load(shared: &Shared, path: &Path, replaces: bool) -> Result<(), String> {
-    let place = place::of(&shared.engine.settings.current())?;
-    load_at(shared, &*place.disk, path, replaces)
+pub fn load(durability: &Durability, path: &Path, replaces: bool) -> Result<(), String> {
+    let place = place::of(&durability.engine.settings.current())?;
+    load_at(durability, &*place.disk, path, replaces)
 }
 
 /// Like [`load`], from this disk.
 ///
 /// # Errors
 /// A text for the operator.
-pub(crate) fn load_at(
-    shared: &Shared,
+pub fn load_at(
+    durability: &Durability,
     disk: &dyn Disk,
     path: &Path,
     replaces: bool,
 ) -> Result<(), String> {
     let began_us = monotonic_us();
-    let loaded = load_file(shared, disk, path, replaces).map(|(inserted, _)| inserted);
+    let loaded = load_file(durability, disk, path, replaces).map(|(inserted, _)| inserted);
     let inserted = loaded.map_err(|fault| format!("{}: {fault}", path.display()))?;
-    shared.loading.set_last(inserted);
-    shared.saves.loaded(shared.changes());
+    durability.loading.set_last(inserted);
+    durability.saves.loaded(durability.changes());
     let InsertOutcome { loaded, expired, of_modules, .. } = inserted;
     let took = seconds(monotonic_us().saturating_sub(began_us));
     let file = path.display();
@@ -103,7 +103,7 @@ fn seconds(took_us: u64) -> String {
 }
 
 fn load_file(
-    shared: &Shared,
+    durability: &Durability,
     disk: &dyn Disk,
     path: &Path,
     replaces: bool,
@@ -111,19 +111,19 @@ fn load_file(
     let files = name::files_of(disk, path).map_err(Fault::Disk)?;
     let sizes: Result<Vec<u64>, _> = files.iter().map(|file| disk.size(file)).collect();
     let sizes = sizes.map_err(Fault::Disk)?;
-    shared.loading.begin(sizes.iter().sum());
+    durability.loading.begin(sizes.iter().sum());
     // A replica's keys expire when its primary says so.
-    let now = if shared.replication.is_replica() { UnixMs(i64::MIN) } else { unix_ms() };
+    let now = if durability.role.is_replica() { UnixMs(i64::MIN) } else { unix_ms() };
     let (mut sum, mut bytes) = (InsertOutcome::default(), 0);
     for (path, &file_bytes) in files.iter().zip(&sizes) {
         let mut file = disk.open_to_read(path).map_err(Fault::Disk)?;
         let source = Source::file(&mut file, file_bytes);
-        let loaded = load_here(shared, source, (replaces, now));
+        let loaded = load_here(durability, source, (replaces, now));
         let (inserted, read) = loaded.map_err(|fault| in_part(&files, path, fault))?;
         sum.add(inserted);
         bytes += read;
     }
-    let parts = shared.loading.parts();
+    let parts = durability.loading.parts();
     if files.len() > 1 && parts > 0 && parts != files.len() as u64 - 1 {
         let what = format!("it says that it has {parts} parts, and {} are there", files.len() - 1);
         return Err(Fault::Disk(std::io::Error::other(what)));
@@ -142,12 +142,12 @@ fn in_part(files: &[PathBuf], path: &Path, fault: Fault) -> Fault {
 
 /// Loads keys and functions; returns what was inserted, and the snapshot's bytes.
 fn load_here(
-    shared: &Shared,
+    durability: &Durability,
     source: Source<'_>,
     (replaces, now): (bool, UnixMs),
 ) -> Result<(InsertOutcome, u64), Fault> {
-    let engine = &shared.engine;
-    let loaded = load_from(shared, &engine.space, source, (replaces, now))?;
+    let engine = &durability.engine;
+    let loaded = load_from(durability, &engine.space, source, (replaces, now))?;
     tell_done(&loaded.inserted);
     // Functions of the file replace those of the same name only if keys do.
     load_libraries(engine, &loaded.functions, replaces).map_err(Fault::Library)?;
@@ -180,41 +180,41 @@ pub struct LoadedCopy {
 /// # Errors
 /// A text for the operator; then some of it may be there.
 pub fn load_copy(
-    shared: &Shared,
+    durability: &Durability,
     space: &Keyspace,
     source: Source<'_>,
 ) -> Result<LoadedCopy, String> {
     let began_us = monotonic_us();
-    shared.loading.begin(source.bytes.unwrap_or_default() + source.bytes_of_parts);
-    let loaded = load_from(shared, space, source, (false, UnixMs(i64::MIN)));
+    durability.loading.begin(source.bytes.unwrap_or_default() + source.bytes_of_parts);
+    let loaded = load_from(durability, space, source, (false, UnixMs(i64::MIN)));
     let LoadedSnapshot { inserted, functions, .. } = loaded.map_err(|fault| fault.to_string())?;
     let libraries = libraries_of(&functions).map_err(|why| Fault::Library(why).to_string())?;
-    shared.loading.set_last(inserted);
-    shared.saves.loaded(shared.changes());
+    durability.loading.set_last(inserted);
+    durability.saves.loaded(durability.changes());
     let took_ms = monotonic_us().saturating_sub(began_us) / 1000;
     tell_done(&inserted);
     tracing::info!(keys = inserted.loaded, took_ms, "DB loaded from the primary");
-    Ok(LoadedCopy { libraries, db: shared.loading.stream_db() })
+    Ok(LoadedCopy { libraries, db: durability.loading.stream_db() })
 }
 
 /// While this lives clients are answered -LOADING.
-pub struct AnswersLoading<'s>(&'s Shared, States);
+pub struct AnswersLoading<'s>(&'s Durability, States);
 
 impl<'s> AnswersLoading<'s> {
     /// Begins: all clients are answered so.
-    pub fn begin(shared: &'s Shared) -> Self {
-        AnswersLoading::in_state(shared, States::LOADING)
+    pub fn begin(durability: &'s Durability) -> Self {
+        AnswersLoading::in_state(durability, States::LOADING)
     }
 
     /// Begins for commands only that change where data is kept or comes from: others go on with the
     /// present data.
-    pub fn begin_beside(shared: &'s Shared) -> Self {
-        AnswersLoading::in_state(shared, States::LOADING_BESIDE)
+    pub fn begin_beside(durability: &'s Durability) -> Self {
+        AnswersLoading::in_state(durability, States::LOADING_BESIDE)
     }
 
-    fn in_state(shared: &'s Shared, state: States) -> Self {
-        shared.engine.condition.lasting.begin(state);
-        AnswersLoading(shared, state)
+    fn in_state(durability: &'s Durability, state: States) -> Self {
+        durability.engine.condition.lasting.begin(state);
+        AnswersLoading(durability, state)
     }
 }
 
@@ -222,6 +222,6 @@ impl Drop for AnswersLoading<'_> {
     fn drop(&mut self) {
         self.0.engine.condition.lasting.end(self.1);
         // Those that waited before, and came to another worker meanwhile, wait again.
-        self.0.workers.post_all(|| Message::PauseChanged);
+        self.0.engine.workers.post_all(&|| Message::PauseChanged);
     }
 }

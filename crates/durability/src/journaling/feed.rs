@@ -11,7 +11,7 @@ use pantala_journal::resp::push_command;
 use pantala_journal::{Cut, Stamp};
 
 use super::awaited::WaiterList;
-use crate::shared::Shared;
+use crate::Durability;
 
 /// A run of at least this many bytes is appended as it is; shorter ones are gathered.
 const DIRECT_BYTES: usize = 8 << 10;
@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// What appends the journal's steps to the stream of replicas, and calls the workers to send it.
 pub(super) struct Feed {
-    shared: Arc<Shared>,
+    durability: Arc<Durability>,
     /// The stream takes what is recorded.
     is_on: bool,
     out: Vec<u8>,
@@ -42,9 +42,9 @@ pub(super) struct Feed {
 
 impl Feed {
     /// A feed that is off.
-    pub fn new(shared: Arc<Shared>) -> Feed {
+    pub fn new(durability: Arc<Durability>) -> Feed {
         Feed {
-            shared,
+            durability,
             is_on: false,
             out: Vec::new(),
             called_to: 0,
@@ -86,16 +86,18 @@ impl Feed {
 
     /// The journal holds the same bytes until the round ends: both copies count until then.
     fn append(&self, bytes: &[u8]) {
-        self.shared.engine.condition.memory.add_unsent(bytes.len() as u64);
-        self.shared.replication.stream.append(bytes);
+        self.durability.engine.condition.memory.add_unsent(bytes.len() as u64);
+        self.durability.downstream.stream.append(bytes);
     }
 
     /// Handles a cut, if it was made for replicas: feeding is on from here.
     pub fn cut(&mut self, cut: Cut) -> bool {
-        let Some(coming) = self.shared.appending.take_position(cut.number) else { return false };
+        let Some(coming) = self.durability.appending.take_position(cut.number) else {
+            return false;
+        };
         self.flush();
         self.is_on = true;
-        let stream = &self.shared.replication.stream;
+        let stream = &self.durability.downstream.stream;
         stream.begin_to_keep();
         let position = stream.end();
         // The receiver has gone if this took too long.
@@ -112,10 +114,10 @@ impl Feed {
     /// was handed over.
     pub fn end_round(&mut self, until: Stamp, gathered: Stamp) {
         self.flush();
-        let replication = &self.shared.replication;
-        let end = replication.stream.end();
+        let downstream = &self.durability.downstream;
+        let end = downstream.stream.end();
         if self.is_on {
-            replication.checkpoints.note(until, end);
+            downstream.checkpoints.note(until, end);
         }
         let endings = self.endings.take_due(until, gathered);
         self.is_on &= endings.is_empty();
@@ -138,51 +140,51 @@ impl Feed {
     /// After each round: adds what the server itself sends (pings, requests for acknowledgements),
     /// calls the workers, drops what no replica needs.
     pub fn go_on(&mut self) {
-        let shared = Arc::clone(&self.shared);
-        let replication = &shared.replication;
-        if self.is_on && !replication.replicas.is_empty() && !self.is_stopping() {
+        let durability = Arc::clone(&self.durability);
+        let downstream = &durability.downstream;
+        if self.is_on && !downstream.replicas.is_empty() && !self.is_stopping() {
             self.add_own();
         }
-        let end = replication.stream.end();
+        let end = downstream.stream.end();
         if end != self.called_to {
             self.called_to = end;
-            crate::replication::stream_grew(&shared);
+            durability.tell_stream_grew();
         }
     }
 
     /// Nothing may be added now: replicas would not get it, or would be ahead of what the server
     /// saves at its end, and could not go on there.
     fn is_stopping(&self) -> bool {
-        let shutdown = &self.shared.engine.condition.shutdown;
+        let shutdown = &self.durability.engine.condition.shutdown;
         let is_saving = || shutdown.is_preparing() && shutdown.waits_for_replicas().is_none();
         shutdown.is_final() || is_saving()
     }
 
     fn add_own(&mut self) {
         let now_us = monotonic_us();
-        let period_s = self.shared.engine.settings.current().repl_ping_replica_period_s;
+        let period_s = self.durability.engine.settings.current().repl_ping_replica_period_s;
         if now_us.saturating_sub(self.pinged_us) >= u64::from(period_s) * 1_000_000 {
             self.pinged_us = now_us;
             push_command(&mut self.out, &[b"PING"]);
         }
         // Clients may wait for what this round has brought.
-        let replication = &self.shared.replication;
-        let has_news = replication.waiters.were_there() && replication.stream.end() > self.asked_to;
+        let downstream = &self.durability.downstream;
+        let has_news = downstream.waiters.were_there() && downstream.stream.end() > self.asked_to;
         if std::mem::take(&mut self.asks) || has_news {
             push_command(&mut self.out, &[b"REPLCONF", b"GETACK", b"*"]);
-            self.asked_to = replication.stream.end() + self.out.len() as u64;
+            self.asked_to = downstream.stream.end() + self.out.len() as u64;
         }
         self.flush();
     }
 
     /// Whether clients wait for replicas, and so for this thread.
     pub fn is_awaited(&self) -> bool {
-        self.is_on && self.shared.replication.waiters.were_there()
+        self.is_on && self.durability.downstream.waiters.were_there()
     }
 
     /// How soon it has to check by itself.
     pub fn look_in(&self) -> Option<Duration> {
         // A replica that gets a copy begins to follow without an event.
-        (self.is_on && !self.shared.replication.replicas.is_empty()).then_some(LOOK)
+        (self.is_on && !self.durability.downstream.replicas.is_empty()).then_some(LOOK)
     }
 }

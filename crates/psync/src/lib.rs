@@ -16,6 +16,8 @@
 //! | `replicas` | the replicas, and how far each is |
 //! | `waiters` | clients in WAIT |
 //! | `copy` | the bytes of a snapshot on their way to one replica |
+//! | `downstream` | the stream, its replicas and their waiters together |
+//! | `role` | primary or replica, and the lock between two steps |
 //! | `checkpoints` | maps steps of the journal to positions |
 //! | `link` | the protocol between a replica and its primary |
 //!
@@ -26,18 +28,22 @@
 
 pub mod checkpoints;
 pub mod copy;
+pub mod downstream;
 pub mod id;
 pub mod link;
 mod primitives;
 pub mod replicas;
+pub mod role;
 pub mod stream;
 pub mod waiters;
 
 pub use checkpoints::Checkpoints;
 pub use copy::{CopyQueue, CopyRead};
+pub use downstream::Downstream;
 pub use id::ReplicationId;
 pub use replicas::{
     AcknowledgedOffsets, Filter, FollowerKind, Phase, Replica, ReplicaAbilities, Replicas,
 };
+pub use role::RoleState;
 pub use stream::{ChangeStream, Continuation, History, ResumeFailure};
 pub use waiters::Waiters;

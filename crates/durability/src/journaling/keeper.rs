@@ -12,10 +12,10 @@ use pantala_settings::field::AppendSync;
 use super::awaited::WaiterList;
 use super::feed::Feed;
 use super::file::File;
+use crate::Durability;
 use crate::appending::Order;
-use crate::replication::moment::SnapshotPlace;
-use crate::shared::Shared;
-use crate::workers::inbox::Message;
+use crate::snapshot_place::SnapshotPlace;
+use pantala_engine::Message;
 
 /// The pause between two rounds that had something to write, so that what is recorded meanwhile is
 /// written together and no thread has to wake this one.
@@ -26,8 +26,8 @@ const SHORT_NAP: Duration = Duration::from_micros(200);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The journal's thread: its reader, the orders it gets, the append-only file and the stream.
-pub(crate) struct Keeper {
-    shared: Arc<Shared>,
+pub struct Keeper {
+    durability: Arc<Durability>,
     reader: JournalReader,
     orders: Receiver<Order>,
     file: Option<File>,
@@ -41,11 +41,11 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// A keeper that takes these orders.
-    pub fn new(shared: Arc<Shared>, orders: Receiver<Order>) -> Keeper {
-        let reader = JournalReader::new(Arc::clone(&shared.engine.journal), 0);
-        let feed = Feed::new(Arc::clone(&shared));
+    pub fn new(durability: Arc<Durability>, orders: Receiver<Order>) -> Keeper {
+        let reader = JournalReader::new(Arc::clone(&durability.engine.journal), 0);
+        let feed = Feed::new(Arc::clone(&durability));
         let (flushes, closings) = (WaiterList::default(), WaiterList::default());
-        Keeper { shared, reader, orders, file: None, feed, flushes, closings, is_ending: false }
+        Keeper { durability, reader, orders, file: None, feed, flushes, closings, is_ending: false }
     }
 
     /// The main loop of the thread.
@@ -60,9 +60,9 @@ impl Keeper {
             }
         }
         // A replica's stream is not fed here.
-        let has_all = self.feed.is_on() || self.shared.replication.is_replica();
+        let has_all = self.feed.is_on() || self.durability.role.is_replica();
         if let Some(file) = self.file.as_mut().filter(|_| has_all)
-            && let Some(place) = SnapshotPlace::at_the_end(&self.shared)
+            && let Some(place) = SnapshotPlace::at_the_end(&self.durability)
         {
             file.end_at(place);
         }
@@ -83,7 +83,7 @@ impl Keeper {
     }
 
     fn settings(&self) -> Arc<Settings> {
-        self.shared.engine.settings.current()
+        self.durability.engine.settings.current()
     }
 
     /// Writes what is complete; whether there was anything, and the stamp before which it is
@@ -120,8 +120,8 @@ impl Keeper {
         }
         feed.end_round(until, reader.gathered());
         self.reader.done();
-        if self.shared.engine.journal.calls_held_back() {
-            self.shared.workers.post_all(|| Message::PauseChanged);
+        if self.durability.engine.journal.calls_held_back() {
+            self.durability.engine.workers.post_all(&|| Message::PauseChanged);
         }
         (had_some, until)
     }
@@ -131,11 +131,11 @@ impl Keeper {
             match order {
                 Order::Open(writer) => {
                     self.close_file();
-                    match File::open(Arc::clone(&self.shared), *writer) {
+                    match File::open(Arc::clone(&self.durability), *writer) {
                         Ok(file) => self.file = Some(file),
                         Err(error) => {
                             tracing::error!("the append-only file is not kept: {error}");
-                            self.shared.engine.condition.lasting.begin(States::UNWRITTEN);
+                            self.durability.engine.condition.lasting.begin(States::UNWRITTEN);
                         }
                     }
                 }
@@ -172,7 +172,7 @@ impl Keeper {
             }
             self.close_file();
             // A fault of a file that is turned off does not matter any more.
-            self.shared.engine.condition.lasting.end(States::UNWRITTEN);
+            self.durability.engine.condition.lasting.end(States::UNWRITTEN);
             closings.into_iter().for_each(|closed| _ = closed.send(()));
         }
     }
@@ -181,7 +181,7 @@ impl Keeper {
         if let Some(mut file) = self.file.take() {
             file.close();
             // Waiting for the last sync may have consumed the signal that there is work.
-            self.shared.engine.journal.wake_reader();
+            self.durability.engine.journal.wake_reader();
         }
     }
 

@@ -6,8 +6,8 @@
 //! 2. Data counts as unsaved ([`States::UNSAVED`]) while the last snapshot in the background has
 //!    failed, there are save points, and `stop-writes-on-bgsave-error` is on.
 //!
-//! Not here: writing one (`process/files/saving`), when
-//! (`pantala_persistence::snapshot::schedule`). Tests: `process/files/saving`.
+//! Not here: writing one (`saving`), when
+//! (`pantala_persistence::snapshot::schedule`). Tests: `saving`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};

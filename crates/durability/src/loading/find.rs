@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pantala_persistence::snapshot::name;
 use pantala_settings::Settings;
 
-use crate::process::files::place;
+use crate::place;
 
 /// The value of `--load` for the newest snapshot.
 const LATEST: &str = "latest";

@@ -1,6 +1,6 @@
 //! The state of the append-only file: whether there is one, its size, and its rewrites.
 //!
-//! Not here: writing it (`process/files/journaling`), rewriting it (`process/files/rewriting`).
+//! Not here: writing it (`journaling`), rewriting it (`rewriting`).
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -340,7 +340,6 @@ impl AppendOnlyState {
     }
 
     /// Whether the stream's position at a cut was requested.
-    #[cfg(test)]
     pub fn awaits_cut(&self) -> bool {
         !self.state().positions.is_empty()
     }

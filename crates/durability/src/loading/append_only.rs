@@ -7,6 +7,7 @@ use std::path::Path;
 
 use pantala_base::UnixMs;
 use pantala_base::clock::monotonic_us;
+use pantala_commands::Server;
 use pantala_engine::lane::LANE_SLOTS;
 use pantala_persistence::aof::files::{PartFile, part_files};
 use pantala_persistence::aof::load::{self, LoadSnapshot};
@@ -16,13 +17,13 @@ use pantala_persistence::aof::{AofLayout, Manifest};
 use pantala_persistence::disk::RealDisk;
 
 use super::{Source, load_here, seconds};
-use crate::replication::moment::SnapshotPlace;
-use crate::shared::Shared;
+use crate::Durability;
+use crate::snapshot_place::SnapshotPlace;
 
 /// Loads the base of an append-only file, including expired keys: the steps that follow say when
 /// they are gone.
 struct Bases<'s> {
-    shared: &'s Shared,
+    durability: &'s Durability,
     /// When loading of the present file began (monotonic, microseconds).
     began_us: u64,
 }
@@ -31,7 +32,7 @@ impl LoadSnapshot for Bases<'_> {
     fn load(&mut self, file: &mut dyn Read, file_bytes: u64) -> Result<u64, String> {
         tracing::info!("Reading RDB base file on AOF loading...");
         let source = Source::file(file, file_bytes);
-        let loaded = load_here(self.shared, source, (false, UnixMs(i64::MIN)));
+        let loaded = load_here(self.durability, source, (false, UnixMs(i64::MIN)));
         loaded.map(|(_, bytes)| bytes).map_err(|fault| fault.to_string())
     }
 
@@ -62,11 +63,15 @@ fn tell_cut(path: &Path, torn: &TornTail) {
     tracing::warn!("AOF {path} loaded anyway because aof-load-truncated is enabled");
 }
 
-/// Loads the files of an append-only file.
+/// Loads the files of an append-only file: `server` runs the commands.
 ///
 /// # Errors
 /// A text for the operator.
-pub fn load_steps(shared: &Shared, layout: &AofLayout, manifest: &Manifest) -> Result<(), String> {
+pub fn load_steps(
+    durability: &Durability,
+    server: &dyn Server,
+    (layout, manifest): (&AofLayout, &Manifest),
+) -> Result<(), String> {
     let began_us = monotonic_us();
     let files = part_files(&RealDisk, layout, manifest).map_err(|error| error.to_string())?;
     if let Some(number) = manifest.skipped() {
@@ -77,24 +82,24 @@ pub fn load_steps(shared: &Shared, layout: &AofLayout, manifest: &Manifest) -> R
             path.display()
         );
     }
-    shared.loading.begin(files.iter().map(|file| file.bytes).sum());
-    let cuts = shared.engine.settings.current().aof_load_truncated;
-    let mut progress = |bytes| shared.loading.set_loaded(bytes);
-    let (loaded, outcome) = replay_on(shared, LANE_SLOTS - 1, |replay| {
-        let mut bases = Bases { shared, began_us };
+    durability.loading.begin(files.iter().map(|file| file.bytes).sum());
+    let cuts = durability.engine.settings.current().aof_load_truncated;
+    let mut progress = |bytes| durability.loading.set_loaded(bytes);
+    let (loaded, outcome) = replay_on(server, LANE_SLOTS - 1, |replay| {
+        let mut bases = Bases { durability, began_us };
         let loaded = load::load(&RealDisk, &files, replay, &mut bases, cuts, &mut progress);
         (loaded, replay.outcome().clone())
     });
-    shared.replication.failures.note_file(&outcome);
+    durability.failures.note_file(&outcome);
     let loaded = loaded.map_err(|error| error.to_string())?;
     if let Some((path, torn)) = &loaded.cut {
         tell_cut(path, torn);
     }
     // The place in its base is outdated.
-    shared
+    durability
         .loading
         .set_place(loaded.last_annotation.as_deref().and_then(SnapshotPlace::of_annotation));
-    shared.saves.loaded(shared.changes());
+    durability.saves.loaded(durability.changes());
     let took = seconds(monotonic_us().saturating_sub(began_us));
     let load::Loaded { steps, bytes, .. } = loaded;
     tracing::info!(steps, bytes, "DB loaded from append only file: {took} seconds");

@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use pantala_base::clock::monotonic_us;
 use pantala_keyspace::DbIndex;
 use pantala_persistence::loading::InsertOutcome;
-use pantala_replication::ReplicationId;
+use pantala_psync::ReplicationId;
 
-use crate::process::files::saving::now_s;
-use crate::replication::moment::SnapshotPlace;
+use crate::saving::now_s;
+use crate::snapshot_place::SnapshotPlace;
 
 /// The state of loading.
 #[derive(Default)]
