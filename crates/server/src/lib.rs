@@ -18,7 +18,7 @@
 //! | `commands` | commands about the server itself; others: crates `commands` and `engine` |
 //! | `migrate` | MIGRATE: moving keys to another server |
 //! | `http` | connections that speak HTTP, which are handed to the control plane |
-//! | `replication` | this server as a primary, and as a replica; its files: crate `durability` |
+//! | `simulator` | tests: several servers, driven by one thread, with simulated disks and network |
 //! | `process` | start, stop, signals, listening sockets, the log |
 //!
 //! The way from a request to its reply is in the crate `engine`.
@@ -35,7 +35,7 @@ mod clients;
 mod http;
 mod migrate;
 mod rates;
-pub mod replication;
-mod tls;
+#[cfg(test)]
+mod simulator;
 mod worker;
 mod workers;

@@ -1,7 +1,6 @@
 //! What all threads of the server share: the engine, and the server's own state around it.
 
 use std::any::{Any, TypeId};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use pantala_base::clock::{monotonic_us, unix_us};
@@ -22,10 +21,10 @@ use crate::process::listening::Listening;
 use crate::process::system::oom_score::OomScore;
 use crate::process::system::supervision::Supervisor;
 use crate::rates::Rates;
-use crate::replication::{self, Replication};
-use crate::tls::Tls;
 use crate::worker::balance::Loads;
 use crate::workers::Workers;
+use pantala_replication::Replication;
+use pantala_tls::certificates::Tls;
 
 /// What all threads of the server share.
 pub struct Shared {
@@ -44,13 +43,13 @@ pub struct Shared {
     /// Snapshots, the append-only file and loading.
     pub durability: Arc<Durability>,
     /// This server as a primary and as a replica.
-    pub replication: Replication,
+    pub replication: Arc<Replication>,
     /// The certificates in force.
     pub tls: Tls,
     /// The service manager that started the process.
     pub supervisor: Supervisor,
     /// How readily the kernel ends the process when memory runs out.
-    pub oom_score: OomScore,
+    pub oom_score: Arc<OomScore>,
     /// The listening sockets.
     pub listening: Mutex<Listening>,
     /// Idle connections of MIGRATE.
@@ -60,7 +59,6 @@ pub struct Shared {
     /// The loads of the workers, for INFO.
     pub loads: Mutex<Loads>,
     self_ref: OnceLock<Weak<Shared>>,
-    clients: AtomicU64,
 }
 
 /// The parameters of a server.
@@ -121,35 +119,35 @@ impl Shared {
             change_sink: launch.change_sink,
         };
         let engine = Engine::new(parts);
-        let shared = Arc::new_cyclic(|shared: &Weak<Shared>| {
-            let told = shared.clone();
-            let stream_grew = move || {
-                if let Some(shared) = told.upgrade() {
-                    replication::stream_grew(&shared);
-                }
-            };
-            let durability = Durability::new(Arc::clone(&engine), Box::new(stream_grew));
-            Shared {
-                verbs: Verbs::new(&engine.registry),
-                delayed_flush: DelayedFlush::default(),
-                engine,
-                workers,
-                run: RunInfo::begin(),
-                rates: Mutex::new(Rates::default()),
-                replication: Replication::new(Arc::clone(&durability)),
-                durability,
-                tls: Tls::default(),
-                supervisor: launch.supervisor,
-                oom_score: launch.oom_score,
-                listening: Mutex::default(),
-                links: Links::default(),
-                http: Http::default(),
-                loads: Mutex::new(Loads::default()),
-                self_ref: OnceLock::new(),
-                clients: AtomicU64::new(0),
-            }
+        let oom_score = Arc::new(launch.oom_score);
+        let of_role = Arc::clone(&oom_score);
+        let role_changed = move |replication: &Replication| {
+            let now = || (replication.engine.settings.current(), replication.is_replica());
+            // The log says why, if the kernel has refused it.
+            let _refused = of_role.apply(now);
+        };
+        let replication = Replication::new(Arc::clone(&engine), Box::new(role_changed));
+        let shared = Arc::new(Shared {
+            verbs: Verbs::new(&engine.registry),
+            delayed_flush: DelayedFlush::default(),
+            engine,
+            workers,
+            run: RunInfo::begin(),
+            rates: Mutex::new(Rates::default()),
+            durability: Arc::clone(&replication.durability),
+            replication,
+            tls: Tls::default(),
+            supervisor: launch.supervisor,
+            oom_score,
+            listening: Mutex::default(),
+            links: Links::default(),
+            http: Http::default(),
+            loads: Mutex::new(Loads::default()),
+            self_ref: OnceLock::new(),
         });
         let _first = shared.self_ref.set(Arc::downgrade(&shared));
+        let server: Arc<dyn Server> = Arc::clone(&shared) as Arc<dyn Server>;
+        shared.replication.set_server(Arc::downgrade(&server));
         shared
     }
 
@@ -162,14 +160,22 @@ impl Shared {
         self.oom_score.apply(now)
     }
 
+    /// Reads the files of certificates again and puts them in force, if they are valid.
+    ///
+    /// # Errors
+    /// A text for the operator; nothing has changed.
+    pub fn read_certificates(&self) -> Result<(), String> {
+        self.tls.apply(|| self.engine.settings.current(), self.asks_for_login())
+    }
+
+    /// Whether the default user has a password.
+    pub fn asks_for_login(&self) -> bool {
+        !self.engine.acl.users().default_user().is_open()
+    }
+
     /// The state itself, for threads that are to be started.
     pub fn arc(&self) -> Option<Arc<Shared>> {
         self.self_ref.get()?.upgrade()
-    }
-
-    /// The number of the next client.
-    pub fn next_client_id(&self) -> u64 {
-        self.clients.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// The state of the server that runs this call.
@@ -180,7 +186,7 @@ impl Shared {
 
 impl Server for Shared {
     fn find_part(&self, id: TypeId) -> Option<&dyn Any> {
-        let parts: [&dyn Any; 3] = [self, &*self.durability, &self.replication];
+        let parts: [&dyn Any; 3] = [self, &*self.durability, &*self.replication];
         parts.into_iter().find(|part| (**part).type_id() == id)
     }
 

@@ -36,6 +36,7 @@
 
 mod acceptor;
 mod certificate;
+pub mod certificates;
 mod connector;
 mod files;
 mod names;

@@ -8,7 +8,7 @@
 use super::rules::{File, Finding, UNSAFE_HOMES};
 
 /// A crate's directory, and our crates that it may depend on.
-const FLOORS: [(&str, &[&str]); 33] = [
+const FLOORS: [(&str, &[&str]); 34] = [
     ("crates/base", &[]),
     ("crates/acl", &["base"]),
     ("crates/sync", &["base"]),
@@ -20,7 +20,7 @@ const FLOORS: [(&str, &[&str]); 33] = [
     ("crates/protocol", &["base"]),
     ("crates/memcached", &["base"]),
     ("crates/reactor", &["base"]),
-    ("crates/tls", &[]),
+    ("crates/tls", &["base", "settings"]),
     ("crates/table", &["base", "memory"]),
     ("crates/values", &["base", "memory", "table"]),
     ("crates/rdb", &["base", "memory", "table", "values"]),
@@ -110,6 +110,32 @@ const FLOORS: [(&str, &[&str]); 33] = [
             "persistence",
         ],
     ),
+    (
+        "crates/replication",
+        &[
+            "acl",
+            "base",
+            "http",
+            "objects",
+            "journal",
+            "psync",
+            "memory",
+            "sync",
+            "settings",
+            "protocol",
+            "memcached",
+            "table",
+            "values",
+            "rdb",
+            "keyspace",
+            "commands",
+            "scripting",
+            "engine",
+            "persistence",
+            "durability",
+            "tls",
+        ],
+    ),
     ("crates/client", &["base", "protocol"]),
     ("crates/top", &["base", "protocol", "client"]),
     ("crates/import", &["base", "protocol", "client"]),
@@ -167,6 +193,7 @@ const ANY: &[&str] = &[
     "memcached",
     "persistence",
     "durability",
+    "replication",
     "client",
     "top",
     "doctor",

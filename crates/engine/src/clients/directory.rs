@@ -11,6 +11,7 @@
 //! Tests: below; the bad day `restless_connections`.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pantala_commands::ServicePlace;
@@ -63,9 +64,16 @@ pub enum DeliveryOutcome {
 #[derive(Default)]
 pub struct Directory {
     stripes: [Mutex<HashMap<ClientId, ClientLocation>>; STRIPES],
+    /// The number of the last client.
+    last: AtomicU64,
 }
 
 impl Directory {
+    /// The number of the next client.
+    pub fn next_id(&self) -> ClientId {
+        self.last.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     fn stripe(&self, client: ClientId) -> MutexGuard<'_, HashMap<ClientId, ClientLocation>> {
         let stripe = &self.stripes[(client % STRIPES as u64) as usize];
         stripe.lock().unwrap_or_else(PoisonError::into_inner)

@@ -127,6 +127,10 @@ pub trait WorkerSet: Send + Sync {
     /// Puts a message into every worker's mailbox and wakes the workers.
     fn post_all(&self, message: &dyn Fn() -> Message);
 
+    /// Puts a message into the mailbox of each worker whose clients wait until replicas have their
+    /// writes, and wakes these.
+    fn post_to_waiting(&self, message: &dyn Fn() -> Message);
+
     /// Wakes a worker, if it sleeps.
     fn wake(&self, worker: usize);
 
@@ -147,6 +151,8 @@ impl WorkerSet for NoWorkers {
     }
 
     fn post_all(&self, _message: &dyn Fn() -> Message) {}
+
+    fn post_to_waiting(&self, _message: &dyn Fn() -> Message) {}
 
     fn wake(&self, _worker: usize) {}
 

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `directory` | at which worker each client is, or that it is in transit |
+//! | `filter` | the filters of CLIENT LIST and CLIENT KILL |
 //! | `mailbox` | messages to the threads that own connections |
 //! | `presence` | whether the client of a waiting command is still there |
 //! | `permission` | whether a client's user may run a command |
@@ -12,6 +13,7 @@
 //! subscribers (`pubsub`) and tracking (`tracking`).
 
 pub mod directory;
+pub mod filter;
 pub mod mailbox;
 pub mod monitors;
 pub mod permission;

@@ -18,7 +18,6 @@ use crate::process::logging;
 use crate::process::start::set_workers;
 use crate::process::system::limits::{keep_reserve, own_descriptors};
 use crate::process::system::{oom_score, title};
-use crate::replication::{primary, replica};
 use crate::shared::Shared;
 use pantala_durability::journaling;
 use pantala_durability::place;
@@ -26,6 +25,7 @@ use pantala_durability::whole_file;
 use pantala_engine::Engine;
 use pantala_engine::Message;
 use pantala_engine::condition::states::States;
+use pantala_replication::{primary, replica};
 
 const ADMIN: Flags = Flags::ADMIN.and(Flags::LOADING).and(Flags::NOSCRIPT).and(Flags::STALE);
 const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
@@ -216,8 +216,8 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Stri
             shared.engine.condition.shutdown.wake();
         }
         OnChange::Replication => {
-            primary::settings_changed(shared);
-            replica::settings_changed(shared, now);
+            primary::settings_changed(&shared.replication);
+            replica::settings_changed(&shared.replication, now);
         }
         OnChange::Title => title::show(shared),
         OnChange::OomScore => {
@@ -243,7 +243,7 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Stri
 }
 
 fn apply_tls(shared: &Shared) -> Result<(), String> {
-    let applied = shared.tls.apply(&shared.engine);
+    let applied = shared.read_certificates();
     applied.map_err(|trouble| format!("Unable to update TLS configuration: {trouble}"))
 }
 

@@ -16,7 +16,6 @@ mod memory;
 mod migrate;
 mod monitor;
 pub mod pages;
-mod replication;
 mod server;
 
 use pantala_commands::{Command, Registry, Session, families};
@@ -59,7 +58,7 @@ pub fn families() -> Vec<&'static [Command]> {
         monitor::ROWS,
         pantala_engine::pubsub::commands::ROWS,
         pantala_engine::scripts::ROWS,
-        replication::ROWS,
+        pantala_replication::commands::ROWS,
         server::ROWS,
     ]
 }

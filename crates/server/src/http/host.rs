@@ -45,7 +45,7 @@ impl AdminHost for Server {
             format!("there is no connection: {error}")
         })?;
         let now = shared.engine.acl.in_force();
-        let mut session = Session::of_client(shared.next_client_id(), &now);
+        let mut session = Session::of_client(shared.engine.notices.directory.next_id(), &now);
         if let Some(login) = client.login {
             session.log_in(login, &now);
         }

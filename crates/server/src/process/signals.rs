@@ -106,7 +106,7 @@ fn tell_threads() {
 
 /// Reads again what may be replaced while the server runs.
 fn reload(shared: &Shared) {
-    match shared.tls.apply(&shared.engine) {
+    match shared.read_certificates() {
         Ok(()) => tracing::info!("SIGHUP: certificates and keys are read anew"),
         Err(why) => tracing::error!("SIGHUP: the certificates in force stay: {why}"),
     }

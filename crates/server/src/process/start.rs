@@ -17,13 +17,13 @@ use pantala_settings::Settings;
 use pantala_settings::field::IoEngine;
 
 use crate::commands::acl;
-use crate::replication::{primary, replica};
 use crate::shared::{Launch, Shared};
 use crate::worker::WorkerThread;
 use crate::workers::MAX_WORKERS;
 use crate::workers::inbox::Inbox;
 use pantala_engine::condition::states::States;
 use pantala_engine::lane;
+use pantala_replication::{primary, replica};
 
 use super::background::{self, renewing, schedule};
 use super::listening::Listening;
@@ -119,7 +119,7 @@ pub fn start_with(
     let shared = share(parts, seed, supervisor, oom_score);
     *shared.listening.lock().unwrap_or_else(PoisonError::into_inner) = listening;
     limits::keep_reserve(&shared.workers.room, &shared.engine.settings.current());
-    primary::settings_changed(&shared);
+    primary::settings_changed(&shared.replication);
     let settings = shared.engine.settings.current();
     shared.engine.acl.change(|users| acl::at_start(users, &settings))?;
     prepare_ports(&shared)?;
@@ -193,7 +193,7 @@ fn prepare_states(shared: &Shared, is_loading: bool) {
     if is_loading {
         shared.engine.condition.lasting.begin(States::LOADING);
     }
-    replica::prepare(shared);
+    replica::prepare(&shared.replication);
     oom_score::warn_of_values(&shared.engine.settings.current());
     // The log says why, if the kernel has refused it.
     let _refused = shared.apply_oom_score();
@@ -201,7 +201,7 @@ fn prepare_states(shared: &Shared, is_loading: bool) {
 
 /// Prepares what connections beyond plain RESP need: certificates, and the HTTP service.
 fn prepare_ports(shared: &Arc<Shared>) -> Result<(), String> {
-    shared.tls.apply(&shared.engine)?;
+    shared.read_certificates()?;
     shared.http.begin(shared)
 }
 
@@ -222,7 +222,7 @@ impl Running {
         }
         match self.shared.engine.condition.shutdown.is_final() {
             true => Ok(()),
-            false => replica::begin(&self.shared),
+            false => replica::begin(&self.shared.replication),
         }
     }
 
@@ -338,7 +338,7 @@ impl Running {
         let added = &self.shared.workers.added;
         let next = || added.lock().unwrap_or_else(PoisonError::into_inner).pop();
         std::iter::from_fn(next).for_each(join);
-        replica::end(&self.shared);
+        replica::end(&self.shared.replication);
         self.shared.durability.appending.end(&self.shared.engine.journal);
         // An unfinished snapshot is useless.
         self.shared.durability.saves.cancel_and_wait();
@@ -369,7 +369,7 @@ pub(crate) fn load_with_history(
     }
     // Keys that expire meanwhile are removed when the stream is fed with that.
     space.hide_expired(HideReason::Starting, true);
-    let resumed = load().and_then(|()| replica::resume(shared));
+    let resumed = load().and_then(|()| replica::resume(&shared.replication));
     space.hide_expired(HideReason::Starting, false);
     resumed
 }

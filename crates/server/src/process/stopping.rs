@@ -27,11 +27,11 @@ use pantala_engine::condition::states::States;
 use pantala_psync::Replica;
 
 use super::system::supervision::SupervisorNotice;
-use crate::replication::primary::name;
 use crate::shared::Shared;
 use pantala_durability::journaling;
 use pantala_durability::saving::{self, SaveFailure};
 use pantala_engine::Message;
+use pantala_replication::primary::name;
 
 /// How long the cut may take: a script that does not end and cannot be undone may be in the way.
 const CUT_MOST: Duration = Duration::from_secs(5);

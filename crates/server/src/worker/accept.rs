@@ -12,10 +12,10 @@ use pantala_reactor::{ListenerId, Ops, Token, net};
 use pantala_settings::field::PortSharing;
 
 use crate::process::listening::ListenerKind;
-use crate::replication::primary;
 use crate::worker::Worker;
 use crate::worker::connection::{Connection, Life, NextServer};
 use crate::workers::inbox::Message;
+use pantala_replication::primary;
 
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 /// The refusal beyond `maxclients` for a client of Memcached's protocols, in memcached's own words.
@@ -47,7 +47,7 @@ impl Worker {
         }
         // A password that was set before the client connected holds for it, even in the same turn.
         self.look_at_users();
-        let id = shared.next_client_id();
+        let id = shared.engine.notices.directory.next_id();
         let mut session = Session::of_client(id, &self.users);
         session.since_us = monotonic_us();
         session.protocol = match self.has_choice(kind) {
@@ -201,7 +201,7 @@ impl Worker {
             self.shared.engine.notices.monitors.forget(session.id);
         }
         if let Some(replica) = session.replica.as_ref().filter(|_| session.is_replica()) {
-            primary::leave(&self.shared, replica);
+            primary::leave(&self.shared.replication, replica);
         }
         self.shared.engine.notices.directory.leave(session.id);
         self.shared.engine.end_tracking(session.id);

@@ -3,11 +3,12 @@
 use pantala_commands::{Session, error};
 use pantala_reactor::Ops;
 
+use crate::clients::accepted::accepts;
 use crate::clients::describe::describe;
-use crate::clients::filter::ClientFilter;
 use crate::worker::Worker;
 use crate::worker::connection::{Connection, Life, ParkReason};
 use crate::workers::inbox::Message;
+use pantala_engine::clients::filter::ClientFilter;
 
 /// The most messages a worker takes at a time, so that a flood of them does not keep it from its
 /// connections.
@@ -213,7 +214,7 @@ impl Worker {
         self.connections
             .iter()
             .flatten()
-            .filter(|connection| filter.accepts(connection, self.now_us))
+            .filter(|connection| accepts(filter, connection, self.now_us))
             .map(|connection| (connection.session.id, describe(connection, rows, self.now_us)))
             .collect()
     }
@@ -223,7 +224,7 @@ impl Worker {
         for index in 0..self.connections.len() as u32 {
             let now_us = self.now_us;
             let Some(connection) = self.at(index) else { continue };
-            if !filter.accepts(connection, now_us) {
+            if !accepts(filter, connection, now_us) {
                 continue;
             }
             let (id, token) = (connection.session.id, connection.token);

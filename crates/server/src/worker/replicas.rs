@@ -24,7 +24,7 @@ use pantala_psync::{CopyRead, Phase, Replica};
 
 use super::Worker;
 use super::connection::{Connection, Life, ParkReason};
-use crate::replication::primary;
+use pantala_replication::primary;
 
 /// The most bytes in a replica's output, but for one piece more.
 const UNSENT_BYTES: usize = 256 << 10;
@@ -173,9 +173,9 @@ impl Worker {
             if replica.has_copy() {
                 replica.set_phase(Phase::Online);
                 tracing::info!(replica = primary::name(replica), "a replica is online");
-                primary::count_good(&shared);
+                primary::count_good(&shared.replication);
             }
-            primary::heard(&shared);
+            primary::heard(&shared.replication);
         }
         if !is_known {
             let name = primary::name(replica);
@@ -249,7 +249,7 @@ impl Worker {
         let replica = self.at(index).filter(|one| one.session.is_replica());
         let Some(replica) = replica.and_then(|one| one.session.replica.clone()) else { return };
         self.depart_as_replica(index);
-        primary::leave(&self.shared, &replica);
+        primary::leave(&self.shared.replication, &replica);
     }
 }
 

@@ -16,7 +16,7 @@ use pantala_protocol::Reply;
 
 use super::Worker;
 use super::connection::{Connection, Life, ParkReason};
-use crate::replication::primary;
+use pantala_replication::primary;
 
 /// How soon a timed-out command that the lane is running is checked again.
 const LOOK_AGAIN_US: u64 = 10_000;
@@ -92,7 +92,7 @@ impl Worker {
         let shared = Arc::clone(&self.shared);
         let asked = awaits(self.at(index))?;
         let connection = self.at(index)?;
-        let told = primary::acknowledged(&shared, connection.session.last_step, asked);
+        let told = primary::acknowledged(&shared.replication, connection.session.last_step, asked);
         let blocked = connection.waits.blocked.as_mut()?;
         blocked.at_timeout = TimeoutReply::Acknowledged(told);
         Some(told)

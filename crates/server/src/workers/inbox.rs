@@ -13,9 +13,9 @@ use pantala_engine::Mailbox;
 use pantala_psync::Waiters;
 use pantala_reactor::{ListenerId, Waker};
 
-use crate::clients::filter::ClientFilter;
 use crate::process::listening::ListenerKind;
 use crate::worker::connection::Connection;
+use pantala_engine::clients::filter::ClientFilter;
 
 /// One message.
 pub enum Message {

@@ -308,6 +308,10 @@ impl WorkerSet for Workers {
         self.post_all(|| Message::Engine(message()));
     }
 
+    fn post_to_waiting(&self, message: &dyn Fn() -> pantala_engine::Message) {
+        self.post_where(|inbox| inbox.for_replicas.are_there(), || message().into());
+    }
+
     fn wake(&self, worker: usize) {
         self.wake(worker);
     }

@@ -16,12 +16,12 @@ use pantala_commands::{Call, ClientError, Command, CommandResult, Flags, error};
 
 use super::words::FilterWords;
 use super::{sub, words};
-use crate::clients::filter::ClientFilter;
-use crate::replication::replica;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 use pantala_engine::Engine;
+use pantala_engine::clients::filter::ClientFilter;
 use pantala_engine::condition::pause::PauseScope;
+use pantala_replication::replica;
 
 /// The filters of CLIENT KILL, and its old form with an address.
 const KILL: &str = "(filter: old-format | (new-format: [ID client-id:int [client-id:int ...]] \
@@ -100,7 +100,7 @@ fn lines_of(shared: &Shared, filter: ClientFilter) -> BTreeMap<u64, String> {
         lines.extend(answer);
         true
     });
-    lines.extend(replica::line(shared, &filter));
+    lines.extend(replica::line(&shared.replication, &filter));
     lines
 }
 
@@ -185,7 +185,7 @@ fn kill(call: &mut Call<'_, '_>) -> CommandResult {
         killed.extend(answer);
         true
     });
-    killed.extend(replica::kill(Shared::of(call), &filter));
+    killed.extend(replica::kill(&Shared::of(call).replication, &filter));
     if is_old_form && killed.is_empty() {
         return Err(ClientError::text("ERR No such client").into());
     }

@@ -5,7 +5,7 @@ use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
 use pantala_commands::{ClientError, error};
 
-use crate::clients::filter::{ClientFilter, ClientKind, Traits};
+use pantala_engine::clients::filter::{ClientFilter, ClientKind, ClientTraits};
 
 /// The letters that CLIENT LIST shows as flags, here and in the reference.
 const FLAGS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
@@ -67,7 +67,7 @@ fn take_ids<'a, 'b>(args: &'b [&'a [u8]]) -> Result<(Vec<u64>, &'b [&'a [u8]]), 
 }
 
 /// Handles words whose value may be any text.
-fn take_text(traits: &mut Traits, name: &[u8], value: &[u8]) -> bool {
+fn take_text(traits: &mut ClientTraits, name: &[u8], value: &[u8]) -> bool {
     let place = match name {
         _ if is_word(name, "ADDR") => &mut traits.address,
         _ if is_word(name, "LADDR") => &mut traits.local_address,
@@ -83,7 +83,7 @@ fn take_text(traits: &mut Traits, name: &[u8], value: &[u8]) -> bool {
 
 /// Handles words whose value must be known.
 fn take_checked(
-    traits: &mut Traits,
+    traits: &mut ClientTraits,
     name: &[u8],
     value: &[u8],
     known: &FilterWords<'_>,

@@ -19,8 +19,8 @@ use pantala_base::UnixMs;
 use pantala_base::clock::unix_ms;
 use pantala_commands::{Call, Category, Command, CommandResult, Flags, Group, Lane, Stop};
 
-use crate::replication::catch_up;
 use crate::shared::Shared;
+use pantala_replication::catch_up;
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[Command::new("INFO", info, Group::Server)

@@ -4,16 +4,16 @@ use pantala_base::clock::monotonic_us;
 use pantala_psync::{FollowerKind, History, Phase, Replica};
 
 use super::Page;
-use crate::replication::primary::{address, good_count};
-use crate::replication::replica::{self, LinkPhase, LinkReport};
 use crate::shared::Shared;
+use pantala_replication::primary::{address, good_count};
+use pantala_replication::replica::{self, LinkPhase, LinkReport};
 
 /// The id of a missing history.
 const ZEROS: &str = "0000000000000000000000000000000000000000";
 
 pub(super) fn replication(shared: &Shared, page: &mut Page) {
     let settings = shared.engine.settings.current();
-    match replica::told(shared) {
+    match replica::told(&shared.replication) {
         None => page.line("role", "master"),
         Some(told) => {
             page.line("role", "slave");
@@ -34,7 +34,7 @@ fn followers(shared: &Shared, page: &mut Page) {
     let replicas = shared.replication.downstream.replicas.all();
     page.line("connected_slaves", replicas.len());
     if settings.min_replicas_to_write > 0 && settings.min_replicas_max_lag_s > 0 {
-        page.line("min_slaves_good_slaves", good_count(shared));
+        page.line("min_slaves_good_slaves", good_count(&shared.replication));
     }
     for (number, replica) in replicas.iter().enumerate() {
         page.line(&format!("slave{number}"), line(replica));

@@ -9,7 +9,7 @@ use pantala_persistence::snapshot::Schedule;
 use pantala_persistence::snapshot::schedule::SavePointCounts;
 
 use crate::shared::Shared;
-use crate::tls::CertificateWatch;
+use pantala_tls::certificates::CertificateWatch;
 
 /// The interval of checking the schedule.
 const TICK: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ pub fn keep(shared: &Arc<Shared>) {
     let mut schedule = Schedule::new(&engine.settings.current(), now_s());
     let mut certificates = CertificateWatch::default();
     loop {
-        certificates.look(&shared.tls, engine);
+        certificates.look(&shared.tls, || engine.settings.current(), || shared.asks_for_login());
         let tick = if schedule.has_any() { TICK } else { Duration::MAX };
         if shutdown.pause_for(tick.min(CertificateWatch::pause(&engine.settings.current()))) {
             break;

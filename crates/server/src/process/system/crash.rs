@@ -21,10 +21,10 @@ use std::time::Duration;
 use pantala_base::os::{Crash, CrashWatch, REGISTER_NAMES};
 
 use super::pidfile;
-use crate::clients::filter::ClientFilter;
 use crate::commands::info;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
+use pantala_engine::clients::filter::ClientFilter;
 
 /// Bytes for the part of the report that is known for certain.
 const CERTAIN_BYTES: usize = 8 << 10;
