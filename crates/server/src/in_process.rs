@@ -12,19 +12,20 @@ use pantala_keyspace::{ChangeSink, Keyspace, WorkerMark};
 use pantala_reactor::{EngineChoice, Reactor, ReactorConfig, Token};
 use pantala_settings::Settings;
 
-use crate::process::listening::ListenerKind;
 use crate::process::system::oom_score::OomScore;
 use crate::process::system::supervision::Supervisor;
 use crate::shared::{Launch, Shared};
-use crate::worker::Worker;
-use crate::worker::connection::Connection;
-use crate::worker::serving::Chunks;
-use crate::workers::inbox::Inbox;
 use pantala_engine::lane;
 use pantala_engine::stats::tallies::ThreadTally;
+use pantala_workers::listening::ListenerKind;
+use pantala_workers::worker::Worker;
+use pantala_workers::worker::connection::Connection;
+use pantala_workers::worker::serving::Chunks;
+use pantala_workers::workers::inbox::Inbox;
 
 /// A server with one client.
 pub struct LocalServer {
+    pub(crate) shared: Arc<Shared>,
     pub(crate) worker: Worker,
     lane_tally: Arc<ThreadTally>,
     lane_recorder: Recorder,
@@ -65,8 +66,8 @@ impl LocalServer {
         let lane_tally = shared.engine.stats.tallies.join();
         let lane_recorder = shared.engine.journal.join();
         let reader = JournalReader::new(Arc::clone(&shared.engine.journal), 0);
-        let worker = Worker::new(shared, 0, inbox);
-        let mut server = LocalServer { worker, lane_tally, lane_recorder, reader };
+        let worker = Worker::new(Arc::clone(&shared.context), 0, inbox);
+        let mut server = LocalServer { shared, worker, lane_tally, lane_recorder, reader };
         server.join();
         Ok(server)
     }
@@ -89,7 +90,7 @@ impl LocalServer {
 
     /// Turns recording on.
     pub fn record(&mut self) {
-        self.worker.shared.engine.journal.turn(true);
+        self.shared.engine.journal.turn(true);
     }
 
     /// What was recorded since the last call, in order, in the form of a file.
@@ -107,22 +108,22 @@ impl LocalServer {
 
     /// Its data.
     pub fn space(&self) -> &Keyspace {
-        &self.worker.shared.engine.space
+        &self.shared.engine.space
     }
 
     /// Its command table.
     pub fn registry(&self) -> &Registry {
-        &self.worker.shared.engine.registry
+        &self.shared.engine.registry
     }
 
     #[cfg(test)]
     pub(crate) fn shared_arc(&self) -> &Arc<Shared> {
-        &self.worker.shared
+        &self.shared
     }
 
     #[cfg(test)]
     pub(crate) fn shared(&self) -> &Shared {
-        &self.worker.shared
+        &self.shared
     }
 
     /// Runs the commands in `request` and appends their replies to `reply`. An incomplete command
@@ -163,13 +164,13 @@ impl LocalServer {
 
     /// Runs `work` while another thread has the keyspace's token.
     pub fn with_token_taken<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
-        let shared = Arc::clone(&self.worker.shared);
+        let shared = Arc::clone(&self.shared);
         let _token = shared.engine.space.try_token();
         work(self)
     }
 
     fn run_lane(&mut self) {
-        let shared = Arc::clone(&self.worker.shared);
+        let shared = Arc::clone(&self.shared);
         while let Some(job) = shared.engine.lane.try_next() {
             lane::run_job(&*shared, (&self.lane_tally, &self.lane_recorder), 0, job);
         }
@@ -187,7 +188,7 @@ mod tests {
     use pantala_base::UnixMs;
     use pantala_keyspace::{ALL_OR_NONE_TRIES, DbIndex, LockPlan, Scope, Tally};
 
-    use crate::worker::connection::ParkReason;
+    use pantala_workers::worker::connection::ParkReason;
 
     use super::*;
 
@@ -240,7 +241,7 @@ mod tests {
 
     /// Does `work` while another thread holds the partition of a key.
     fn with_key_held(server: &mut LocalServer, key: &[u8], work: impl FnOnce(&mut LocalServer)) {
-        let shared = Arc::clone(&server.worker.shared);
+        let shared = Arc::clone(&server.shared);
         let (held, is_held) = std::sync::mpsc::channel();
         let (free, is_to_free) = std::sync::mpsc::channel::<()>();
         std::thread::scope(|scope| {
@@ -275,13 +276,13 @@ mod tests {
         with_key_held(&mut server, b"b", |server| {
             server.exchange(b"MSET a 1 b 2\r\nMGET a b\r\n", &mut reply);
             for _ in 1..ALL_OR_NONE_TRIES {
-                assert_eq!(server.worker.shared.engine.lane.waiting(), 0);
+                assert_eq!(server.shared.engine.lane.waiting(), 0);
                 server.worker.try_again(ParkReason::Partition);
                 let mut chunks = Chunks::default();
                 server.worker.take_resumed(&mut chunks);
                 server.worker.serve(chunks);
             }
-            assert_eq!(server.worker.shared.engine.lane.waiting(), 1);
+            assert_eq!(server.shared.engine.lane.waiting(), 1);
         });
         server.exchange(b"", &mut reply);
         assert_eq!(String::from_utf8_lossy(&reply), "+OK\r\n*2\r\n$1\r\n1\r\n$1\r\n2\r\n");

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! main -> process::start: threads
-//!   worker   one per core: event loop, connections, requests     worker, worker::serving
+//!   worker   one per core: event loop, connections, requests     crate `workers`
 //!   lane     commands that take long                             pantala_engine::lane
 //!   sweep    expired keys, resident memory                       process::background
 //!   reclaim  large garbage                                       process::background
@@ -12,9 +12,6 @@
 //!
 //! | room | what |
 //! |---|---|
-//! | `worker` | one worker thread: its event loop and its connections |
-//! | `workers` | all worker threads, and their inboxes |
-//! | `clients` | clients as operators see them: filters, CLIENT LIST, their memory |
 //! | `commands` | commands about the server itself; others: crates `commands` and `engine` |
 //! | `migrate` | MIGRATE: moving keys to another server |
 //! | `http` | connections that speak HTTP, which are handed to the control plane |
@@ -31,11 +28,8 @@ pub mod ping;
 pub mod process;
 pub mod shared;
 
-mod clients;
 mod http;
 mod migrate;
 mod rates;
 #[cfg(test)]
 mod simulator;
-mod worker;
-mod workers;

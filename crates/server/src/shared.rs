@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use pantala_base::clock::{monotonic_us, unix_us};
 use pantala_base::hash::HashSeed;
 use pantala_base::rng::Rng;
-use pantala_commands::families::memcached::Verbs;
 use pantala_commands::{Call, Registry, Server};
 use pantala_durability::Durability;
 use pantala_engine::Engine;
@@ -17,25 +16,23 @@ use pantala_settings::Settings;
 use crate::http::Http;
 use crate::migrate::Links;
 use crate::process::background::flushing::DelayedFlush;
-use crate::process::listening::Listening;
 use crate::process::system::oom_score::OomScore;
 use crate::process::system::supervision::Supervisor;
 use crate::rates::Rates;
-use crate::worker::balance::Loads;
-use crate::workers::Workers;
 use pantala_replication::Replication;
-use pantala_tls::certificates::Tls;
+use pantala_workers::workers::Workers;
+use pantala_workers::{HttpHandler, WorkerContext};
 
 /// What all threads of the server share.
 pub struct Shared {
     /// Runs commands.
     pub engine: Arc<Engine>,
-    /// The rows of Memcached's commands.
-    pub verbs: Verbs,
     /// The delayed flush of Memcached's `flush_all`, if any.
     pub delayed_flush: DelayedFlush,
-    /// The workers.
+    /// All workers.
     pub workers: Arc<Workers>,
+    /// What all workers are given.
+    pub context: Arc<WorkerContext>,
     /// This run of the server.
     pub run: RunInfo,
     /// The rates per second in INFO.
@@ -44,20 +41,14 @@ pub struct Shared {
     pub durability: Arc<Durability>,
     /// This server as a primary and as a replica.
     pub replication: Arc<Replication>,
-    /// The certificates in force.
-    pub tls: Tls,
     /// The service manager that started the process.
     pub supervisor: Supervisor,
     /// How readily the kernel ends the process when memory runs out.
     pub oom_score: Arc<OomScore>,
-    /// The listening sockets.
-    pub listening: Mutex<Listening>,
     /// Idle connections of MIGRATE.
     pub links: Links,
     /// Connections that speak HTTP.
-    pub http: Http,
-    /// The loads of the workers, for INFO.
-    pub loads: Mutex<Loads>,
+    pub http: Arc<Http>,
     self_ref: OnceLock<Weak<Shared>>,
 }
 
@@ -127,8 +118,14 @@ impl Shared {
             let _refused = of_role.apply(now);
         };
         let replication = Replication::new(Arc::clone(&engine), Box::new(role_changed));
+        let http = Arc::new(Http::default());
+        let context = WorkerContext::new(
+            Arc::clone(&replication),
+            Arc::clone(&workers),
+            Arc::clone(&http) as Arc<dyn HttpHandler>,
+        );
+        let context = Arc::new(context);
         let shared = Arc::new(Shared {
-            verbs: Verbs::new(&engine.registry),
             delayed_flush: DelayedFlush::default(),
             engine,
             workers,
@@ -136,18 +133,17 @@ impl Shared {
             rates: Mutex::new(Rates::default()),
             durability: Arc::clone(&replication.durability),
             replication,
-            tls: Tls::default(),
             supervisor: launch.supervisor,
             oom_score,
-            listening: Mutex::default(),
             links: Links::default(),
-            http: Http::default(),
-            loads: Mutex::new(Loads::default()),
+            http,
+            context,
             self_ref: OnceLock::new(),
         });
         let _first = shared.self_ref.set(Arc::downgrade(&shared));
         let server: Arc<dyn Server> = Arc::clone(&shared) as Arc<dyn Server>;
         shared.replication.set_server(Arc::downgrade(&server));
+        shared.context.set_server(Arc::downgrade(&server));
         shared
     }
 
@@ -158,19 +154,6 @@ impl Shared {
     pub fn apply_oom_score(&self) -> Result<(), String> {
         let now = || (self.engine.settings.current(), self.replication.is_replica());
         self.oom_score.apply(now)
-    }
-
-    /// Reads the files of certificates again and puts them in force, if they are valid.
-    ///
-    /// # Errors
-    /// A text for the operator; nothing has changed.
-    pub fn read_certificates(&self) -> Result<(), String> {
-        self.tls.apply(|| self.engine.settings.current(), self.asks_for_login())
-    }
-
-    /// Whether the default user has a password.
-    pub fn asks_for_login(&self) -> bool {
-        !self.engine.acl.users().default_user().is_open()
     }
 
     /// The state itself, for threads that are to be started.
@@ -186,7 +169,7 @@ impl Shared {
 
 impl Server for Shared {
     fn find_part(&self, id: TypeId) -> Option<&dyn Any> {
-        let parts: [&dyn Any; 3] = [self, &*self.durability, &*self.replication];
+        let parts: [&dyn Any; 4] = [self, &*self.durability, &*self.replication, &*self.context];
         parts.into_iter().find(|part| (**part).type_id() == id)
     }
 

@@ -6,7 +6,7 @@
 //! With `tls-auto-reload-interval` the thread that keeps the schedule checks whether the files were
 //! replaced or written again, without reading them.
 //!
-//! Not here: connections (the server's `worker/secured`). Tests: the server's `tests/tls.rs`.
+//! Not here: connections (`workers`, `worker/secured`). Tests: the server's `tests/tls.rs`.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -19,7 +19,8 @@
 //!
 //! A [`Connector`] speaks to another server over any reader and writer.
 //!
-//! Not here: sockets, time limits, how many handshakes a turn computes (`server/worker/secured`).
+//! Not here: sockets, time limits, how many handshakes a turn computes (`workers`,
+//! `worker/secured`).
 //!
 //! | file | what |
 //! |---|---|

@@ -8,7 +8,7 @@
 use super::rules::{File, Finding, UNSAFE_HOMES};
 
 /// A crate's directory, and our crates that it may depend on.
-const FLOORS: [(&str, &[&str]); 34] = [
+const FLOORS: [(&str, &[&str]); 35] = [
     ("crates/base", &[]),
     ("crates/acl", &["base"]),
     ("crates/sync", &["base"]),
@@ -136,6 +136,34 @@ const FLOORS: [(&str, &[&str]); 34] = [
             "tls",
         ],
     ),
+    (
+        "crates/workers",
+        &[
+            "acl",
+            "base",
+            "http",
+            "objects",
+            "journal",
+            "psync",
+            "memory",
+            "sync",
+            "settings",
+            "protocol",
+            "memcached",
+            "table",
+            "values",
+            "rdb",
+            "keyspace",
+            "commands",
+            "scripting",
+            "engine",
+            "persistence",
+            "durability",
+            "replication",
+            "reactor",
+            "tls",
+        ],
+    ),
     ("crates/client", &["base", "protocol"]),
     ("crates/top", &["base", "protocol", "client"]),
     ("crates/import", &["base", "protocol", "client"]),
@@ -194,6 +222,7 @@ const ANY: &[&str] = &[
     "persistence",
     "durability",
     "replication",
+    "workers",
     "client",
     "top",
     "doctor",

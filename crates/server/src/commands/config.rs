@@ -243,7 +243,7 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Stri
 }
 
 fn apply_tls(shared: &Shared) -> Result<(), String> {
-    let applied = shared.read_certificates();
+    let applied = shared.context.read_certificates();
     applied.map_err(|trouble| format!("Unable to update TLS configuration: {trouble}"))
 }
 
@@ -251,10 +251,10 @@ const FAILED_TO_BIND: &str = "Failed to bind to specified addresses.";
 
 /// Listens as these settings say. The first port with TLS needs certificates.
 fn listen_anew(shared: &Shared, now: &Settings) -> Result<(), String> {
-    if now.tls_port != 0 && shared.tls.acceptor().is_none() {
+    if now.tls_port != 0 && shared.context.tls.acceptor().is_none() {
         apply_tls(shared)?;
     }
-    let mut listening = shared.listening.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut listening = shared.context.listening.lock().unwrap_or_else(PoisonError::into_inner);
     let followed = listening.follow(now, &shared.workers);
     followed.map_err(|trouble| {
         tracing::warn!("CONFIG SET: cannot listen anew: {trouble}");

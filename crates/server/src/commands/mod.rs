@@ -20,7 +20,7 @@ mod server;
 
 use pantala_commands::{Command, Registry, Session, families};
 
-use crate::worker::accept::is_loopback;
+use pantala_workers::worker::accept::is_loopback;
 
 /// All families of the server.
 pub fn families() -> Vec<&'static [Command]> {

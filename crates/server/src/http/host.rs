@@ -17,9 +17,9 @@ use pantala_engine::stats::tallies::ThreadTally;
 use pantala_protocol::Version;
 
 use crate::commands::info;
-use crate::process::listening::ListenerKind;
 use crate::shared::Shared;
-use crate::workers::inbox::Message;
+use pantala_workers::listening::ListenerKind;
+use pantala_workers::workers::inbox::Message;
 
 /// The library name of its clients in CLIENT LIST.
 const LIB_NAME: &[u8] = b"console";

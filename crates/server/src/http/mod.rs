@@ -29,9 +29,10 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::shared::Shared;
-use crate::worker::connection::Connection;
 use host::Server;
 use pantala_http::control;
+use pantala_workers::HttpHandler;
+use pantala_workers::worker::connection::Connection;
 use sealed::Sealed;
 
 /// The most connections that may speak HTTP at a time.
@@ -111,9 +112,10 @@ impl Http {
     pub fn connection_count(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
+}
 
-    /// Serves a connection that a worker gave up. It is already in the workers' count.
-    pub fn take(&self, socket: OwnedFd, connection: Connection) {
+impl HttpHandler for Http {
+    fn take(&self, socket: OwnedFd, connection: Connection) {
         let service = self.service.read().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(service) = service else { return };
         let seat = Seat { shared: Arc::clone(&service.shared), open: Arc::clone(&self.open) };

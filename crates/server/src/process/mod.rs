@@ -9,7 +9,6 @@
 //! | `logging/` | the log |
 
 pub mod background;
-pub mod listening;
 pub mod logging;
 pub mod signals;
 pub mod start;

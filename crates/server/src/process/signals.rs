@@ -17,10 +17,10 @@ use std::time::Duration;
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
-use super::listening;
 use super::stopping::{self, RunsOn, StopMode};
 use crate::shared::Shared;
 use pantala_durability::saving;
+use pantala_workers::listening;
 
 /// If the threads have not ended after this time, the process ends without them. Less than the ten
 /// seconds after which containers are killed.
@@ -106,7 +106,7 @@ fn tell_threads() {
 
 /// Reads again what may be replaced while the server runs.
 fn reload(shared: &Shared) {
-    match shared.read_certificates() {
+    match shared.context.read_certificates() {
         Ok(()) => tracing::info!("SIGHUP: certificates and keys are read anew"),
         Err(why) => tracing::error!("SIGHUP: the certificates in force stay: {why}"),
     }

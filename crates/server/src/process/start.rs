@@ -18,21 +18,22 @@ use pantala_settings::field::IoEngine;
 
 use crate::commands::acl;
 use crate::shared::{Launch, Shared};
-use crate::worker::WorkerThread;
-use crate::workers::MAX_WORKERS;
-use crate::workers::inbox::Inbox;
 use pantala_engine::condition::states::States;
 use pantala_engine::lane;
 use pantala_replication::{primary, replica};
+use pantala_workers::worker::WorkerThread;
+use pantala_workers::workers::MAX_WORKERS;
+use pantala_workers::workers::inbox::Inbox;
 
 use super::background::{self, renewing, schedule};
-use super::listening::Listening;
+use super::signals;
 use super::system::oom_score::OomScore;
 use super::system::supervision::{Supervisor, SupervisorNotice};
 use super::system::{confinement, host, limits, oom_score, pidfile, supervision};
-use super::{listening, signals};
 use pantala_durability::loading::{self, AnswersLoading};
 use pantala_durability::{journaling, place};
+use pantala_workers::listening;
+use pantala_workers::listening::Listening;
 
 /// Receive buffers of a worker: all of them are touched in time, so they count as resident memory.
 const RECEIVE_BUFFERS: usize = 128;
@@ -117,7 +118,7 @@ pub fn start_with(
     let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SLOTS);
     let parts = (settings, file, registry);
     let shared = share(parts, seed, supervisor, oom_score);
-    *shared.listening.lock().unwrap_or_else(PoisonError::into_inner) = listening;
+    *shared.context.listening.lock().unwrap_or_else(PoisonError::into_inner) = listening;
     limits::keep_reserve(&shared.workers.room, &shared.engine.settings.current());
     primary::settings_changed(&shared.replication);
     let settings = shared.engine.settings.current();
@@ -201,7 +202,7 @@ fn prepare_states(shared: &Shared, is_loading: bool) {
 
 /// Prepares what connections beyond plain RESP need: certificates, and the HTTP service.
 fn prepare_ports(shared: &Arc<Shared>) -> Result<(), String> {
-    shared.read_certificates()?;
+    shared.context.read_certificates()?;
     shared.http.begin(shared)
 }
 
@@ -412,7 +413,7 @@ fn open_worker(
     let worker_shared = Arc::clone(shared);
     spawn(&format!("worker-{index}"), move || {
         pantala_base::os::ask_for_short_slices();
-        WorkerThread::new(worker_shared, index, reactor, inbox).serve();
+        WorkerThread::new(Arc::clone(&worker_shared.context), index, reactor, inbox).serve();
     })
 }
 

@@ -28,7 +28,6 @@ use super::network::{Hub, Simulated};
 use crate::in_process::LocalServer;
 use crate::process::start;
 use crate::shared::Shared;
-use crate::worker::connection::ParkReason;
 use pantala_durability::journaling::{self, Keeper};
 use pantala_durability::saves::Save;
 use pantala_durability::{loading, saving};
@@ -36,6 +35,7 @@ use pantala_replication::Replication;
 use pantala_replication::failover::FailoverStep;
 use pantala_replication::primary::{self, keeper};
 use pantala_replication::replica::{self, Primary};
+use pantala_workers::worker::connection::ParkReason;
 
 /// The directory of a node's data.
 pub(super) const DIRECTORY: &str = "/d";

@@ -17,11 +17,11 @@ use pantala_commands::{Call, ClientError, Command, CommandResult, Flags, error};
 use super::words::FilterWords;
 use super::{sub, words};
 use crate::shared::Shared;
-use crate::workers::inbox::Message;
 use pantala_engine::Engine;
 use pantala_engine::clients::filter::ClientFilter;
 use pantala_engine::condition::pause::PauseScope;
 use pantala_replication::replica;
+use pantala_workers::workers::inbox::Message;
 
 /// The filters of CLIENT KILL, and its old form with an address.
 const KILL: &str = "(filter: old-format | (new-format: [ID client-id:int [client-id:int ...]] \

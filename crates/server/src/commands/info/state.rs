@@ -80,7 +80,7 @@ fn system() -> String {
 }
 
 pub(super) fn tls(shared: &Shared, page: &mut Page) {
-    let acceptor = shared.tls.acceptor();
+    let acceptor = shared.context.tls.acceptor();
     let own = acceptor.as_ref().map(|acceptor| &acceptor.own);
     let authority = acceptor.as_ref().and_then(|acceptor| acceptor.authority.as_ref());
     let now_s = unix_us() / 1_000_000;
@@ -90,7 +90,7 @@ pub(super) fn tls(shared: &Shared, page: &mut Page) {
         page.line(&format!("tls_{kind}_cert_serial"), serial);
         page.line(&format!("tls_{kind}_cert_expires_in_seconds"), left_s);
     }
-    let counts = &shared.tls.counts;
+    let counts = &shared.context.tls.counts;
     page.line("tls_handshakes", counts.done.get());
     page.line("tls_handshakes_failed", counts.failed.get());
     page.line("tls_handshakes_late", counts.late.get());
@@ -309,8 +309,8 @@ pub(super) fn pantala(shared: &Shared, page: &mut Page) {
     let sum = |pick: fn(&pantala_engine::stats::tallies::ThreadTally) -> u64| {
         shared.engine.stats.tallies.sum(pick)
     };
-    let mut loads = shared.loads.lock().unwrap_or_else(PoisonError::into_inner);
-    let loads = loads.sample(shared, monotonic_us());
+    let mut loads = shared.context.loads.lock().unwrap_or_else(PoisonError::into_inner);
+    let loads = loads.sample(&shared.context, monotonic_us());
     page.line("workers", loads.len());
     for (worker, percent) in loads {
         let connections = shared.workers.connections_of(worker);

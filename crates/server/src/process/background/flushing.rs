@@ -83,7 +83,7 @@ fn wait_and_flush(shared: &Shared) {
 }
 
 fn submit(shared: &Shared) {
-    let found = shared.verbs.row(Verb::FlushAll);
+    let found = shared.context.verbs.row(Verb::FlushAll);
     shared.engine.lane.submit(Job {
         args: OwnedArgs::of(&[Verb::FlushAll.name().as_bytes(), b"0", NO_REPLY]),
         found,

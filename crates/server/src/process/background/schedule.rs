@@ -22,7 +22,11 @@ pub fn keep(shared: &Arc<Shared>) {
     let mut schedule = Schedule::new(&engine.settings.current(), now_s());
     let mut certificates = CertificateWatch::default();
     loop {
-        certificates.look(&shared.tls, || engine.settings.current(), || shared.asks_for_login());
+        certificates.look(
+            &shared.context.tls,
+            || engine.settings.current(),
+            || shared.context.asks_for_login(),
+        );
         let tick = if schedule.has_any() { TICK } else { Duration::MAX };
         if shutdown.pause_for(tick.min(CertificateWatch::pause(&engine.settings.current()))) {
             break;

@@ -23,8 +23,8 @@ use pantala_base::os::{Crash, CrashWatch, REGISTER_NAMES};
 use super::pidfile;
 use crate::commands::info;
 use crate::shared::Shared;
-use crate::workers::inbox::Message;
 use pantala_engine::clients::filter::ClientFilter;
+use pantala_workers::workers::inbox::Message;
 
 /// Bytes for the part of the report that is known for certain.
 const CERTAIN_BYTES: usize = 8 << 10;

@@ -10,7 +10,7 @@
 use pantala_base::os::raise_fd_limit;
 use pantala_settings::Settings;
 
-use crate::workers::room::Room;
+use pantala_workers::workers::room::Room;
 
 /// Descriptors the process needs beside its clients': files, listeners, connections to others, of
 /// which MIGRATE alone keeps up to 64,

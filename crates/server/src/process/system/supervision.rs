@@ -33,7 +33,7 @@ use pantala_settings::field::Supervised;
 use signal_hook::consts::SIGSTOP;
 
 use crate::shared::Shared;
-use crate::workers::inbox::Message;
+use pantala_workers::workers::inbox::Message;
 
 const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 const UPSTART_JOB: &str = "UPSTART_JOB";

@@ -11,7 +11,7 @@ use pantala_protocol::{RequestParser, Version};
 use pantala_reactor::Token;
 
 use crate::clients::describe::meters;
-use crate::process::listening::ListenerKind;
+use crate::listening::ListenerKind;
 use crate::worker::secured::TlsState;
 use crate::worker::sending::THROTTLE_BYTES;
 use crate::worker::serving::Reader;

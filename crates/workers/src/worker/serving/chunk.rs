@@ -14,8 +14,8 @@ const PROMISED_TIMES: usize = 8;
 /// The input of all connections in a turn, by protocol.
 #[derive(Default)]
 pub struct Chunks<'t> {
-    pub resp: Vec<Chunk<'t>>,
-    pub memcached: Vec<Chunk<'t>>,
+    pub(crate) resp: Vec<Chunk<'t>>,
+    pub(crate) memcached: Vec<Chunk<'t>>,
 }
 
 impl<'t> Chunks<'t> {
@@ -36,7 +36,7 @@ impl<'t> Chunks<'t> {
 
 /// The input of one connection in this turn.
 pub struct Chunk<'t> {
-    pub index: u32,
+    pub(crate) index: u32,
     bytes: Bytes<'t>,
     /// Bytes at the start that were executed in an earlier turn.
     done: usize,
@@ -87,7 +87,7 @@ impl<'t> Chunk<'t> {
     }
 
     #[inline]
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match &self.bytes {
             Bytes::Received(bytes) => bytes,
             Bytes::Kept(bytes) => &bytes[self.done..],
@@ -131,7 +131,7 @@ mod tests {
         let mut connection = Connection::new(
             pantala_reactor::Token { index: 0, generation: 0 },
             pantala_commands::Session::new(1),
-            crate::process::listening::ListenerKind::Resp,
+            crate::listening::ListenerKind::Resp,
             0,
         );
         connection.input.bytes = (0..length).map(|position| position as u8).collect();

@@ -44,21 +44,21 @@ impl Timeouts {
 
 impl Worker {
     /// Begins to block a connection's command; the connection is already parked.
-    pub(crate) fn block(&mut self, index: u32, blocked: BlockedCommand) {
+    pub fn block(&mut self, index: u32, blocked: BlockedCommand) {
         let Some(connection) = self.at(index) else { return };
         let (handle, number) = (connection.handle(), connection.waits.parkings);
         let until_us = blocked.until_us;
         connection.waits.blocked = Some(Box::new(blocked));
-        self.shared.engine.blocked.join();
+        self.context.engine.blocked.join();
         if let Some(until_us) = until_us {
             self.timeouts.due.insert((until_us, handle), number);
         }
         if let Some(asked) = awaits(self.at(index)) {
             self.lists.awaiting.push(index);
             if asked.wanted > 0 {
-                self.shared.replication.downstream.waiters.join();
+                self.context.replication.downstream.waiters.join();
                 self.inbox.for_replicas.join();
-                self.shared.durability.appending.ask_replicas(&self.shared.engine.journal);
+                self.context.durability.appending.ask_replicas(&self.context.engine.journal);
             }
             // The message that would wake it may have come before.
             self.answer_if_enough(index);
@@ -81,7 +81,7 @@ impl Worker {
         let Some(told) = self.count_acknowledged(index) else { return };
         if told.is_enough() {
             self.unblock(index, None);
-        } else if told.wants_local && !self.shared.durability.appending.is_running() {
+        } else if told.wants_local && !self.context.durability.appending.is_running() {
             // CONFIG SET appendonly no: nothing becomes durable any more.
             self.unblock(index, Some(&error::NO_LOG_TO_WAIT_FOR));
         }
@@ -89,10 +89,10 @@ impl Worker {
 
     /// Counts the servers that have acknowledged, and stores the count in the connection.
     fn count_acknowledged(&mut self, index: u32) -> Option<Acknowledgements> {
-        let shared = Arc::clone(&self.shared);
+        let context = Arc::clone(&self.context);
         let asked = awaits(self.at(index))?;
         let connection = self.at(index)?;
-        let told = primary::acknowledged(&shared.replication, connection.session.last_step, asked);
+        let told = primary::acknowledged(&context.replication, connection.session.last_step, asked);
         let blocked = connection.waits.blocked.as_mut()?;
         blocked.at_timeout = TimeoutReply::Acknowledged(told);
         Some(told)
@@ -102,13 +102,13 @@ impl Worker {
     pub(super) fn take_blocked(&mut self, index: u32) -> Option<Box<BlockedCommand>> {
         let connection = self.at(index)?;
         let (handle, blocked) = (connection.handle(), connection.waits.blocked.take()?);
-        self.shared.engine.blocked.leave();
+        self.context.engine.blocked.leave();
         if let Some(until_us) = blocked.until_us {
             self.timeouts.due.remove(&(until_us, handle));
         }
         if matches!(blocked.at_timeout, TimeoutReply::Acknowledged(asked) if asked.wanted > 0) {
             self.inbox.for_replicas.leave();
-            self.shared.replication.downstream.waiters.leave();
+            self.context.replication.downstream.waiters.leave();
         }
         Some(blocked)
     }
@@ -121,9 +121,9 @@ impl Worker {
         let (handle, parkings) = (connection.handle(), connection.waits.parkings);
         let blocked = connection.waits.blocked.take()?;
         let is_won = if is_in_queues {
-            blocked.give_up(&self.shared.engine)
+            blocked.give_up(&self.context.engine)
         } else {
-            let job = self.shared.engine.lane.withdraw(&self.mailbox, handle, parkings);
+            let job = self.context.engine.lane.withdraw(&self.mailbox, handle, parkings);
             self.lane_jobs -= usize::from(job.is_some());
             job.is_some()
         };
@@ -132,7 +132,7 @@ impl Worker {
     }
 
     /// Ends the commands whose timeout has passed.
-    pub(crate) fn end_waiting(&mut self) {
+    pub fn end_waiting(&mut self) {
         while let Some((&(until_us, handle), &number)) = self.timeouts.due.first_key_value()
             && until_us <= self.now_us
         {
@@ -176,12 +176,12 @@ impl Worker {
 
     /// Unblocks a connection with the reply of a timeout or with an error; false if it is not
     /// blocked, or is being served.
-    pub(crate) fn unblock(&mut self, index: u32, error: Option<&ClientError>) -> bool {
+    pub fn unblock(&mut self, index: u32, error: Option<&ClientError>) -> bool {
         // The count in the reply is current then.
         self.count_acknowledged(index);
         let Some(blocked) = self.give_up(index) else { return false };
         let began_us = monotonic_us();
-        let (engine, tally) = (Arc::clone(&self.shared.engine), Arc::clone(&self.tally));
+        let (engine, tally) = (Arc::clone(&self.context.engine), Arc::clone(&self.tally));
         let has_histogram = self.limited.has_histograms;
         let Some(connection) = self.at(index) else { return false };
         connection.waits.parked = None;
@@ -212,21 +212,21 @@ impl Worker {
     }
 
     /// Stops blocking for a connection that ends: it is not to be served any more.
-    pub(crate) fn stop_waiting(&mut self, index: u32) {
+    pub fn stop_waiting(&mut self, index: u32) {
         if let Some(blocked) = self.take_blocked(index) {
-            blocked.give_up(&self.shared.engine);
+            blocked.give_up(&self.context.engine);
         }
     }
 
     /// Takes the reply of a command that another client's change has served.
-    pub(crate) fn served(
+    pub fn served(
         &mut self,
         handle: u64,
         parking: u32,
         (reply, step): (Vec<u8>, Stamp),
         took_us: u64,
     ) {
-        let engine = Arc::clone(&self.shared.engine);
+        let engine = Arc::clone(&self.context.engine);
         let Some(connection) = self.find_handle(handle) else { return };
         let index = connection.token.index;
         if !connection.unpark(parking) || connection.life != Life::Open {
@@ -242,14 +242,14 @@ impl Worker {
         connection.tell_kept();
         if let Some(blocked) = self.take_blocked(index) {
             // It is still in the queues of its other keys.
-            blocked.forget(&self.shared.engine, 2);
+            blocked.forget(&self.context.engine, 2);
         }
         self.resume(index);
     }
 
     /// Runs a blocked command again from its start, on the lane, where it may wait for its
     /// partitions. Its timeout goes on meanwhile, and CLIENT UNBLOCK ends it there.
-    pub(crate) fn run_again(&mut self, index: u32) {
+    pub fn run_again(&mut self, index: u32) {
         let inbox = Arc::clone(&self.mailbox);
         let Some(connection) = self.at(index) else { return };
         let Some(blocked) = connection.waits.blocked.take() else { return };
@@ -258,10 +258,10 @@ impl Worker {
         if let Some(until_us) = blocked.until_us {
             self.timeouts.due.insert((until_us, handle), parking);
         }
-        blocked.forget(&self.shared.engine, 2);
+        blocked.forget(&self.context.engine, 2);
         if let Some(pending) = blocked.waiter.request.downcast_ref::<PendingServe>() {
             self.lane_jobs += 1;
-            self.shared.engine.lane.submit(Job {
+            self.context.engine.lane.submit(Job {
                 args: pending.args.clone(),
                 found: pending.found,
                 session: Box::new(pending.session.clone()),
@@ -282,7 +282,7 @@ impl Worker {
     }
 
     /// A command on the lane has found nothing and blocks.
-    pub(crate) fn lane_blocked(&mut self, handle: u64, parking: u32, blocked: BlockedCommand) {
+    pub fn lane_blocked(&mut self, handle: u64, parking: u32, blocked: BlockedCommand) {
         let found = self.find_handle(handle).filter(|connection| connection.life == Life::Open);
         let parked = found.and_then(|connection| {
             let index = connection.token.index;
@@ -290,8 +290,8 @@ impl Worker {
         });
         let Some((index, parked)) = parked.filter(|(_, parked)| parked.number == parking) else {
             // It was served already, or its connection has gone.
-            if !blocked.give_up(&self.shared.engine) {
-                blocked.forget(&self.shared.engine, 2);
+            if !blocked.give_up(&self.context.engine) {
+                blocked.forget(&self.context.engine, 2);
             }
             return;
         };
@@ -311,7 +311,7 @@ impl Worker {
 
     /// Puts the blocked command of a connection back into its input, to be run at another worker
     /// with the rest of its timeout and its place in the queues.
-    pub(crate) fn take_back(&mut self, index: u32) {
+    pub fn take_back(&mut self, index: u32) {
         let Some(blocked) = self.give_up(index) else { return };
         let Some(pending) = blocked.waiter.request.downcast_ref::<PendingServe>() else { return };
         let Some(connection) = self.at(index) else { return };

@@ -28,10 +28,10 @@ mod logins;
 mod messages;
 mod monitors;
 mod published;
-pub(crate) mod replicas;
+pub mod replicas;
 mod secured;
 mod sending;
-pub(crate) mod serving;
+pub mod serving;
 mod spare;
 mod users;
 mod waiting;
@@ -41,7 +41,7 @@ use std::time::Duration;
 
 use pantala_acl::VersionedUsers;
 use pantala_base::clock::monotonic_us;
-use pantala_commands::{Protocol, ServicePlace};
+use pantala_commands::{Protocol, Server, ServicePlace};
 use pantala_engine::Mailbox;
 use pantala_journal::Recorder;
 use pantala_keyspace::WorkerMark;
@@ -51,7 +51,7 @@ use pantala_settings::Settings;
 use self::published::Sharing;
 use self::secured::Handshakes;
 use self::waiting::Timeouts;
-use crate::shared::Shared;
+use crate::WorkerContext;
 use crate::worker::balance::Balance;
 use crate::worker::connection::{Connection, Life, handle_of};
 use crate::worker::serving::{Chunk, Chunks, Scratch, begins_with_resp};
@@ -126,61 +126,71 @@ pub struct Delivery {
 
 /// A worker without its reactor, so that events can be read while connections change.
 pub struct Worker {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) context: Arc<WorkerContext>,
+    /// Runs the commands.
+    pub server: Arc<dyn Server>,
     pub(crate) index: usize,
-    pub(crate) inbox: Arc<Inbox>,
+    /// Its messages.
+    pub inbox: Arc<Inbox>,
     /// A message taken out too early, which comes before those in the inbox; never beyond a turn.
-    pub(crate) set_aside: Option<Message>,
+    pub set_aside: Option<Message>,
     /// The inbox as the engine knows it.
-    pub(crate) mailbox: Arc<dyn Mailbox>,
+    pub mailbox: Arc<dyn Mailbox>,
     pub(crate) tally: Arc<ThreadTally>,
     /// Records its commands in the journal; the turn has it while one runs.
-    pub(crate) recorder: Option<Box<Recorder>>,
+    pub recorder: Option<Box<Recorder>>,
     pub(crate) settings: Arc<Settings>,
     settings_version: u64,
     /// The users in force, as its connections know them.
-    pub(crate) users: VersionedUsers,
+    pub users: VersionedUsers,
     pub(crate) limited: Arc<Limited>,
-    pub(crate) connections: Vec<Option<Box<Connection>>>,
+    /// The connections, by index.
+    pub connections: Vec<Option<Box<Connection>>>,
     pub(crate) open_count: usize,
-    pub(crate) lists: ConnectionLists,
+    /// Connections that need attention.
+    pub lists: ConnectionLists,
     pub(crate) chores: Chores,
     pub(crate) delivery: Delivery,
     pub(crate) scratch: Scratch,
     pub(crate) timeouts: Timeouts,
     pub(crate) handshakes: Handshakes,
     /// The state of the load balancing.
-    pub(crate) balance: Balance,
+    pub balance: Balance,
     pub(crate) now_us: u64,
     pub(crate) is_retiring: bool,
     /// Commands given to the slow lane and not answered yet, also of connections that have gone:
     /// the worker ends what these have begun (a subscription, blocking on a key).
-    pub(crate) lane_jobs: usize,
+    pub lane_jobs: usize,
 }
 
 impl WorkerThread {
     /// The worker with this index.
-    pub fn new(shared: Arc<Shared>, index: usize, reactor: Reactor, inbox: Arc<Inbox>) -> Self {
-        WorkerThread { reactor, worker: Worker::new(shared, index, inbox) }
+    pub fn new(
+        context: Arc<WorkerContext>,
+        index: usize,
+        reactor: Reactor,
+        inbox: Arc<Inbox>,
+    ) -> Self {
+        WorkerThread { reactor, worker: Worker::new(context, index, inbox) }
     }
 
     /// Serves until the server stops or this worker is retired and empty.
     pub fn serve(mut self) {
         let _guard = WorkerMark::new();
         let tally = Arc::clone(&self.worker.tally);
-        self.worker.shared.workers.began(self.worker.index, tally);
+        self.worker.context.workers.began(self.worker.index, tally);
         while !self.worker.is_finished() {
             match self.reactor.wait(self.worker.longest_sleep()) {
                 Ok((events, mut ops)) => self.worker.turn(events, &mut ops),
                 Err(error) => {
                     tracing::error!(worker = self.worker.index, %error, "the event loop failed");
-                    self.worker.shared.engine.condition.shutdown.begin();
+                    self.worker.context.engine.condition.shutdown.begin();
                     break;
                 }
             }
         }
-        let shared = Arc::clone(&self.worker.shared);
-        for message in shared.workers.retired(self.worker.index) {
+        let context = Arc::clone(&self.worker.context);
+        for message in context.workers.retired(self.worker.index) {
             self.worker.take_engine_message(message);
         }
         pantala_memory::release_seat();
@@ -188,14 +198,16 @@ impl WorkerThread {
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Arc<Shared>, index: usize, inbox: Arc<Inbox>) -> Self {
-        let settings = shared.engine.settings.current();
+    /// The worker with this index, without a reactor: its owner calls it.
+    pub fn new(context: Arc<WorkerContext>, index: usize, inbox: Arc<Inbox>) -> Self {
+        let settings = context.engine.settings.current();
         let limited = Arc::new(Limited::new(Arc::clone(&settings)));
-        let users = shared.engine.acl.in_force();
-        let tally = shared.engine.stats.tallies.join();
-        let recorder = Box::new(shared.engine.journal.join());
+        let users = context.engine.acl.in_force();
+        let tally = context.engine.stats.tallies.join();
+        let recorder = Box::new(context.engine.journal.join());
         Worker {
-            shared,
+            server: context.server(),
+            context,
             index,
             mailbox: inbox.clone(),
             inbox,
@@ -222,7 +234,7 @@ impl Worker {
     }
 
     fn is_finished(&self) -> bool {
-        self.shared.engine.condition.shutdown.is_final()
+        self.context.engine.condition.shutdown.is_final()
             || (self.is_retiring
                 && self.open_count == 0
                 && self.lane_jobs == 0
@@ -241,7 +253,7 @@ impl Worker {
         {
             return Some(Duration::ZERO);
         }
-        let pause = self.shared.engine.condition.pause.ends_in(monotonic_us);
+        let pause = self.context.engine.condition.pause.ends_in(monotonic_us);
         let chores = self.has_chores().then_some(CHORE_INTERVAL);
         let tracked = self.has_too_many_tracked().then_some(TRACKED_INTERVAL);
         let waiting = self
@@ -271,10 +283,10 @@ impl Worker {
             self.take_event(event, ops, &mut chunks);
         }
         self.take_handshakes(&mut chunks, ops);
-        let engine = &self.shared.engine;
+        let engine = &self.context.engine;
         engine.condition.activity.report();
         if engine.condition.pause.take_over(&engine.space, self.now_us) {
-            self.shared.engine.workers.post_all(&|| pantala_engine::Message::PauseChanged);
+            self.context.engine.workers.post_all(&|| pantala_engine::Message::PauseChanged);
         }
         self.take_messages(ops);
         self.deliver_published();
@@ -289,7 +301,7 @@ impl Worker {
         self.look_at_users();
         if !chunks.is_empty() {
             self.serve(chunks);
-            if self.shared.engine.notices.trackers.is_used() || self.set_aside.is_some() {
+            if self.context.engine.notices.trackers.is_used() || self.set_aside.is_some() {
                 // A client that changed a key it has cached gets the invalidation together with the
                 // reply.
                 self.take_messages(ops);
@@ -307,21 +319,21 @@ impl Worker {
     }
 
     /// Reads the clock, and takes over changed settings.
-    pub(crate) fn refresh(&mut self) {
+    pub fn refresh(&mut self) {
         self.now_us = monotonic_us();
         self.delivery.told_bytes = 0;
         self.tally.turns.add(1);
         self.chores.ran = (0, 0);
-        let version = self.shared.engine.settings.version();
+        let version = self.context.engine.settings.version();
         if version != self.settings_version {
             self.settings_version = version;
-            self.settings = self.shared.engine.settings.current();
+            self.settings = self.context.engine.settings.current();
             self.limited = Arc::new(Limited::new(Arc::clone(&self.settings)));
             self.chores.has_grown = true;
             // `auth_timeout` may have changed for those that have yet to authenticate.
             self.chores.next_login_us = (self.open_count > 0).then_some(self.now_us);
         }
-        self.is_retiring = self.shared.workers.is_retiring(self.index);
+        self.is_retiring = self.context.workers.is_retiring(self.index);
     }
 
     fn take_event<'t>(&mut self, event: Event<'t>, ops: &mut Ops<'_>, chunks: &mut Chunks<'t>) {
@@ -368,7 +380,7 @@ impl Worker {
     }
 
     /// The connection with this number, as other threads name it, if it still lives.
-    pub(crate) fn find_handle(&mut self, handle: u64) -> Option<&mut Connection> {
+    pub fn find_handle(&mut self, handle: u64) -> Option<&mut Connection> {
         let index = (handle & u64::from(u32::MAX)) as usize;
         let connection = self.connections.get_mut(index)?.as_deref_mut()?;
         (handle_of(connection.token) == handle).then_some(connection)
@@ -376,13 +388,13 @@ impl Worker {
 
     /// The connection at this index.
     #[inline]
-    pub(crate) fn at(&mut self, index: u32) -> Option<&mut Connection> {
+    pub fn at(&mut self, index: u32) -> Option<&mut Connection> {
         self.connections.get_mut(index as usize)?.as_deref_mut()
     }
 
     /// Has a connection looked at when the turn ends.
     #[inline]
-    pub(crate) fn touch(&mut self, index: u32) {
+    pub fn touch(&mut self, index: u32) {
         if let Some(connection) = self.at(index)
             && !connection.marks.is_touched
         {
@@ -392,7 +404,7 @@ impl Worker {
     }
 
     /// Lets a connection go on with its input.
-    pub(crate) fn resume(&mut self, index: u32) {
+    pub fn resume(&mut self, index: u32) {
         if let Some(connection) = self.at(index) {
             connection.marks.is_resumed = true;
         }
@@ -400,7 +412,8 @@ impl Worker {
         self.touch(index);
     }
 
-    pub(crate) fn receive<'t>(&mut self, conn: Token, bytes: &'t [u8], chunks: &mut Chunks<'t>) {
+    /// Takes bytes that a connection has received; whole ones become chunks.
+    pub fn receive<'t>(&mut self, conn: Token, bytes: &'t [u8], chunks: &mut Chunks<'t>) {
         self.tally.received_bytes.add(bytes.len() as u64);
         self.tally.reads.add(1);
         let (now_us, is_retiring) = (self.now_us, self.is_retiring);
@@ -449,7 +462,8 @@ impl Worker {
         self.touch(conn.index);
     }
 
-    pub(crate) fn take_resumed(&mut self, chunks: &mut Chunks<'_>) {
+    /// Adds the chunks of connections that go on without anything new.
+    pub fn take_resumed(&mut self, chunks: &mut Chunks<'_>) {
         let mut resumed = std::mem::take(&mut self.lists.resumed);
         for index in resumed.drain(..) {
             let is_retiring = self.is_retiring;
@@ -481,8 +495,8 @@ impl Worker {
         if self.find(conn).is_some() {
             self.connections[conn.index as usize] = None;
             self.open_count -= 1;
-            self.shared.workers.left(self.index);
-            self.shared.workers.room.went();
+            self.context.workers.left(self.index);
+            self.context.workers.room.went();
         }
     }
 

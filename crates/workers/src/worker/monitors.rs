@@ -10,14 +10,14 @@ use super::limits::Judge;
 
 impl Worker {
     /// Makes a connection of this worker a monitor.
-    pub(crate) fn begin_to_monitor(&mut self, index: u32) {
+    pub fn begin_to_monitor(&mut self, index: u32) {
         self.lists.monitors.push(index);
-        self.shared.engine.notices.monitors.join(self.index);
+        self.context.engine.notices.monitors.join(self.index);
     }
 
     /// A monitor leaves for another worker: the lines it misses in transit are kept for it.
-    pub(crate) fn depart_as_monitor(&mut self, index: u32) {
-        let engine = Arc::clone(&self.shared.engine);
+    pub fn depart_as_monitor(&mut self, index: u32) {
+        let engine = Arc::clone(&self.context.engine);
         let (Some(at), Some(client)) = (
             self.lists.monitors.iter().position(|one| *one == index),
             self.at(index).map(|connection| connection.session.id),
@@ -29,8 +29,8 @@ impl Worker {
     }
 
     /// A monitor has arrived from another worker, and gets the lines that were kept for it.
-    pub(crate) fn arrive_as_monitor(&mut self, index: u32) {
-        let engine = Arc::clone(&self.shared.engine);
+    pub fn arrive_as_monitor(&mut self, index: u32) {
+        let engine = Arc::clone(&self.context.engine);
         let Some(client) = self.at(index).map(|connection| connection.session.id) else { return };
         let between = engine.notices.monitors.arrive(self.index, client, || self.feed_monitors());
         let Some(Lines { lines, is_torn, .. }) = between else {
@@ -41,22 +41,23 @@ impl Worker {
     }
 
     /// A connection of this worker is no monitor any more.
-    pub(crate) fn end_monitoring(&mut self, index: u32) {
+    pub fn end_monitoring(&mut self, index: u32) {
         if let Some(at) = self.lists.monitors.iter().position(|one| *one == index) {
             self.lists.monitors.swap_remove(at);
-            self.shared.engine.notices.monitors.leave(self.index);
+            self.context.engine.notices.monitors.leave(self.index);
         }
     }
 
     /// Whether this worker has lines for its monitors.
     #[inline]
-    pub(crate) fn has_to_show(&self) -> bool {
-        !self.lists.monitors.is_empty() && self.shared.engine.notices.monitors.has_lines(self.index)
+    pub fn has_to_show(&self) -> bool {
+        !self.lists.monitors.is_empty()
+            && self.context.engine.notices.monitors.has_lines(self.index)
     }
 
     /// Sends the monitors of this worker the commands that have run.
     #[inline]
-    pub(crate) fn feed_monitors(&mut self) {
+    pub fn feed_monitors(&mut self) {
         if self.has_to_show() {
             self.show_lines();
         }
@@ -64,7 +65,7 @@ impl Worker {
 
     #[cold]
     fn show_lines(&mut self) {
-        let engine = Arc::clone(&self.shared.engine);
+        let engine = Arc::clone(&self.context.engine);
         let feed = engine.notices.monitors.feed_of(self.index);
         let Lines { lines, is_torn, .. } = feed.take();
         // A monitor whose user was removed before a command ran does not see that command.

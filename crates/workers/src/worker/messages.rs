@@ -16,7 +16,7 @@ const TURN_MESSAGES: usize = 4096;
 
 impl Worker {
     /// Handles the messages in the inbox, at most `TURN_MESSAGES` of them.
-    pub(crate) fn take_messages(&mut self, ops: &mut Ops<'_>) {
+    pub fn take_messages(&mut self, ops: &mut Ops<'_>) {
         for _ in 0..TURN_MESSAGES {
             let Some(message) = self.next_message() else { return };
             self.take_message(message, ops);
@@ -44,7 +44,7 @@ impl Worker {
     }
 
     /// Handles the messages that need no reactor and drops the others.
-    pub(crate) fn take_inner_messages(&mut self) {
+    pub fn take_inner_messages(&mut self) {
         while let Some(message) = self.next_message() {
             match message {
                 Message::Engine(message) => self.take_engine_message(message),
@@ -151,7 +151,7 @@ impl Worker {
     /// Ends a connection whose client has closed its side while its command waited for a script:
     /// the command does not begin. See `pantala_engine::clients::presence`.
     fn end_if_held_up(&mut self, index: u32) {
-        let engine = std::sync::Arc::clone(&self.shared.engine);
+        let engine = std::sync::Arc::clone(&self.context.engine);
         let now_us = self.now_us;
         let Some(connection) = self.at(index) else { return };
         if engine.scripts.running.has_held_up(connection.counts.active_us, now_us) {
@@ -210,7 +210,7 @@ impl Worker {
     }
 
     fn matching(&self, filter: &ClientFilter) -> Vec<(u64, String)> {
-        let rows = self.shared.engine.registry.rows();
+        let rows = self.context.engine.registry.rows();
         self.connections
             .iter()
             .flatten()
@@ -238,7 +238,7 @@ impl Worker {
     }
 
     /// Unparks all connections that are parked for this reason.
-    pub(crate) fn try_again(&mut self, waiting: ParkReason) {
+    pub fn try_again(&mut self, waiting: ParkReason) {
         for index in 0..self.connections.len() as u32 {
             let Some(connection) = self.at(index) else { continue };
             if connection.waits.parked.is_some_and(|parked| parked.waiting == waiting) {

@@ -329,7 +329,7 @@ mod tests {
     use pantala_reactor::{EngineChoice, Reactor, ReactorConfig};
 
     use super::*;
-    use crate::process::listening::ListenerKind;
+    use crate::listening::ListenerKind;
 
     fn inbox() -> Arc<Inbox> {
         let config = ReactorConfig { choice: EngineChoice::Epoll, ..ReactorConfig::default() };

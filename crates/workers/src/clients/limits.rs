@@ -27,7 +27,7 @@ const MOST_GROWTH_BYTES: usize = 1 << 20;
 impl Worker {
     /// Notes that a connection takes `now` bytes instead of `before`.
     #[inline]
-    pub(crate) fn count_bytes(&mut self, before: u64, now: u64) {
+    pub fn count_bytes(&mut self, before: u64, now: u64) {
         self.tally.client_bytes.set(self.tally.client_bytes.get() - before + now);
         self.chores.has_grown |= now > before;
         if now > self.chores.largest_bytes {
@@ -37,13 +37,13 @@ impl Worker {
 
     /// Before replicas are served: makes sure that nothing is evicted for a buffer that grows and
     /// is counted only afterwards.
-    pub(crate) fn expect_replicas_to_grow(&mut self) {
+    pub fn expect_replicas_to_grow(&mut self) {
         let most = self.lists.spare.large_bytes() + MOST_GROWTH_BYTES;
         self.tally.replica_spare_bytes.set(most as u64);
     }
 
     /// Counts again what the replicas of this worker take.
-    pub(crate) fn count_replicas(&mut self) {
+    pub fn count_replicas(&mut self) {
         let mut bytes = 0;
         for at in 0..self.lists.replicas.len() {
             let index = self.lists.replicas[at];
@@ -58,14 +58,14 @@ impl Worker {
     #[cold]
     fn set_largest(&mut self, bytes: u64) {
         self.chores.largest_bytes = bytes;
-        self.shared.workers.tell_largest(self.index, bytes);
+        self.context.workers.tell_largest(self.index, bytes);
     }
 
     /// Closes the largest connections, while all of them together take too much.
     #[cold]
-    pub(crate) fn evict_clients(&mut self, ops: &mut Ops<'_>) {
-        let shared = std::sync::Arc::clone(&self.shared);
-        let sum = || shared.engine.stats.tallies.sum(|tally| tally.own_client_bytes());
+    pub fn evict_clients(&mut self, ops: &mut Ops<'_>) {
+        let context = std::sync::Arc::clone(&self.context);
+        let sum = || context.engine.stats.tallies.sum(|tally| tally.own_client_bytes());
         while sum() >= self.limited.most_client_bytes {
             let may_go = |one: &&Connection| {
                 let is_kept = one.session.no_evict || one.session.is_replica();
@@ -76,11 +76,11 @@ impl Worker {
             let largest = largest.map(|one| (one.token, one.session.id, one.counts.counted_bytes));
             let bytes = largest.map_or(0, |(_, _, bytes)| bytes);
             self.set_largest(bytes);
-            if let Some((worker, elsewhere)) = shared.workers.largest_but(self.index)
+            if let Some((worker, elsewhere)) = context.workers.largest_but(self.index)
                 && elsewhere > bytes
             {
                 // One that has left is not found again.
-                let _left = shared.workers.post(worker, Message::EvictClients);
+                let _left = context.workers.post(worker, Message::EvictClients);
                 return;
             }
             let Some((token, client, bytes)) = largest else { return };

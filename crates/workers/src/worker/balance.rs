@@ -29,7 +29,7 @@ use std::mem::take;
 use pantala_commands::{Session, Subscriptions};
 use pantala_reactor::{Ops, Token};
 
-use crate::shared::Shared;
+use crate::WorkerContext;
 use crate::worker::Worker;
 use crate::worker::connection::{Connection, NextServer};
 
@@ -54,8 +54,8 @@ struct Sample {
 }
 
 impl Sample {
-    fn of(shared: &Shared, worker: usize, at_us: u64) -> Option<Sample> {
-        shared.workers.awake_us(worker).map(|awake_us| Sample { at_us, awake_us })
+    fn of(context: &WorkerContext, worker: usize, at_us: u64) -> Option<Sample> {
+        context.workers.awake_us(worker).map(|awake_us| Sample { at_us, awake_us })
     }
 
     /// The share of the time since `before` for which it was awake.
@@ -90,7 +90,7 @@ impl Worker {
     /// Checks from time to time whether this worker is too busy, and moves the connections that
     /// were chosen.
     #[inline]
-    pub(crate) fn balance(&mut self, ops: &mut Ops<'_>) {
+    pub fn balance(&mut self, ops: &mut Ops<'_>) {
         if self.now_us >= self.balance.next_look_us {
             self.look_at_load();
         }
@@ -101,14 +101,14 @@ impl Worker {
 
     #[cold]
     fn look_at_load(&mut self) {
-        let shared = std::sync::Arc::clone(&self.shared);
+        let context = std::sync::Arc::clone(&self.context);
         self.balance.next_look_us = self.now_us + LOOK_US;
         // Connections that could not leave until now have much under way.
         self.balance.leaving.clear();
-        let workers = shared.workers.serving();
+        let workers = context.workers.serving();
         let now = match workers.len() {
             0 | 1 => None,
-            _ => Sample::of(&shared, self.index, self.now_us),
+            _ => Sample::of(&context, self.index, self.now_us),
         };
         let last = std::mem::replace(&mut self.balance.last, now);
         let (Some(now), Some(last)) = (now, last) else { return self.balance.begin_anew() };
@@ -116,7 +116,7 @@ impl Worker {
             return self.balance.begin_anew();
         }
         self.balance.busy_looks += 1;
-        let sample = |&worker: &usize| Some((worker, Sample::of(&shared, worker, self.now_us)?));
+        let sample = |&worker: &usize| Some((worker, Sample::of(&context, worker, self.now_us)?));
         if self.balance.busy_looks == 1 {
             self.balance.first = workers.iter().filter_map(sample).collect();
             self.weigh(|_, _| {});
@@ -226,11 +226,11 @@ pub struct Loads {
 
 impl Loads {
     /// The serving workers, and the share of the time for which each was awake, in percent.
-    pub fn sample(&mut self, shared: &Shared, now_us: u64) -> Vec<(usize, u64)> {
-        let workers = shared.workers.serving();
+    pub fn sample(&mut self, context: &WorkerContext, now_us: u64) -> Vec<(usize, u64)> {
+        let workers = context.workers.serving();
         if now_us.saturating_sub(self.at_us) >= LOOK_US {
             self.at_us = now_us;
-            let sample = |&worker: &usize| Some((worker, Sample::of(shared, worker, now_us)?));
+            let sample = |&worker: &usize| Some((worker, Sample::of(context, worker, now_us)?));
             let samples: Vec<_> = workers.iter().filter_map(sample).collect();
             self.percents = loads(&self.samples, &samples);
             self.samples = samples;

@@ -15,8 +15,8 @@
 //! line has ended, but at most [`LINE_BYTES`] are kept for that.
 //!
 //! A connection that speaks HTTP is given up by its worker, with what it has sent
-//! (`Worker::give_to_http`), and served by the control plane (`crate::http`). TLS comes before all
-//! this: `worker/secured.rs`.
+//! (`Worker::give_to_http`), and served by the control plane (the server's `http`). TLS comes
+//! before all this: `worker/secured.rs`.
 //!
 //! Tests: at the foot; the server's `tests/memcached.rs` and `tests/http/`.
 
@@ -91,9 +91,9 @@ impl Worker {
     /// Determines the protocol of the connection at `index` from what it has sent; false: not known
     /// yet.
     #[cold]
-    pub(crate) fn decide_protocol(&mut self, index: u32) -> bool {
+    pub fn decide_protocol(&mut self, index: u32) -> bool {
         let settings = &self.settings;
-        let registry = &self.shared.engine.registry;
+        let registry = &self.context.engine.registry;
         let slot = self.connections.get_mut(index as usize);
         let Some(connection) = slot.and_then(Option::as_deref_mut) else { return false };
         let memcached = match connection.kind.is_main() {

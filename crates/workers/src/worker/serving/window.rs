@@ -80,9 +80,9 @@ pub struct Parsed {
 /// Allocations that are reused each turn.
 #[derive(Default)]
 pub struct Scratch {
-    pub args: Vec<&'static [u8]>,
-    pub parsed: Vec<Parsed>,
-    pub progress: Vec<Progress>,
+    pub(crate) args: Vec<&'static [u8]>,
+    pub(crate) parsed: Vec<Parsed>,
+    pub(crate) progress: Vec<Progress>,
 }
 
 /// The commands of a window, and the progress in each chunk.

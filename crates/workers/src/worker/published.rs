@@ -32,16 +32,16 @@ pub struct Sharing {
 
 impl Worker {
     /// Whether messages wait to be delivered, or subscriptions to be removed.
-    pub(crate) fn has_published(&self) -> bool {
-        self.shared.engine.notices.pubsub.has_published(self.index)
+    pub fn has_published(&self) -> bool {
+        self.context.engine.notices.pubsub.has_published(self.index)
             || self.delivery.sharing.is_some()
             || !self.lists.unsubscribing.is_empty()
     }
 
     /// Delivers the messages that are in the queue by now.
     #[inline]
-    pub(crate) fn deliver_published(&mut self) {
-        let pubsub = &self.shared.engine.notices.pubsub;
+    pub fn deliver_published(&mut self) {
+        let pubsub = &self.context.engine.notices.pubsub;
         if pubsub.has_published(self.index)
             || pubsub.is_crowded()
             || self.delivery.sharing.is_some()
@@ -60,12 +60,12 @@ impl Worker {
     }
 
     fn published_count(&self) -> usize {
-        self.shared.engine.notices.pubsub.subscribers_of(self.index).len()
+        self.context.engine.notices.pubsub.subscribers_of(self.index).len()
     }
 
     fn deliver_messages(&mut self, count: usize, most_bytes: usize) {
-        let shared = Arc::clone(&self.shared);
-        let subscribers = shared.engine.notices.pubsub.subscribers_of(self.index);
+        let context = Arc::clone(&self.context);
+        let subscribers = context.engine.notices.pubsub.subscribers_of(self.index);
         self.share_out(subscribers, most_bytes);
         for _ in 0..count {
             if self.delivery.told_bytes > most_bytes {
@@ -77,9 +77,9 @@ impl Worker {
         if self.delivery.sharing.is_some()
             || self.delivery.told_bytes > most_bytes && !subscribers.is_empty()
         {
-            shared.engine.notices.pubsub.crowd(subscribers);
-        } else if shared.engine.notices.pubsub.is_crowded() {
-            shared.engine.notices.pubsub.relieve(subscribers);
+            context.engine.notices.pubsub.crowd(subscribers);
+        } else if context.engine.notices.pubsub.is_crowded() {
+            context.engine.notices.pubsub.relieve(subscribers);
         }
     }
 
@@ -150,9 +150,9 @@ impl Worker {
     /// Delivers what a connection has just published to this worker's subscribers. When too much
     /// was delivered in this turn, or waits to be delivered elsewhere, the connection's next
     /// commands wait.
-    pub(crate) fn after_publishing(&mut self, index: u32) {
+    pub fn after_publishing(&mut self, index: u32) {
         self.deliver_published();
-        if self.shared.engine.notices.pubsub.is_crowded() {
+        if self.context.engine.notices.pubsub.is_crowded() {
             self.wait_for_room(index);
         } else if self.delivery.told_bytes > TURN_BYTES {
             self.rest(index);
@@ -177,7 +177,7 @@ impl Worker {
         };
         let parking = connection.park(ParkReason::Room);
         let ticket = Ticket::Connection { inbox, connection: connection.handle(), parking };
-        if let Err(ticket) = self.shared.engine.notices.pubsub.wait(ticket) {
+        if let Err(ticket) = self.context.engine.notices.pubsub.wait(ticket) {
             pantala_sync::lock::Ticket::wake(ticket);
         }
     }
@@ -185,7 +185,7 @@ impl Worker {
     /// Pushes a message to a connection: a published message or an invalidated key. A connection
     /// with too much unread output gets none, and is closed when the turn ends.
     #[inline]
-    pub(crate) fn tell(&mut self, handle: u64, write: impl FnOnce(&mut Vec<u8>, Version)) {
+    pub fn tell(&mut self, handle: u64, write: impl FnOnce(&mut Vec<u8>, Version)) {
         let index = (handle & u64::from(u32::MAX)) as u32;
         let limited = &self.limited;
         let Some(connection) = self.connections.get_mut(index as usize).and_then(Option::as_mut)
@@ -203,7 +203,7 @@ impl Worker {
     }
 
     /// Ends the subscriptions of a lost connection. Many of them are removed over several turns.
-    pub(crate) fn end_subscriptions(&mut self, is_subscribed: bool, place: ServicePlace) {
+    pub fn end_subscriptions(&mut self, is_subscribed: bool, place: ServicePlace) {
         if is_subscribed {
             self.lists.unsubscribing.push(place);
             self.forget_listeners();
@@ -212,7 +212,7 @@ impl Worker {
 
     /// Goes on removing subscriptions of lost connections.
     #[inline]
-    pub(crate) fn forget_listeners(&mut self) {
+    pub fn forget_listeners(&mut self) {
         if !self.lists.unsubscribing.is_empty() {
             self.forget_some_names();
         }
@@ -222,7 +222,7 @@ impl Worker {
     fn forget_some_names(&mut self) {
         let mut left = TURN_NAMES;
         while let Some(&place) = self.lists.unsubscribing.last() {
-            left = self.shared.engine.notices.pubsub.forget_some(place, left);
+            left = self.context.engine.notices.pubsub.forget_some(place, left);
             if left == 0 {
                 return;
             }
@@ -232,7 +232,7 @@ impl Worker {
 
     /// Moves the subscriptions of a connection that leaves for another worker into transit.
     /// Messages published before are delivered first; later ones are kept for its arrival.
-    pub(crate) fn take_off(&mut self, index: u32) {
+    pub fn take_off(&mut self, index: u32) {
         self.look_at_users();
         let Some(connection) = self.at(index) else { return };
         if !connection.session.is_subscribed() {
@@ -241,8 +241,8 @@ impl Worker {
         let session = &connection.session;
         let (from, version) = (session.place, session.version);
         let in_transit = ServicePlace { worker: IN_TRANSIT, connection: session.id };
-        let shared = Arc::clone(&self.shared);
-        shared.engine.notices.pubsub.travel(from, in_transit, version, || {
+        let context = Arc::clone(&self.context);
+        context.engine.notices.pubsub.travel(from, in_transit, version, || {
             self.deliver_messages(self.published_count(), usize::MAX)
         });
         if let Some(connection) = self.at(index) {
@@ -252,7 +252,7 @@ impl Worker {
 
     /// Gives a new connection its place, or one that has arrived from another worker with what was
     /// kept for it.
-    pub(crate) fn land(&self, connection: &mut Connection) {
+    pub fn land(&self, connection: &mut Connection) {
         let worker = self.index as u16;
         let here = ServicePlace { worker, connection: connection.handle() };
         let session = &mut connection.session;
@@ -260,7 +260,7 @@ impl Worker {
         if !session.is_subscribed() {
             return;
         }
-        let engine = &self.shared.engine;
+        let engine = &self.context.engine;
         let transit = engine.notices.pubsub.travel(from, here, session.version, || {});
         // A message kept in transit may be of a channel that the user has lost meanwhile.
         renew(&mut connection.session, &engine.acl.in_force(), &engine.notices.pubsub);

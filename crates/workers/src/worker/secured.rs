@@ -17,7 +17,7 @@
 //! 4. A peer whose connection is closed gets a close_notify if nothing else is on its way to it.
 //! 5. All of this moves with its connection to another worker.
 //!
-//! Not here: TLS itself (`pantala_tls`), the certificates (`crate::tls`).
+//! Not here: TLS itself (`pantala_tls`), the certificates (`pantala_tls::certificates`).
 //! Tests: the server's `tests/tls.rs`; compat/tls; the bad day `stalled_handshakes`.
 
 use std::collections::VecDeque;
@@ -283,7 +283,7 @@ impl Worker {
             }
             self.handshakes.begun.pop_front();
             if is_under_way {
-                self.shared.tls.counts.late.add(1);
+                self.context.tls.counts.late.add(1);
                 self.drop_connection(conn, ops);
             }
         }
@@ -299,13 +299,13 @@ impl Worker {
 
     /// Decrypts what has come, and serves the plain bytes.
     fn open(&mut self, conn: Token, bytes: &[u8], chunks: &mut Chunks<'_>) {
-        let shared = Arc::clone(&self.shared);
+        let context = Arc::clone(&self.context);
         let spare = &mut self.lists.spare;
         let slot = self.connections.get_mut(conn.index as usize);
         let Some(connection) = slot.and_then(Option::as_deref_mut) else { return };
         let Connection { tls: Some(tls), input, .. } = connection else { return };
         if tls.session.is_none() {
-            tls.session = shared.tls.acceptor().and_then(|acceptor| TlsSession::new(&acceptor));
+            tls.session = context.tls.acceptor().and_then(|acceptor| TlsSession::new(&acceptor));
         }
         let Some(session) = &mut tls.session else {
             connection.life = Life::Ending;
@@ -349,7 +349,7 @@ impl Worker {
     /// alert says why.
     #[cold]
     fn failed(&mut self, conn: Token, fault: &TlsFault) {
-        self.shared.tls.counts.failed.add(1);
+        self.context.tls.counts.failed.add(1);
         let Some(connection) = self.find(conn) else { return };
         tracing::debug!(client = %connection.session.peer, %fault, "a TLS connection failed");
         // Only the alert is still to be sent.
@@ -364,7 +364,7 @@ impl Worker {
     /// The handshake of a connection is complete.
     #[cold]
     fn established(&mut self, conn: Token) {
-        self.shared.tls.counts.done.add(1);
+        self.context.tls.counts.done.add(1);
         let field = match self.settings.tls_auth_clients_user {
             TlsUserField::CommonName => NameField::CommonName,
             TlsUserField::Uri => NameField::Uri,
@@ -381,7 +381,7 @@ impl Worker {
     /// Logs a client in by its certificate: as the first of its names that is an enabled user. If
     /// none is, the login stays what it was, and ACL LOG has an entry.
     fn named_by_certificate(&mut self, conn: Token, names: &[String]) {
-        let (shared, now) = (Arc::clone(&self.shared), self.users.clone());
+        let (context, now) = (Arc::clone(&self.context), self.users.clone());
         let now_us = self.now_us;
         let Some(connection) = self.find(conn) else { return };
         let mut found = names.iter().filter_map(|name| now.users.find(name.as_bytes()));
@@ -389,11 +389,11 @@ impl Worker {
             tracing::debug!(client = connection.session.id, "a certificate names a user");
             return connection.session.log_in(Login::of_user(Arc::clone(user), now.version), &now);
         }
-        let rows = shared.engine.registry.rows();
+        let rows = context.engine.registry.rows();
         let line = describe(connection, rows, now_us);
         let concerned = (&b""[..], names[0].as_bytes());
         let refusal = AclRefusal::new(Reason::TlsCert, Context::TopLevel, concerned, line);
-        shared.engine.log_refusal(refusal);
+        context.engine.log_refusal(refusal);
     }
 
     /// Serves plain bytes that were appended to the connection's input.

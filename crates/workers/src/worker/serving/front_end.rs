@@ -10,7 +10,8 @@
 //!
 //! A turn has one list of chunks for each protocol ([`Chunks`](super::Chunks)), so the protocol is
 //! looked up once a connection and turn, and its parser is called directly. TLS comes before this:
-//! chunks hold decrypted bytes. Connections that speak HTTP leave the workers (`crate::http`).
+//! chunks hold decrypted bytes. Connections that speak HTTP leave the workers (the server's
+//! `http`).
 
 use pantala_commands::families::memcached::Verbs;
 use pantala_commands::{CommandRef, Flags};

@@ -18,33 +18,33 @@ impl Worker {
     /// Evicts tracked keys beyond the limit in a turn that runs no command: some are left when the
     /// limit was lowered by more than one turn can handle, or when a partition was busy.
     #[cold]
-    pub(crate) fn forget_tracked(&self) {
-        let engine = &self.shared.engine;
+    pub fn forget_tracked(&self) {
+        let engine = &self.context.engine;
         let _inside = engine.space.gate().enter(Role::Worker, self.index);
         engine.shrink_tracked();
     }
 
     /// Whether more keys are tracked than the limit allows.
     #[inline]
-    pub(crate) fn has_too_many_tracked(&self) -> bool {
-        self.shared.engine.has_too_many_tracked(&self.settings)
+    pub fn has_too_many_tracked(&self) -> bool {
+        self.context.engine.has_too_many_tracked(&self.settings)
     }
 
     /// Delivers a message to a client of this worker, or forwards it if the client has moved to
     /// another one.
-    pub(crate) fn told(&mut self, handle: u64, client: ClientId, word: Invalidation) {
+    pub fn told(&mut self, handle: u64, client: ClientId, word: Invalidation) {
         let is_here = self.find_handle(handle).is_some_and(|one| one.session.id == client);
         if is_here {
             return self.tell_word(handle, &word);
         }
         let here = ServicePlace { worker: self.index as u16, connection: handle };
         if let DeliveryOutcome::To(place, word) =
-            self.shared.engine.notices.directory.send(client, word)
+            self.context.engine.notices.directory.send(client, word)
             && place != here
         {
             let message = Message::Tell { connection: place.connection, client, word };
             // A client that is not where it moved to meanwhile is gone for good.
-            let _there = self.shared.engine.workers.post(usize::from(place.worker), message);
+            let _there = self.context.engine.workers.post(usize::from(place.worker), message);
         }
     }
 
@@ -55,7 +55,7 @@ impl Worker {
     }
 
     /// Delivers to a client that has arrived from another worker what was kept for it in transit.
-    pub(crate) fn told_in_transit(&mut self, index: u32, transit: &Transit) {
+    pub fn told_in_transit(&mut self, index: u32, transit: &Transit) {
         let Some(connection) = self.at(index) else { return };
         let is_redirected = connection.session.tracking.is_none();
         let handle = connection.handle();

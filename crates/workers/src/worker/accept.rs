@@ -11,7 +11,7 @@ use pantala_engine::clients::directory::Transit;
 use pantala_reactor::{ListenerId, Ops, Token, net};
 use pantala_settings::field::PortSharing;
 
-use crate::process::listening::ListenerKind;
+use crate::listening::ListenerKind;
 use crate::worker::Worker;
 use crate::worker::connection::{Connection, Life, NextServer};
 use crate::workers::inbox::Message;
@@ -39,15 +39,15 @@ const PROTECTED_ITEMS: &[u8] = b"SERVER_ERROR Pantala runs in protected mode: no
 
 impl Worker {
     /// Assigns the socket of a new peer to the least loaded worker.
-    pub(crate) fn accept(&mut self, socket: OwnedFd, listener: ListenerId, ops: &mut Ops<'_>) {
-        let shared = Arc::clone(&self.shared);
+    pub fn accept(&mut self, socket: OwnedFd, listener: ListenerId, ops: &mut Ops<'_>) {
+        let context = Arc::clone(&self.context);
         let kind = ListenerKind::of(listener);
-        if !shared.workers.room.has_place(self.settings.maxclients) {
+        if !context.workers.room.has_place(self.settings.maxclients) {
             return self.turn_away(socket, kind, (TOO_MANY, TOO_MANY_OPEN));
         }
         // A password that was set before the client connected holds for it, even in the same turn.
         self.look_at_users();
-        let id = shared.engine.notices.directory.next_id();
+        let id = context.engine.notices.directory.next_id();
         let mut session = Session::of_client(id, &self.users);
         session.since_us = monotonic_us();
         session.protocol = match self.has_choice(kind) {
@@ -71,13 +71,13 @@ impl Worker {
             net::set_keepalive(&socket, self.settings.tcp_keepalive_s);
         }
         self.tally.accepted.add(1);
-        shared.workers.room.came();
-        if shared.workers.least_loaded() == self.index {
-            shared.workers.joined(self.index);
+        context.workers.room.came();
+        if context.workers.least_loaded() == self.index {
+            context.workers.joined(self.index);
             self.adopt(socket, session, kind, ops);
         } else {
             let session = Box::new(session);
-            shared.workers.seat(Message::Accepted { socket, session, kind });
+            context.workers.seat(Message::Accepted { socket, session, kind });
         }
     }
 
@@ -104,7 +104,7 @@ impl Worker {
     }
 
     /// Serves a new socket. It is already in the workers' count of connections.
-    pub(crate) fn adopt(
+    pub fn adopt(
         &mut self,
         socket: OwnedFd,
         session: Session,
@@ -116,14 +116,14 @@ impl Worker {
     }
 
     /// Serves a socket that another worker has handed over.
-    pub(crate) fn take_over(
+    pub fn take_over(
         &mut self,
         socket: OwnedFd,
         mut connection: Box<Connection>,
         ops: &mut Ops<'_>,
     ) {
         let session = connection.session.clone();
-        self.shared.workers.arrived();
+        self.context.workers.arrived();
         let seated = self.seat(socket, ops, |token| {
             connection.become_open(token);
             connection
@@ -150,8 +150,8 @@ impl Worker {
             Ok(token) => token,
             Err(error) => {
                 tracing::warn!(%error, "cannot serve a connection");
-                self.shared.workers.left(self.index);
-                self.shared.workers.room.went();
+                self.context.workers.left(self.index);
+                self.context.workers.room.went();
                 return None;
             }
         };
@@ -163,7 +163,7 @@ impl Worker {
         self.land(&mut connection);
         self.expect_login(&connection.session);
         let session = &connection.session;
-        let transit = self.shared.engine.notices.directory.enter(session.id, session.place);
+        let transit = self.context.engine.notices.directory.enter(session.id, session.place);
         connection.counts.counted_bytes = connection.memory_bytes() as u64;
         self.count_bytes(0, connection.counts.counted_bytes);
         let is_monitor = connection.session.monitor;
@@ -178,13 +178,13 @@ impl Worker {
     }
 
     /// Gives up a connection of a retiring worker, unless something of it is under way.
-    pub(crate) fn give_away(&mut self, index: u32, ops: &mut Ops<'_>) {
+    pub fn give_away(&mut self, index: u32, ops: &mut Ops<'_>) {
         self.take_back(index);
         self.let_go(index, ops);
     }
 
     /// Gives up a connection that waits for no key, unless something of it is under way.
-    pub(crate) fn let_go(&mut self, index: u32, ops: &mut Ops<'_>) {
+    pub fn let_go(&mut self, index: u32, ops: &mut Ops<'_>) {
         let Some(connection) = self.at(index).filter(|connection| connection.can_leave()) else {
             return;
         };
@@ -195,20 +195,20 @@ impl Worker {
 
     /// Ends what a client that has gone for good is registered for: subscriptions, tracking,
     /// monitoring.
-    pub(crate) fn end_session(&mut self, session: &Session) {
+    pub fn end_session(&mut self, session: &Session) {
         self.end_subscriptions(session.is_subscribed(), session.place);
         if session.monitor {
-            self.shared.engine.notices.monitors.forget(session.id);
+            self.context.engine.notices.monitors.forget(session.id);
         }
         if let Some(replica) = session.replica.as_ref().filter(|_| session.is_replica()) {
-            primary::leave(&self.shared.replication, replica);
+            primary::leave(&self.context.replication, replica);
         }
-        self.shared.engine.notices.directory.leave(session.id);
-        self.shared.engine.end_tracking(session.id);
+        self.context.engine.notices.directory.leave(session.id);
+        self.context.engine.end_tracking(session.id);
     }
 
     /// Hands a socket that the reactor has released over to another worker.
-    pub(crate) fn hand_over(&mut self, conn: Token, socket: OwnedFd) {
+    pub fn hand_over(&mut self, conn: Token, socket: OwnedFd) {
         if self.find(conn).is_none() {
             return;
         }
@@ -219,26 +219,26 @@ impl Worker {
         self.open_count -= 1;
         let counted = std::mem::take(&mut connection.counts.counted_bytes);
         self.count_bytes(counted, 0);
-        let shared = Arc::clone(&self.shared);
-        shared.workers.left(self.index);
+        let context = Arc::clone(&self.context);
+        context.workers.left(self.index);
         let next = std::mem::take(&mut connection.next);
         if next == NextServer::Http {
             self.end_session(&connection.session);
-            return shared.http.take(socket, *connection);
+            return context.http.take(socket, *connection);
         }
-        shared.workers.departs();
-        shared.engine.notices.directory.depart(connection.session.id);
+        context.workers.departs();
+        context.engine.notices.directory.depart(connection.session.id);
         match next {
             NextServer::Worker(next) => {
                 self.tally.moved.add(1);
-                shared.workers.seat_at(usize::from(next), Message::Moved { socket, connection });
+                context.workers.seat_at(usize::from(next), Message::Moved { socket, connection });
             }
-            _ => shared.workers.seat(Message::Moved { socket, connection }),
+            _ => context.workers.seat(Message::Moved { socket, connection }),
         }
     }
 
     /// Gives up the connections that turned out to speak HTTP.
-    pub(crate) fn give_to_http(&mut self, ops: &mut Ops<'_>) {
+    pub fn give_to_http(&mut self, ops: &mut Ops<'_>) {
         for index in std::mem::take(&mut self.lists.to_http) {
             let Some(connection) = self.at(index).filter(|one| one.life == Life::Open) else {
                 continue;
@@ -249,6 +249,7 @@ impl Worker {
     }
 }
 
-pub(crate) fn is_loopback(peer: &str) -> bool {
+/// Whether the address is one of this machine.
+pub fn is_loopback(peer: &str) -> bool {
     peer.starts_with("127.") || peer.starts_with("[::1]") || peer.starts_with("[::ffff:127.")
 }

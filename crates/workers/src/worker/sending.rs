@@ -46,7 +46,7 @@ const PARKED_INPUT_BYTES: usize = 1 << 20;
 
 impl Worker {
     /// Takes a buffer back that the reactor has sent.
-    pub(crate) fn sent(&mut self, conn: Token, buffer: Vec<u8>) {
+    pub fn sent(&mut self, conn: Token, buffer: Vec<u8>) {
         self.tally.writes.add(1);
         let follows = self.find(conn).is_some_and(|connection| is_replica(connection));
         let left = if follows { self.lists.spare.keep_large(buffer) } else { Some(buffer) };
@@ -67,16 +67,16 @@ impl Worker {
     }
 
     /// Keeps a buffer that is not needed any more, or frees it.
-    pub(crate) fn keep_buffer(&mut self, buffer: Vec<u8>) {
+    pub fn keep_buffer(&mut self, buffer: Vec<u8>) {
         let left = self.lists.spare.keep(buffer, self.limited.memory.most_bytes);
         if let Some(buffer) = left.filter(|buffer| buffer.capacity() > LARGE_BUFFER_BYTES) {
             // Freeing it returns pages to the system, which takes time.
-            self.shared.engine.space.dispose(Garbage::Bytes(buffer), true, &self.tally.keys);
+            self.context.engine.space.dispose(Garbage::Bytes(buffer), true, &self.tally.keys);
         }
     }
 
     /// Goes through the connections that this turn has touched.
-    pub(crate) fn flush(&mut self, ops: &mut Ops<'_>) {
+    pub fn flush(&mut self, ops: &mut Ops<'_>) {
         let mut touched = take(&mut self.lists.touched);
         if !self.lists.replicas.is_empty() {
             self.expect_replicas_to_grow();
@@ -94,7 +94,7 @@ impl Worker {
     }
 
     /// Counts again what a connection takes.
-    pub(crate) fn recount(&mut self, index: u32) {
+    pub fn recount(&mut self, index: u32) {
         let Some(connection) = self.at(index) else { return };
         let (before, bytes) = (connection.counts.counted_bytes, connection.memory_bytes() as u64);
         if before != bytes {
@@ -148,7 +148,7 @@ impl Worker {
         {
             if is_last {
                 // Once a client has read its last reply, it may rely on getting no more messages.
-                self.shared.engine.notices.directory.leave(connection.session.id);
+                self.context.engine.notices.directory.leave(connection.session.id);
             }
             let spare = &mut self.lists.spare;
             let next = if follows { spare.take_large() } else { spare.take() };
@@ -173,7 +173,7 @@ impl Worker {
     /// durable. Other connections are not held up.
     #[inline]
     fn is_kept(&self, index: u32) -> bool {
-        let journal = &self.shared.engine.journal;
+        let journal = &self.context.engine.journal;
         if !journal.holds_replies() {
             return true;
         }
@@ -249,7 +249,7 @@ impl Worker {
     }
 
     /// Asks the reactor to close the connection; unsent output is lost.
-    pub(crate) fn drop_connection(&mut self, conn: Token, ops: &mut Ops<'_>) {
+    pub fn drop_connection(&mut self, conn: Token, ops: &mut Ops<'_>) {
         let Some(connection) = self.find(conn) else { return };
         if connection.life == Life::Closing {
             return;
@@ -272,8 +272,8 @@ impl Worker {
         }
         self.count_bytes(counted, 0);
         self.end_subscriptions(is_subscribed, place);
-        self.shared.engine.notices.directory.leave(client);
-        self.shared.engine.end_tracking(client);
+        self.context.engine.notices.directory.leave(client);
+        self.context.engine.end_tracking(client);
         self.stop_waiting(conn.index);
         if let Some(goodbye) = goodbye.filter(|goodbye| !goodbye.is_empty()) {
             ops.send(conn, goodbye, Receipt::Lazy);

@@ -35,7 +35,7 @@ const DATA: Flags = Flags::READONLY.and(Flags::WRITE);
 
 /// The result of serving a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ServeOutcome {
+pub enum ServeOutcome {
     /// It has been given all there is.
     All,
     /// There is more for it, once some of its output was sent.
@@ -86,7 +86,7 @@ impl Worker {
 
     /// Once a second: sends a newline to the replicas that wait for a copy, so that they do not
     /// time out.
-    pub(crate) fn keep_replicas_alive(&mut self) {
+    pub fn keep_replicas_alive(&mut self) {
         for at in 0..self.lists.replicas.len() {
             let index = self.lists.replicas[at];
             let Some(connection) = self.at(index) else { continue };
@@ -104,7 +104,7 @@ impl Worker {
     }
 
     /// Reads what a replica has sent, and writes what it is to be sent, as far as there is room.
-    pub(crate) fn serve_replica(&mut self, index: u32) -> ServeOutcome {
+    pub fn serve_replica(&mut self, index: u32) -> ServeOutcome {
         let Some(replica) = self.at(index).and_then(|one| one.session.replica.clone()) else {
             return ServeOutcome::Lost;
         };
@@ -129,7 +129,7 @@ impl Worker {
 
     /// Reads a replica's acknowledgements; false if it has sent something else.
     fn hear_replica(&mut self, index: u32, replica: &Arc<Replica>) -> bool {
-        let (shared, now_us) = (Arc::clone(&self.shared), self.now_us);
+        let (context, now_us) = (Arc::clone(&self.context), self.now_us);
         let limited = Arc::clone(&self.limited);
         let Some(connection) = self.at(index) else { return false };
         if connection.input.bytes.is_empty() {
@@ -149,7 +149,7 @@ impl Worker {
                     has_acked |= word == Some(true);
                     is_known = word.is_some();
                     if !is_known {
-                        let found = shared.engine.registry.resolve(&args);
+                        let found = context.engine.registry.resolve(&args);
                         let full_name = found.map(|found| found.row.full_name());
                         command = full_name.unwrap_or_else(|| name_of(&args));
                         if found.is_some_and(|found| found.row.flags.has(DATA)) {
@@ -173,9 +173,9 @@ impl Worker {
             if replica.has_copy() {
                 replica.set_phase(Phase::Online);
                 tracing::info!(replica = primary::name(replica), "a replica is online");
-                primary::count_good(&shared.replication);
+                primary::count_good(&context.replication);
             }
-            primary::heard(&shared.replication);
+            primary::heard(&context.replication);
         }
         if !is_known {
             let name = primary::name(replica);
@@ -188,8 +188,8 @@ impl Worker {
 
     /// Writes the copy and the stream to a replica, as far as there is room.
     fn feed_replica(&mut self, index: u32, replica: &Arc<Replica>) -> ServeOutcome {
-        let (shared, now_us) = (Arc::clone(&self.shared), self.now_us);
-        let counts = &shared.replication.primary.counts;
+        let (context, now_us) = (Arc::clone(&self.context), self.now_us);
+        let counts = &context.replication.primary.counts;
         let Some(connection) = self.at(index) else { return ServeOutcome::Lost };
         while connection.unsent_bytes() < UNSENT_BYTES {
             let out = &mut connection.output.bytes;
@@ -207,7 +207,7 @@ impl Worker {
                 (Phase::Online, _) => {
                     let position = replica.position();
                     let read =
-                        shared.replication.downstream.stream.read(position, PIECE_BYTES, out);
+                        context.replication.downstream.stream.read(position, PIECE_BYTES, out);
                     let Ok(bytes) = read else { return ServeOutcome::Lost };
                     replica.set_position(position + bytes as u64);
                     bytes
@@ -226,7 +226,7 @@ impl Worker {
     /// the limit is at least the size of the backlog.
     fn is_too_far(&mut self, index: u32, replica: &Replica) -> bool {
         let (settings, now_us) = (Arc::clone(&self.settings), self.now_us);
-        let end = self.shared.replication.downstream.stream.end();
+        let end = self.context.replication.downstream.stream.end();
         let Some(connection) = self.at(index) else { return true };
         let follows = matches!(replica.phase(), Phase::Copying | Phase::Online);
         let left = if follows { replica.left_bytes(end) } else { 0 };
@@ -245,11 +245,11 @@ impl Worker {
     }
 
     /// Ends a replica with its connection.
-    pub(crate) fn end_following(&mut self, index: u32) {
+    pub fn end_following(&mut self, index: u32) {
         let replica = self.at(index).filter(|one| one.session.is_replica());
         let Some(replica) = replica.and_then(|one| one.session.replica.clone()) else { return };
         self.depart_as_replica(index);
-        primary::leave(&self.shared.replication, &replica);
+        primary::leave(&self.context.replication, &replica);
     }
 }
 

@@ -53,7 +53,7 @@ impl Worker {
                 window.take(position, found, Goal::Queue(arg_count))
             }
             Deferred::Park(Park::Partition(busy)) => {
-                match self.shared.engine.scripts.busy.error(WaitTarget::Partition(busy.0)) {
+                match self.context.engine.scripts.busy.error(WaitTarget::Partition(busy.0)) {
                     None => self.park_or_give_to_lane(window, position, busy),
                     Some(error) => {
                         window.progress[parsed.chunk as usize].done = parsed.end;
@@ -84,10 +84,10 @@ impl Worker {
                 self.block(index, blocked);
             }
             Deferred::Log(found, took_us, reply_bytes) => {
-                let shared = Arc::clone(&self.shared);
+                let context = Arc::clone(&self.context);
                 let Some(connection) = self.at(index) else { return };
                 let args = window.args_of(parsed);
-                shared.engine.stats.logs.note(
+                context.engine.stats.logs.note(
                     &connection.session,
                     found,
                     args,
@@ -96,7 +96,7 @@ impl Worker {
                 );
             }
             Deferred::Pause => {
-                let counted = CountedAsBlocked::new(&self.shared.engine);
+                let counted = CountedAsBlocked::new(&self.context.engine);
                 if let Some(connection) = self.at(index) {
                     connection.park(ParkReason::Pause);
                     connection.waits.paused = Some(counted);
@@ -140,7 +140,7 @@ impl Worker {
         let Some(connection) = self.at(index) else { return };
         let parking = connection.park(ParkReason::Partition);
         let ticket = Ticket::Connection { inbox, connection: connection.handle(), parking };
-        if let Err(ticket) = leave(&self.shared.engine.space, ticket) {
+        if let Err(ticket) = leave(&self.context.engine.space, ticket) {
             pantala_sync::lock::Ticket::wake(ticket);
         }
     }
@@ -182,10 +182,11 @@ impl Worker {
     /// Refuses a long command between MULTI and EXEC that its user may not run; true if it did. Its
     /// arguments were not at hand when the command was admitted.
     fn refuses_to_keep(&mut self, index: u32, found: CommandRef, args: &OwnedArgs) -> bool {
-        let (shared, tally) = (Arc::clone(&self.shared), Arc::clone(&self.tally));
+        let tally = Arc::clone(&self.tally);
+        let server = Arc::clone(&self.server);
         let (limited, now) = (Arc::clone(&self.limited), (unix_ms(), self.now_us));
         let Some(recorder) = self.recorder.take() else { return false };
-        let turn = Turn::new(&*shared, (&tally, &recorder), &limited, Lane::Worker, now);
+        let turn = Turn::new(&*server, (&tally, &recorder), &limited, Lane::Worker, now);
         let is_refused = self.at(index).is_some_and(|connection| {
             let Connection { session, output, .. } = connection;
             turn.refuses(session, (found, &args.slices()), &mut output.bytes)
@@ -220,7 +221,7 @@ impl Worker {
         }
         connection.begun(found.number);
         self.lane_jobs += 1;
-        self.shared.engine.lane.submit(job);
+        self.context.engine.lane.submit(job);
     }
 }
 

@@ -70,7 +70,7 @@ const KEPT_ARGS: usize = 1 << 14;
 
 impl Worker {
     /// Runs all commands that have arrived.
-    pub(crate) fn serve(&mut self, chunks: Chunks<'_>) {
+    pub fn serve(&mut self, chunks: Chunks<'_>) {
         if !chunks.resp.is_empty() {
             self.serve_all::<Resp>(chunks.resp);
         }
@@ -81,13 +81,13 @@ impl Worker {
 
     /// Runs the commands of one protocol that have arrived, inside the gate.
     fn serve_all<F: FrontEnd>(&mut self, chunks: Vec<Chunk<'_>>) {
-        let shared = Arc::clone(&self.shared);
+        let (context, server) = (Arc::clone(&self.context), Arc::clone(&self.server));
         let tally = Arc::clone(&self.tally);
         let limited = Arc::clone(&self.limited);
         let recorder = take(&mut self.recorder).expect("only this takes it");
-        let inside = shared.engine.space.gate().enter(Role::Worker, self.index);
+        let inside = context.engine.space.gate().enter(Role::Worker, self.index);
         let now = (unix_ms(), self.now_us);
-        let mut turn = Turn::new(&*shared, (&tally, &recorder), &limited, Lane::Worker, now);
+        let mut turn = Turn::new(&*server, (&tally, &recorder), &limited, Lane::Worker, now);
         let arena = Arena::default();
         let mut scratch = take(&mut self.scratch);
         scratch.progress.resize(chunks.len(), Progress::default());
@@ -106,7 +106,7 @@ impl Worker {
         };
         let mut has_run = false;
         while self.fill::<F>(&mut window, &turn, &arena) {
-            if turn.look_at_memory(has_run) && self.shared.engine.notices.trackers.is_used() {
+            if turn.look_at_memory(has_run) && self.context.engine.notices.trackers.is_used() {
                 self.take_invalidations();
             }
             has_run = true;
@@ -164,7 +164,7 @@ impl Worker {
             return false;
         }
         let first_arg = window.args.len();
-        let verbs = &self.shared.verbs;
+        let verbs = &self.context.verbs;
         let (limited, users) = (&*self.limited, &self.users);
         let ahead = ParserView { connection, limited, users, turn, arena, verbs };
         let step = F::parse(ahead, (chunk.bytes(), progress), &mut window.args);

@@ -23,15 +23,15 @@ use super::connection::Life;
 impl Worker {
     /// Updates all connections if the users have changed.
     #[inline]
-    pub(crate) fn look_at_users(&mut self) {
-        if self.shared.engine.acl.version() != self.users.version {
+    pub fn look_at_users(&mut self) {
+        if self.context.engine.acl.version() != self.users.version {
             self.renew_all();
         }
     }
 
     #[cold]
     fn renew_all(&mut self) {
-        self.users = self.shared.engine.acl.in_force();
+        self.users = self.context.engine.acl.in_force();
         for index in 0..self.connections.len() {
             self.renew_one(index as u32);
         }
@@ -46,7 +46,7 @@ impl Worker {
 
     fn renew_one(&mut self, index: u32) {
         let users = self.users.clone();
-        let engine = std::sync::Arc::clone(&self.shared.engine);
+        let engine = std::sync::Arc::clone(&self.context.engine);
         let Some(connection) = self.at(index) else { return };
         renew(&mut connection.session, &users, &engine.notices.pubsub);
         if connection.session.closing && connection.life == Life::Open {

@@ -1,0 +1,26 @@
+//! Workers: the threads that serve connections, one a core.
+//!
+//! ```text
+//! listening --> accept --> a connection --> parse --> run (engine) --> send
+//! ```
+//!
+//! | room | what |
+//! |---|---|
+//! | `worker/` | one worker thread: its event loop and its connections |
+//! | `workers/` | all worker threads, and their inboxes |
+//! | `clients/` | clients as operators see them: CLIENT LIST, their memory |
+//! | `listening` | the listening sockets |
+//! | `context` | [`WorkerContext`]: what all workers are given |
+//!
+//! Not here: running a command (`engine`); commands about workers and clients, starting and ending
+//! the threads (`server`). Tests: the server's `tests/`, compat.
+
+#![forbid(unsafe_code)]
+
+pub mod clients;
+mod context;
+pub mod listening;
+pub mod worker;
+pub mod workers;
+
+pub use context::{HttpHandler, WorkerContext};
