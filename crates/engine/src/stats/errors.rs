@@ -7,34 +7,47 @@ use std::sync::{Mutex, PoisonError};
 /// line.
 const ERROR_CODES: usize = 128;
 
+/// The first word of an error reply, by who has made it up.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ErrorCode {
+    /// The server's own, of which there are few.
+    Own(String),
+    /// A script's, of which there may be any number.
+    Made(String),
+}
+
+/// Counts of error replies that may still be undone.
+#[derive(Default)]
+pub struct ErrorsInside(Mutex<BTreeMap<ErrorCode, u64>>);
+
+impl ErrorsInside {
+    /// Counts an error.
+    pub fn count(&self, code: ErrorCode) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry(code).or_default() += 1;
+    }
+
+    /// All counts, which are reset.
+    pub fn take(&self) -> BTreeMap<ErrorCode, u64> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// Counts of error replies, by their first word.
 #[derive(Default)]
 pub struct ErrorCounts(Mutex<BTreeMap<String, u64>>);
 
 impl ErrorCounts {
-    /// Counts an error of the server's own, of which there are few codes.
-    pub fn count(&self, code: &str) {
-        self.add(code.into(), 1);
-    }
-
-    /// Counts an error that a script has made.
-    pub fn count_made(&self, code: &str) {
-        let is_one_too_many = {
-            let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            counts.len() >= ERROR_CODES && !counts.contains_key(code)
-        };
-        self.count(if is_one_too_many { "ERRORSTATS_OVERFLOW" } else { code });
-    }
-
     /// Adds `more` errors of a code.
-    pub fn add(&self, code: String, more: u64) {
+    pub fn add(&self, code: ErrorCode, more: u64) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry(code).or_default() += more;
-    }
-
-    /// All counts, which are reset.
-    pub fn take(&self) -> BTreeMap<String, u64> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        let name = match code {
+            ErrorCode::Own(name) => name,
+            ErrorCode::Made(name) if counts.len() < ERROR_CODES => name,
+            ErrorCode::Made(name) if counts.contains_key(&name) => name,
+            ErrorCode::Made(_) => "ERRORSTATS_OVERFLOW".into(),
+        };
+        *counts.entry(name).or_default() += more;
     }
 
     /// All counts, by code.
@@ -56,13 +69,26 @@ mod tests {
     fn what_scripts_make_up_shares_a_line_and_what_is_ours_does_not() {
         let counts = ErrorCounts::default();
         for number in 0..ERROR_CODES + 12 {
-            counts.count_made(&format!("CODE{number}"));
+            counts.add(ErrorCode::Made(format!("CODE{number}")), 1);
         }
-        counts.count_made("CODE0");
-        counts.count("ERR");
-        counts.count_made("ERR");
+        counts.add(ErrorCode::Made("CODE0".into()), 1);
+        counts.add(ErrorCode::Own("ERR".into()), 1);
+        counts.add(ErrorCode::Made("ERR".into()), 1);
         let all = counts.all();
         assert_eq!(all.len(), ERROR_CODES + 2);
         assert_eq!((all["ERRORSTATS_OVERFLOW"], all["CODE0"], all["ERR"]), (12, 2, 2));
+    }
+
+    #[test]
+    fn what_may_be_undone_keeps_who_made_it_up() {
+        let (counts, inside) = (ErrorCounts::default(), ErrorsInside::default());
+        for number in 0..ERROR_CODES + 12 {
+            inside.count(ErrorCode::Made(format!("CODE{number}")));
+            inside.count(ErrorCode::Own("ERR".into()));
+            inside.take().into_iter().for_each(|(code, more)| counts.add(code, more));
+        }
+        let all = counts.all();
+        assert_eq!((all.len(), all["ERRORSTATS_OVERFLOW"]), (ERROR_CODES + 1, 13));
+        assert_eq!(all["ERR"], ERROR_CODES as u64 + 12);
     }
 }

@@ -20,7 +20,7 @@ pub mod logs;
 pub mod tallies;
 pub mod telemetry;
 
-pub use errors::ErrorCounts;
+pub use errors::{ErrorCode, ErrorCounts};
 pub use families::Family;
 pub use histogram::{Histogram, Octaves};
 pub use hot_keys::HotKeys;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pantala_keyspace::{Count, Tally, counts};
 
-use super::errors::ErrorCounts;
+use super::errors::{ErrorCode, ErrorCounts, ErrorsInside};
 use super::histogram::Histogram;
 use super::hot_keys::SeenByThread;
 
@@ -100,7 +100,7 @@ counts! {
         /// The counters of each row.
         pub commands: Box<[CommandTally]> = (0..rows).map(|_| CommandTally::new()).collect(),
         /// Error replies by code, of what may still be undone.
-        codes: OnceLock<ErrorCounts> = OnceLock::new(),
+        codes: OnceLock<ErrorsInside> = OnceLock::new(),
         /// The notes for HOTKEYS, while a session runs.
         pub hot_keys: SeenByThread = SeenByThread::default(),
         /// The counters of what may still be undone; see [`ThreadTally::inside`].
@@ -129,7 +129,7 @@ impl ThreadTally {
     pub fn inside(&self) -> &ThreadTally {
         self.inside.get_or_init(|| {
             let inside = ThreadTally::new(self.commands.len());
-            inside.codes.get_or_init(ErrorCounts::default);
+            inside.codes.get_or_init(ErrorsInside::default);
             Box::new(inside)
         })
     }
@@ -137,15 +137,21 @@ impl ThreadTally {
     /// Counts an error reply; its code is counted by all threads together.
     #[cold]
     pub fn count_error(&self, errors: &ErrorCounts, code: &str) {
-        self.errors.add(1);
-        self.codes.get().unwrap_or(errors).count(code);
+        self.count_code(errors, ErrorCode::Own(code.into()));
     }
 
     /// Counts an error reply that a script has made.
     #[cold]
     pub fn count_made_error(&self, errors: &ErrorCounts, code: &str) {
+        self.count_code(errors, ErrorCode::Made(code.into()));
+    }
+
+    fn count_code(&self, errors: &ErrorCounts, code: ErrorCode) {
         self.errors.add(1);
-        self.codes.get().unwrap_or(errors).count_made(code);
+        match self.codes.get() {
+            Some(inside) => inside.count(code),
+            None => errors.add(code, 1),
+        }
     }
 
     /// Adds what was counted inside, by commands of these rows; or, if it did not happen, only what

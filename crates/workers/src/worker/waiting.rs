@@ -10,6 +10,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_commands::{Acknowledgements, ClientError, Locking, ReplyMode, TimeoutReply, error};
 use pantala_engine::execute::suppress_reply;
 use pantala_engine::lane::Job;
+use pantala_engine::stats::ErrorCode;
 use pantala_engine::waiting::{BlockedCommand, PendingServe};
 use pantala_journal::Stamp;
 use pantala_protocol::Reply;
@@ -191,7 +192,7 @@ impl Worker {
         match error {
             Some(error) => {
                 tally.errors.add(1);
-                engine.stats.errors.count(error.code());
+                engine.stats.errors.add(ErrorCode::Own(error.code().into()), 1);
                 reply.error(&*error.0);
             }
             None => blocked.at_timeout.reply(&mut reply),
