@@ -76,6 +76,7 @@ use access::held::AllHeld;
 use access::{locked, may_wait};
 use lifetime::evict::{Eviction, PendingGarbage};
 use lifetime::expiry::HideReasons;
+use lifetime::own::OwnDeadlines;
 use partition::AllSizes;
 use pins::{AllPins, WaitReasons};
 use snapshot::Current;
@@ -147,6 +148,8 @@ pub struct Keyspace {
     wanted: AtomicU32,
     /// The reasons to hide expired keys, if any.
     pub(crate) hidden: HideReasons,
+    /// Deadlines that clients of a replica have set.
+    pub(crate) own_deadlines: OwnDeadlines,
     tracked: Arc<TrackedCounts>,
     pub(crate) sweep: Sweep,
     pub(crate) eviction: Eviction,
@@ -186,6 +189,7 @@ impl Keyspace {
             change_sink: OnceLock::new(),
             wanted: AtomicU32::new(0),
             hidden: HideReasons::default(),
+            own_deadlines: OwnDeadlines::default(),
             tracked,
             sweep: Sweep::default(),
             eviction: Eviction::default(),

@@ -120,6 +120,35 @@ fn a_watched_key_that_had_expired_may_go() {
 }
 
 #[test]
+fn a_replica_removes_what_its_own_clients_have_timed() {
+    let space = keyspace();
+    space.hide_expired(HideReason::Replica, true);
+    for name in ["k", "h", "kept", "of_primary"] {
+        set(&space, DB, name, "own", Expiry::At(later(5)));
+    }
+    let told = |name: &str, expiry: Expiry| {
+        let (tally, key) = (Tally::default(), space.key(name.as_bytes()));
+        let scope = Scope { sees_expired: true, ..scope(&space, &tally, DB, NOW) };
+        let mut locked = space.lock_waiting(&LockPlan::of([key.hash]), scope);
+        let mut opened = locked.open(key);
+        opened.set_string(b"told", expiry);
+        opened.publish(SET);
+    };
+    told("of_primary", Expiry::At(later(4)));
+    told("other", Expiry::At(later(4)));
+    told("kept", Expiry::Never);
+    set(&space, DB, "h", "own", Expiry::At(later(9)));
+    space.hide_expired(HideReason::Paused, true);
+    assert_eq!((sweep(&space), count(&space)), (0, 5), "nothing goes while it is paused");
+    space.hide_expired(HideReason::Paused, false);
+    assert_eq!((sweep(&space), count(&space)), (1, 4), "`k` alone is due and not the primary's");
+    assert_eq!(get(&space, DB, "kept", later(9)).as_deref(), Some("told"));
+    assert_eq!(Sweeper::new(&space).round(&space, later(10), &Tally::default()), 1, "`h`");
+    space.hide_expired(HideReason::Replica, false);
+    assert_eq!((sweep(&space), count(&space)), (2, 1), "a primary removes all");
+}
+
+#[test]
 fn one_reason_is_enough() {
     let space = with_expired(Some(HideReason::Replica));
     space.hide_expired(HideReason::Paused, true);

@@ -516,9 +516,16 @@ impl<'l, 'k> OpenKey<'l, 'k> {
 
     fn after_insert(&mut self, deadline: Option<UnixMs>) {
         if let Some(deadline) = deadline {
-            self.changes.note_deadline(deadline);
+            self.note_deadline(deadline);
         }
         self.changes.publish_sizes();
+    }
+
+    fn note_deadline(&mut self, deadline: UnixMs) {
+        if self.scope().sets_own_deadlines() {
+            self.changes.note_own_deadline(self.key.bytes, deadline);
+        }
+        self.changes.note_deadline(deadline);
     }
 
     /// Sets or clears the deadline of a key, if it is there.
@@ -544,7 +551,7 @@ impl<'l, 'k> OpenKey<'l, 'k> {
         }
         self.change(ChangeManner::Header).set_deadline(place, deadline);
         if let Some(deadline) = deadline {
-            self.changes.note_deadline(deadline);
+            self.note_deadline(deadline);
         }
         self.changes.publish_sizes();
     }

@@ -530,6 +530,15 @@ impl<'l, 'k> Changes<'l, 'k> {
         woken.add(sweeper);
     }
 
+    /// Notes a deadline that a client of a replica sets.
+    #[cold]
+    pub fn note_own_deadline(&mut self, key: &[u8], deadline: UnixMs) {
+        let ChangeListeners { scope, woken, .. } = &mut self.around;
+        if scope.space.own_deadlines.note(scope.db, key, deadline) {
+            woken.add(scope.space.sweep.ticket());
+        }
+    }
+
     /// Copies the counts to [`DatabaseSizes`].
     #[inline]
     pub fn publish_sizes(&self) {
@@ -560,6 +569,17 @@ impl<'l, 'k> Changes<'l, 'k> {
         let source = Source::of(self.db);
         self.around.lost(&mut self.db.timed, source, record);
         self.tidy(key.hash);
+    }
+
+    /// Removes a key if it still has this deadline, which has passed.
+    pub fn expire_own(&mut self, key: Key<'_>, deadline: UnixMs) -> bool {
+        let place = self.db.table.find(key.hash, key.bytes);
+        let Some(place) = place.filter(|place| self.db.table.deadline(*place) == Some(deadline))
+        else {
+            return false;
+        };
+        self.expire(key, place);
+        true
     }
 
     /// Removes a key for want of memory.

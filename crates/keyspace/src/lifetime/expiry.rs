@@ -7,7 +7,8 @@
 //! | the sweep, a full segment | remove the key | leave the key |
 //!
 //! A replica hides: a key stays until its primary says that it is gone, so that both have the same
-//! data at the same position of the stream. The stream itself is applied in a scope that sees
+//! data at the same position of the stream. It removes by itself only keys with deadlines that its own
+//! clients have set (`own`). The stream itself is applied in a scope that sees
 //! expired keys. So is a file that is loaded, and the input of a server that is filled from another
 //! one (`import-mode`), which hides too; but there other clients may write, and an expired key
 //! gives way to a command that opens it to change it. CLIENT PAUSE hides, so that data stay as they
@@ -61,12 +62,20 @@ impl Keyspace {
         } else if self.hidden.0.fetch_and(!bit, Ordering::SeqCst) == bit {
             self.sweep.wake();
         }
+        if !on && reason == HideReason::Replica {
+            self.own_deadlines.forget();
+        }
     }
 
     /// Whether a hidden key is removed when a command opens it to change it.
     #[inline]
     pub(crate) fn gives_way_to_writers(&self) -> bool {
         self.hidden.0.load(Ordering::Relaxed) == HideReason::Import as u8
+    }
+
+    /// Whether nothing but being a replica hides expired keys.
+    pub(crate) fn is_only_replica(&self) -> bool {
+        self.hidden.0.load(Ordering::Relaxed) == HideReason::Replica as u8
     }
 
     /// Whether expired keys are hidden instead of removed.
@@ -96,6 +105,13 @@ impl Scope<'_> {
     #[inline]
     pub fn has_passed(&self, deadline: UnixMs) -> bool {
         deadline <= self.now && !self.keeps_passed()
+    }
+
+    /// Whether a deadline that is set now is a client's of a replica, and the replica's to obey.
+    #[inline]
+    pub(crate) fn sets_own_deadlines(&self) -> bool {
+        self.space.hidden.0.load(Ordering::Relaxed) & HideReason::Replica as u8 != 0
+            && !self.sees_expired
     }
 
     /// Keys whose deadline is before this are removed.

@@ -89,12 +89,17 @@ impl Sweep {
             return None;
         }
         self.alarm.store(deadline.0, Ordering::SeqCst);
-        self.waker.get().cloned().map(Ticket::Thread)
+        self.ticket()
     }
 
     /// The bound of a partition: no deadline in it is earlier.
     pub(crate) fn earliest(&self, partition: PartitionId) -> &AtomicI64 {
         &self.earliest[partition.index()]
+    }
+
+    /// To be redeemed to wake the sweeper.
+    pub(crate) fn ticket(&self) -> Option<Ticket> {
+        self.waker.get().cloned().map(Ticket::Thread)
     }
 
     /// Wakes the sweeper: something may have become due.
@@ -143,7 +148,10 @@ impl Sweeper {
     /// Sleeps until something is due (at most `longest`).
     pub fn sleep(&self, space: &Keyspace, now: UnixMs, longest: Duration) {
         if space.hides_expired() {
-            return self.waker.wait_for(longest);
+            let own = space.own_deadlines.earliest().filter(|_| space.is_only_replica());
+            let until_ms = own.map(|at| u64::try_from(at.0.saturating_sub(now.0)).unwrap_or(0));
+            let nap = until_ms.map_or(longest, Duration::from_millis);
+            return self.waker.wait_for(nap.clamp(SHORTEST_NAP, longest));
         }
         // The alarm is set before the bounds are read: a deadline that arrives in between either
         // sees the alarm and wakes, or is seen here.
@@ -183,6 +191,9 @@ impl Sweeper {
         tally: &Tally,
         recorder: Option<&Recorder>,
     ) -> SweepResult {
+        if space.is_only_replica() {
+            return space.sweep_own(now, tally, recorder);
+        }
         let (mut all, mut vain, mut vain_us) = (SweepResult::default(), SweepResult::default(), 0);
         for id in PartitionId::all() {
             if space.hides_expired() {
@@ -323,7 +334,7 @@ impl Keyspace {
 
     /// Runs one step of a sweep with the partition held, and measures how long that took. Commands
     /// that were blocked on a removed key run again by themselves.
-    fn sweep_step<R>(
+    pub(super) fn sweep_step<R>(
         &self,
         id: PartitionId,
         scope: Scope<'_>,

@@ -1,0 +1,110 @@
+//! Deadlines that clients of a writable replica have set: such a key is not removed because the
+//! primary says so, but by the replica itself.
+//!
+//! ```text
+//! a client sets a deadline --> noted, by key     the sweep: due, and still the key's deadline --> removed
+//! ```
+//!
+//! Nothing is noted elsewhere, so who is no writable replica pays one load for each deadline.
+//!
+//! Invariants
+//! 1. A key is removed only at a deadline that a client here has given it last. If the primary or a
+//!    full copy has replaced the key since, it has another one, or none.
+//!
+//! Tests: `tests/expiry.rs`.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pantala_base::UnixMs;
+use pantala_journal::Recorder;
+use pantala_table::is_expired;
+
+use super::sweep::SweepResult;
+use crate::Keyspace;
+use crate::access::locked::Scope;
+use crate::changes::change::Changes;
+use crate::key::{DbIndex, PartitionId};
+use crate::tally::Tally;
+
+type Name = (DbIndex, Arc<[u8]>);
+
+/// The noted deadlines.
+#[derive(Default)]
+pub(crate) struct OwnDeadlines(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    of: HashMap<Name, UnixMs>,
+    ordered: BTreeSet<(UnixMs, Name)>,
+}
+
+impl OwnDeadlines {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a client has given a key a deadline; whether it is the earliest now.
+    pub fn note(&self, db: DbIndex, key: &[u8], deadline: UnixMs) -> bool {
+        let (mut state, name) = (self.state(), (db, Arc::from(key)));
+        if let Some(before) = state.of.insert(name.clone(), deadline) {
+            state.ordered.remove(&(before, name.clone()));
+        }
+        state.ordered.insert((deadline, name));
+        state.ordered.first().is_some_and(|(first, _)| *first == deadline)
+    }
+
+    /// Takes the first that has passed.
+    fn take_due(&self, now: UnixMs) -> Option<(UnixMs, Name)> {
+        let mut state = self.state();
+        let first = state.ordered.first().filter(|(deadline, _)| is_expired(*deadline, now));
+        let (deadline, name) = first.cloned()?;
+        state.ordered.pop_first();
+        state.of.remove(&name);
+        Some((deadline, name))
+    }
+
+    /// The earliest.
+    pub fn earliest(&self) -> Option<UnixMs> {
+        self.state().ordered.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Forgets all: this is no replica any more, and the sweep finds every key.
+    pub fn forget(&self) {
+        *self.state() = State::default();
+    }
+}
+
+impl Keyspace {
+    /// Removes the keys whose deadlines clients here have set and that have passed.
+    pub(crate) fn sweep_own(
+        &self,
+        now: UnixMs,
+        tally: &Tally,
+        recorder: Option<&Recorder>,
+    ) -> SweepResult {
+        let mut found = SweepResult::default();
+        while let Some((deadline, (db, name))) = self.own_deadlines.take_due(now) {
+            found.seen += 1;
+            let scope =
+                Scope { space: self, db, now, tally, touch: false, sees_expired: false, recorder };
+            let key = self.key(&name);
+            let id = PartitionId::of(key.hash);
+            let longest = &mut found.longest_hold_us;
+            let removed = self.sweep_step(id, scope, longest, |held, woken| {
+                let removed = Changes::of(held, woken, id, scope).expire_own(key, deadline);
+                held.databases.forget_if_empty(db);
+                u64::from(removed)
+            });
+            match removed {
+                Some(removed) => found.removed += removed,
+                None => {
+                    // A script holds it: at the next round.
+                    let _earliest = self.own_deadlines.note(db, &name, deadline);
+                    break;
+                }
+            }
+        }
+        found
+    }
+}
