@@ -8,6 +8,7 @@ use std::io::Read;
 use std::process::ExitCode;
 
 use pantala_base::Rng;
+use pantala_persistence::aof::lengths;
 use pantala_persistence::aof::manifest::Closed;
 use pantala_persistence::aof::reader::{ReadError, StepRead, StepReader};
 use pantala_persistence::aof::{Manifest, Part};
@@ -159,20 +160,40 @@ fn manifests(rng: &mut Rng) {
     let base = (rng.below(2) == 0).then(|| part(rng, 1));
     let history = (0..rng.below(3)).map(|seq| part(rng, seq + 1)).collect();
     let increments = (0..rng.below(3)).map(|seq| part(rng, seq + 1)).collect();
-    let manifest = Manifest { base, history, increments };
+    let manifest = Manifest { base, history, increments, missing: None };
     // For any numbers.
     let _either = manifest.gap();
     let text = manifest.text();
-    if !text.is_empty() {
-        assert_eq!(Manifest::parse(text.as_bytes()).as_ref(), Ok(&manifest));
-    }
+    let plain = without_lengths(manifest.clone());
+    assert_eq!(Manifest::parse(text.as_bytes()), Ok(plain.clone()));
+    let mut known = plain.clone();
+    let stored = lengths::text(&manifest);
+    assert_eq!(lengths::add(&mut known, stored.as_bytes()), Ok(()));
+    assert_eq!(known, manifest_with(&plain.history, &manifest));
+    let mut damaged = stored.into_bytes();
+    damage(rng, &mut damaged);
+    let _either = lengths::add(&mut known, &damaged);
     let mut damaged = text.into_bytes();
     for _ in 0..DAMAGES {
         damage(rng, &mut damaged);
         if let Ok(taken) = Manifest::parse(&damaged)
             && taken != Manifest::default()
         {
-            assert_eq!(Manifest::parse(taken.text().as_bytes()), Ok(taken));
+            assert_eq!(Manifest::parse(taken.text().as_bytes()), Ok(without_lengths(taken)));
         }
     }
+}
+
+/// What other servers know of it.
+fn without_lengths(mut manifest: Manifest) -> Manifest {
+    let bases = manifest.base.iter_mut().chain(&mut manifest.history);
+    for part in bases.chain(&mut manifest.increments) {
+        (part.base, part.closed) = (None, None);
+    }
+    manifest
+}
+
+/// A manifest with this history: of it no lengths are stored.
+fn manifest_with(history: &[Part], manifest: &Manifest) -> Manifest {
+    Manifest { history: history.to_vec(), ..manifest.clone() }
 }

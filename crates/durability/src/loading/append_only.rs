@@ -74,6 +74,9 @@ pub fn load_steps(
 ) -> Result<(), String> {
     let began_us = monotonic_us();
     let files = part_files(&RealDisk, layout, manifest).map_err(|error| error.to_string())?;
+    if let Some(doubt) = layout.doubt(&RealDisk, manifest) {
+        tracing::warn!("{doubt}");
+    }
     if let Some(number) = manifest.skipped() {
         let path = layout.manifest_path();
         tracing::warn!(

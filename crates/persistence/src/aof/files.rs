@@ -39,7 +39,7 @@ pub fn part_files(
     manifest: &Manifest,
 ) -> Result<Vec<PartFile>, LayoutError> {
     if let Some(gap) = manifest.gap() {
-        return Err(LayoutError::Gap(layout.manifest_path(), gap));
+        return Err(LayoutError::Gap(layout.manifest_path(), gap, layout.lengths(disk)));
     }
     let mut files = Vec::new();
     for part in manifest.parts() {
@@ -52,7 +52,7 @@ pub fn part_files(
             Err(error) => return Err(LayoutError::Disk(path, error)),
         };
         if let Some(closed) = part.closed.filter(|closed| bytes < closed.bytes) {
-            return Err(LayoutError::Short(path, bytes, closed.bytes));
+            return Err(LayoutError::Short(path, bytes, closed.bytes, layout.lengths(disk)));
         }
         let is_base = manifest.base.as_ref().is_some_and(|base| base.name == part.name);
         files.push(PartFile { path, bytes, is_last: false, is_base });

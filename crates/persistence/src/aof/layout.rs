@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! dir / appenddirname / appendfilename.manifest
+//!                       appendfilename.lengths            what else is known of the files it names
 //!                       appendfilename.SEQ.base.rdb (or .aof)
 //!                       appendfilename.SEQ.incr.aof
 //!                       temp-appendfilename...              not whole yet; removed at the start
@@ -11,7 +12,8 @@
 //! Invariants
 //! 1. Every base or increment that a manifest on disk names exists durably. One exception: the file
 //!    of an old server, whose move the next start completes.
-//! 2. The manifest is replaced atomically: after a crash it is the old one or the new one.
+//! 2. The manifest is replaced atomically: after a crash it is the old one or the new one. The file
+//!    of lengths is replaced when that is durable; without it all files load, but less is noticed.
 //!
 //! Not here: the content of the files (`reader`, `writer`). Tests: at the foot.
 
@@ -19,6 +21,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::lengths::{self, Doubt};
 use super::manifest::{Gap, MAX_BYTES, Manifest, ManifestError, Part};
 use crate::disk::{Disk, read_whole, replace};
 
@@ -54,10 +57,11 @@ pub enum LayoutError {
     Manifest(PathBuf, ManifestError),
     /// The manifest names a file that does not exist.
     Missing(PathBuf),
-    /// The manifest lacks a file that belongs to the named ones.
-    Gap(PathBuf, Gap),
-    /// A file has the first number of bytes, but had the second when it was closed.
-    Short(PathBuf, u64, u64),
+    /// The manifest lacks a file that belongs to the named ones; the file of lengths, if any.
+    Gap(PathBuf, Gap, Option<PathBuf>),
+    /// A file has the first number of bytes, but had the second when it was closed; the file of
+    /// lengths, if any.
+    Short(PathBuf, u64, u64, Option<PathBuf>),
     /// There is no manifest, but this file, which a manifest must have named.
     Orphan(PathBuf),
 }
@@ -75,14 +79,18 @@ impl fmt::Display for LayoutError {
                  the manifest names it",
                 path.display()
             ),
-            LayoutError::Gap(path, gap) => {
-                write!(out, "{}: the manifest does not name {gap}: a line is lost", path.display())
-            }
-            LayoutError::Short(path, bytes, closed) => write!(
+            LayoutError::Gap(path, gap, source) => write!(
+                out,
+                "{}: the manifest does not name {gap}: a line is lost{}",
+                path.display(),
+                Source(source.as_deref())
+            ),
+            LayoutError::Short(path, bytes, closed, source) => write!(
                 out,
                 "{}: the file has {bytes} bytes, and had {closed} when the one after it was begun: \
-                 its end is lost",
-                path.display()
+                 its end is lost{}",
+                path.display(),
+                Source(source.as_deref())
             ),
             LayoutError::Orphan(path) => write!(
                 out,
@@ -95,6 +103,16 @@ impl fmt::Display for LayoutError {
 }
 
 impl std::error::Error for LayoutError {}
+
+/// The end of a message: the file of lengths that says so, and what can be done.
+struct Source<'s>(Option<&'s Path>);
+
+impl fmt::Display for Source<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(path) = self.0 else { return Ok(()) };
+        write!(out, " ({} says so; without that file, what is there is loaded)", path.display())
+    }
+}
 
 impl AofLayout {
     /// A layout from the settings of the same names.
@@ -114,6 +132,11 @@ impl AofLayout {
     /// The path of the manifest.
     pub fn manifest_path(&self) -> PathBuf {
         self.path(&format!("{}.manifest", self.name))
+    }
+
+    /// The path of the file of lengths.
+    pub fn lengths_path(&self) -> PathBuf {
+        self.path(&format!("{}.lengths", self.name))
     }
 
     /// The path of a file in its directory.
@@ -206,10 +229,10 @@ impl AofLayout {
         Ok(paths.into_iter().find(|path| disk.size(path).is_ok_and(|bytes| bytes > 0)))
     }
 
-    /// Reads the manifest on disk, without side effects.
+    /// Reads the manifest on disk, and what else is known of its files, without side effects.
     ///
     /// # Errors
-    /// It cannot be read, or is invalid.
+    /// The manifest cannot be read, or is invalid.
     pub fn read(&self, disk: &dyn Disk) -> Result<Option<Manifest>, LayoutError> {
         let path = self.manifest_path();
         let text = match read_whole(disk, &path, MAX_BYTES) {
@@ -217,8 +240,34 @@ impl AofLayout {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(LayoutError::Disk(path, error)),
         };
-        let manifest = Manifest::parse(&text);
-        manifest.map(Some).map_err(|error| LayoutError::Manifest(path, error))
+        let mut manifest =
+            Manifest::parse(&text).map_err(|error| LayoutError::Manifest(path, error))?;
+        let _is_told_when_it_is_loaded = self.add_lengths(disk, &mut manifest);
+        Ok(Some(manifest))
+    }
+
+    /// Adds what the file of lengths says, if there is one.
+    fn add_lengths(&self, disk: &dyn Disk, manifest: &mut Manifest) -> Result<(), Doubt> {
+        match read_whole(disk, &self.lengths_path(), MAX_BYTES) {
+            Ok(text) if *manifest != Manifest::default() => lengths::add(manifest, &text),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Doubt::Damaged),
+            _ => Ok(()),
+        }
+    }
+
+    /// Why the file of lengths is not used for this manifest, if that is suspicious: a text for the
+    /// operator.
+    pub fn doubt(&self, disk: &dyn Disk, manifest: &Manifest) -> Option<String> {
+        let doubt = self.add_lengths(disk, &mut manifest.clone()).err()?;
+        let (path, reason) = (self.lengths_path(), doubt.reason());
+        let path = path.display();
+        Some(format!("{path}: not used, because {reason}: a lost line or end is not noticed"))
+    }
+
+    /// The file of lengths, if there is one.
+    pub(super) fn lengths(&self, disk: &dyn Disk) -> Option<PathBuf> {
+        let path = self.lengths_path();
+        disk.size(&path).is_ok().then_some(path)
     }
 
     /// Completes a move that may have begun before a crash.
@@ -258,16 +307,27 @@ impl AofLayout {
         tried.map_err(|error| LayoutError::Disk(path, error))
     }
 
-    /// Replaces the manifest on disk.
+    /// Replaces the manifest on disk, and then the file of lengths.
     ///
     /// # Errors
     /// The old one is still there, or, if only the last sync failed, the new one, unless a crash
     /// follows.
     pub fn store(&self, disk: &dyn Disk, manifest: &Manifest) -> Result<(), LayoutError> {
-        let path = self.manifest_path();
+        let (path, lengths) = (self.manifest_path(), self.lengths_path());
+        if !is_there(disk, &path)? {
+            // It was of files that somebody has removed.
+            let _there_was_none = disk.remove(&lengths);
+        }
         let temporary = self.temporary("manifest");
         replace(disk, &path, &temporary, manifest.text().as_bytes())
-            .map_err(|error| LayoutError::Disk(path, error))
+            .map_err(|error| LayoutError::Disk(path, error))?;
+        let text = lengths::text(manifest).into_bytes();
+        if read_whole(disk, &lengths, MAX_BYTES).is_ok_and(|stored| stored == text) {
+            return Ok(());
+        }
+        // The manifest counts already, and the old lengths fit to it as after a crash.
+        let _is_stored_with_the_next = replace(disk, &lengths, &self.temporary("lengths"), &text);
+        Ok(())
     }
 
     /// Removes temporary files, and the history of the manifest, which then does not name it any
@@ -470,7 +530,12 @@ mod tests {
         assert_eq!(layout.clean(&disk, &mut manifest).expect("removed"), 2);
         assert_eq!(manifest.text(), "file appendonly.aof.2.incr.aof seq 2 type i\n");
         assert_eq!(layout.open(&disk).expect("it opens"), Some(manifest));
-        let expected = ["appendonly.aof.2.incr.aof", "appendonly.aof.manifest", "other"];
+        let expected = [
+            "appendonly.aof.2.incr.aof",
+            "appendonly.aof.lengths",
+            "appendonly.aof.manifest",
+            "other",
+        ];
         assert_eq!(disk.list(layout.directory()).expect("listed"), expected);
     }
 }

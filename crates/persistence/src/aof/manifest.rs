@@ -1,21 +1,23 @@
 //! The manifest of an append-only file: the list of its files, as text.
 //!
 //! ```text
-//! file appendonly.aof.2.base.rdb seq 2 type b bytes 89 next 3     at most one base
-//! file appendonly.aof.1.incr.aof seq 1 type h                     history: to be removed
-//! file appendonly.aof.3.incr.aof seq 3 type i base 2 bytes 70 next 4
-//! file appendonly.aof.4.incr.aof seq 4 type i base 2              increments, numbers ascending
+//! file appendonly.aof.2.base.rdb seq 2 type b      at most one base
+//! file appendonly.aof.1.incr.aof seq 1 type h      history: to be removed
+//! file appendonly.aof.3.incr.aof seq 3 type i      increments, numbers ascending
+//! file appendonly.aof.4.incr.aof seq 4 type i
 //! ```
 //!
 //! A line is a list of pairs. Unknown pairs are skipped, as are lines that begin with `#`. A name
-//! with spaces, quotes, or bytes outside printable ASCII is in double quotes. `bytes` and `next`
-//! are Pantala's own, for a file that is closed: its length, and the number of the increment after
-//! it; so is `base`, for an increment: the base before it. Other servers skip them, and leave them
-//! out when they rewrite the manifest. With them, a shortened file and a lost line are
-//! distinguished from a crash ([`Manifest::gap`]).
+//! with spaces, quotes, or bytes outside printable ASCII is in double quotes.
+//!
+//! More is known of the files than Redis and Valkey write here, and stands in a file of its own
+//! (`lengths`), in the same form: `bytes` and `next` of a file that is closed, its length and the
+//! number of the increment after it; and `base` of an increment, the base before it. With them, a
+//! shortened file and a lost line are distinguished from a crash ([`Manifest::gap`]). The first
+//! versions of Pantala wrote these pairs into the manifest, so they are read there, too.
 //!
 //! 1. [`Manifest::text`] reproduces what [`Manifest::parse`] read, except for comments, unknown
-//!    pairs and the order of kinds.
+//!    pairs, those three, and the order of kinds.
 //!
 //! Not here: the location of the file (`layout`). Tests: at the foot, with texts written by
 //! redis-server 7.0.15 and valkey-server 9.1.2.
@@ -57,6 +59,8 @@ pub struct Manifest {
     pub history: Vec<Part>,
     /// The increments, in reading order.
     pub increments: Vec<Part>,
+    /// A file that belongs to these, as the file of lengths says, and has no line.
+    pub missing: Option<Gap>,
 }
 
 /// A file of the manifest.
@@ -191,17 +195,24 @@ impl Manifest {
         let history = self.history.iter().map(|part| (part, 'h'));
         let increments = self.increments.iter().map(|part| (part, 'i'));
         for (part, kind) in bases.chain(history).chain(increments) {
-            let name = quoted(&part.name);
-            let closed =
-                part.closed.map(|Closed { bytes, next }| format!(" bytes {bytes} next {next}"));
-            let closed = closed.unwrap_or_default();
-            let base = part.base.map(|base| format!(" base {base}")).unwrap_or_default();
-            writeln!(text, "file {name} seq {} type {kind}{base}{closed}", part.seq)
-                .expect("a String takes everything");
+            push_line(&mut text, part, kind, "");
         }
         if text.is_empty() {
             // Other servers, too, take a manifest without a line for damaged.
             text.push_str("# the first file is being written\n");
+        }
+        text
+    }
+
+    /// The files to be read, with all that is known of them, in the form of a manifest.
+    pub fn text_of_lengths(&self) -> String {
+        let mut text = String::new();
+        let bases = self.base.iter().map(|part| (part, 'b'));
+        for (part, kind) in bases.chain(self.increments.iter().map(|part| (part, 'i'))) {
+            let closed =
+                part.closed.map(|Closed { bytes, next }| format!(" bytes {bytes} next {next}"));
+            let base = part.base.map(|base| format!(" base {base}")).unwrap_or_default();
+            push_line(&mut text, part, kind, &(base + &closed.unwrap_or_default()));
         }
         text
     }
@@ -214,6 +225,9 @@ impl Manifest {
     /// A file that should be named and is not. A manifest of another server does not name the
     /// successor of a file: see [`Manifest::skipped`].
     pub fn gap(&self) -> Option<Gap> {
+        if self.missing.is_some() {
+            return self.missing;
+        }
         let number = self.base.as_ref().map(|base| base.seq);
         let mut wanted = self.increments.iter().filter_map(|part| part.base);
         let base = wanted.find(|wanted| number != Some(*wanted)).map(Gap::Base);
@@ -264,10 +278,17 @@ impl Manifest {
         let (old, kept) =
             std::mem::take(&mut self.increments).into_iter().partition(|p| p.seq < first_kept);
         self.increments = kept;
+        self.missing = None;
         let number = self.base.as_ref().map(|base| base.seq);
         self.increments.iter_mut().for_each(|part| part.base = number);
         self.history.extend::<Vec<Part>>(old);
     }
+}
+
+fn push_line(text: &mut String, part: &Part, kind: char, more: &str) {
+    let Part { name, seq, .. } = part;
+    writeln!(text, "file {} seq {seq} type {kind}{more}", quoted(name))
+        .expect("a String takes everything");
 }
 
 fn parse_part(line: &[u8]) -> Result<(Kind, Part), &'static str> {
@@ -437,7 +458,10 @@ mod tests {
         ];
         let manifest = |lines: &[&str]| Manifest::parse(lines.concat().as_bytes());
         let all = manifest(&lines).expect("it is one");
-        assert_eq!((all.text(), all.gap()), (lines.concat(), None));
+        assert_eq!((all.text_of_lengths(), all.gap()), (lines.concat(), None));
+        let plain = "file b seq 2 type b\nfile i.4 seq 4 type i\nfile i.6 seq 6 type i\n\
+                     file i.7 seq 7 type i\n";
+        assert_eq!(all.text(), plain, "what others write, and nothing else");
         let increment = Gap::Increment;
         for (lost, gap) in
             [(0, Gap::Base(2)), (1, increment(4)), (2, increment(6)), (3, increment(7))]
@@ -465,8 +489,10 @@ mod tests {
         assert_eq!((manifest.next_base(), manifest.next_increment()), (2, 3));
         manifest.replace_base(part("a.2", 2), 2);
         let expected = "file a.2 seq 2 type b\nfile a.1 seq 1 type h\nfile i.1 seq 1 type h\n\
-                        file i.2 seq 2 type i base 2\n";
+                        file i.2 seq 2 type i\n";
         assert_eq!(manifest.text(), expected);
+        let expected = "file a.2 seq 2 type b\nfile i.2 seq 2 type i base 2\n";
+        assert_eq!(manifest.text_of_lengths(), expected);
         assert_eq!((manifest.next_base(), manifest.next_increment()), (3, 3));
         let names: Vec<_> = manifest.parts().map(|part| part.name.as_str()).collect();
         assert_eq!(names, ["a.2", "i.2"]);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! dir/appendonlydir/appendonly.aof.manifest         which of the others count, and in which order
+//!                   appendonly.aof.lengths          what else is known of them, for Pantala
 //!                   appendonly.aof.2.base.rdb       a snapshot: everything up to a cut
 //!                   appendonly.aof.5.incr.aof       steps after the cut, in RESP
 //!                   appendonly.aof.6.incr.aof       steps after those
@@ -10,6 +11,7 @@
 //! | file | what |
 //! |---|---|
 //! | `manifest` | the text of the manifest |
+//! | `lengths` | what is known of the files beyond that |
 //! | `layout` | file names, the manifest on disk, taking over an old server's file |
 //! | `writer` | appending steps, syncing, rewriting |
 //! | `commands` | keys as commands: a base that is not a snapshot |
@@ -28,6 +30,7 @@ pub mod commands;
 pub mod files;
 pub mod growth;
 pub mod layout;
+pub mod lengths;
 pub mod load;
 pub mod manifest;
 pub mod reader;

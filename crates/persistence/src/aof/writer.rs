@@ -172,7 +172,7 @@ impl From<LayoutError> for Fault {
             LayoutError::Disk(path, error) => Fault { path, error },
             LayoutError::Manifest(path, _)
             | LayoutError::Missing(path)
-            | LayoutError::Gap(path, _)
+            | LayoutError::Gap(path, ..)
             | LayoutError::Short(path, ..)
             | LayoutError::Orphan(path) => Fault { path, error: io::Error::other(text) },
         }
@@ -770,7 +770,7 @@ mod tests {
         let gone = at.writer.begin_removal().expect("there is history").run();
         at.writer.end_removal(&gone).expect("stored");
         let names = at.disk.list(layout().directory()).expect("listed");
-        assert_eq!(names, ["a.1.base.rdb", "a.2.incr.aof", "a.manifest"]);
+        assert_eq!(names, ["a.1.base.rdb", "a.2.incr.aof", "a.lengths", "a.manifest"]);
     }
 
     #[test]
@@ -788,11 +788,65 @@ mod tests {
         files().expect("a crash may do that to the last one");
         at.disk.truncate(&layout().path("a.1.incr.aof"), 0).expect("cut");
         let expected = "/d/aof/a.1.incr.aof: the file has 0 bytes, and had 4 when the one after \
-                        it was begun: its end is lost";
+                        it was begun: its end is lost (/d/aof/a.lengths says so; without that \
+                        file, what is there is loaded)";
         assert_eq!(files().expect_err("its end is lost"), expected);
-        let manifest = "file a.2.incr.aof seq 2 type i\n";
-        let text = layout().read(&at.disk).expect("read").expect("there").text();
-        assert_eq!(text, format!("file a.1.incr.aof seq 1 type i bytes 4 next 2\n{manifest}"));
+        let manifest = layout().read(&at.disk).expect("read").expect("there");
+        let more = "file a.2.incr.aof seq 2 type i\n";
+        let expected = format!("file a.1.incr.aof seq 1 type i bytes 4 next 2\n{more}");
+        assert_eq!(manifest.text_of_lengths(), expected);
+        let text = read_whole(&at.disk, &layout().manifest_path(), 1 << 20).expect("read");
+        assert_eq!(text, format!("file a.1.incr.aof seq 1 type i\n{more}").as_bytes());
+        at.disk.remove(&layout().lengths_path()).expect("removed");
+        assert_eq!(files().expect("without it it loads").len(), 2);
+    }
+
+    #[test]
+    fn a_lost_line_of_the_manifest_is_told() {
+        let mut at = fixture();
+        let _never_finished = at.begin();
+        let write = |text: &str| {
+            let file = at.disk.create(&layout().manifest_path()).expect("created");
+            file.append(text.as_bytes()).expect("appended");
+        };
+        let files = || {
+            let manifest = layout().open(&at.disk).expect("it opens").expect("there is one");
+            part_files(&at.disk, &layout(), &manifest).map_err(|error| error.to_string())
+        };
+        write("file a.1.incr.aof seq 1 type i\n");
+        let expected = "/d/aof/a.manifest: the manifest does not name the increment of number 2: \
+                        a line is lost (/d/aof/a.lengths says so; without that file, what is there \
+                        is loaded)";
+        assert_eq!(files().expect_err("it is lost"), expected);
+        // As the first versions wrote it.
+        at.disk.remove(&layout().lengths_path()).expect("removed");
+        write("file a.1.incr.aof seq 1 type i bytes 0 next 2\n");
+        let expected = "/d/aof/a.manifest: the manifest does not name the increment of number 2: \
+                        a line is lost";
+        assert_eq!(files().expect_err("it is lost"), expected);
+        write("file a.1.incr.aof seq 1 type i bytes 0 next 2\nfile a.2.incr.aof seq 2 type i\n");
+        assert_eq!(files().expect("all are there").len(), 2);
+    }
+
+    #[test]
+    fn lengths_that_can_not_be_written_do_no_harm() {
+        for lost in 0..3 {
+            let mut at = fixture();
+            at.append("one ");
+            let rewrite = at.begin();
+            at.append("two");
+            // Of the renames: the base, the manifest, the lengths.
+            at.disk.fail(Act::Rename, lost, io::ErrorKind::Other);
+            let finished = at.writer.finish_rewrite(rewrite);
+            assert_eq!(finished.is_ok(), lost == 2, "{lost}");
+            at.check(match lost {
+                2 => "1.base.rdb: base\n2.incr.aof: two\n",
+                _ => "1.incr.aof: one \n2.incr.aof: two\n",
+            });
+            let manifest = layout().open(&at.disk).expect("it opens").expect("there is one");
+            part_files(&at.disk, &layout(), &manifest).expect("all are there");
+            assert_eq!(layout().doubt(&at.disk, &manifest), None);
+        }
     }
 
     #[test]
@@ -801,9 +855,15 @@ mod tests {
         let rewrite = at.begin();
         at.writer.finish_rewrite(rewrite).expect("finished");
         let text = "file a.1.base.rdb seq 1 type b bytes 4 next 2\n\
-                    file a.1.incr.aof seq 1 type h bytes 0 next 2\n\
                     file a.2.incr.aof seq 2 type i base 1\n";
-        assert_eq!(at.writer.manifest().text(), text);
+        assert_eq!(at.writer.manifest().text_of_lengths(), text);
+        let mut manifest = layout().read(&at.disk).expect("read").expect("there is one");
+        assert_eq!(manifest.text_of_lengths(), text, "it is on disk");
+        let text = "file a.1.base.rdb seq 1 type b\nfile a.1.incr.aof seq 1 type h\n\
+                    file a.2.incr.aof seq 2 type i\n";
+        assert_eq!(manifest.text(), text);
+        layout().clean(&at.disk, &mut manifest).expect("removed");
+        assert_eq!(layout().read(&at.disk).expect("read"), Some(manifest));
     }
 
     #[test]

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use super::snapshot;
 use crate::aof::files::{PartFile, part_files};
+use crate::aof::layout::LayoutError;
 use crate::aof::load::{begins_with_snapshot, skip_to};
-use crate::aof::manifest::{MAX_BYTES, Manifest};
+use crate::aof::manifest::Manifest;
 use crate::aof::reader::{ReadError, StepRead, StepReader, TornTail};
 use crate::aof::{AofLayout, Part};
-use crate::disk::{Disk, directory_of, read_whole};
+use crate::disk::{Disk, directory_of};
 use crate::snapshot::name::files_of;
 
 /// The result of an inspection.
@@ -68,10 +69,16 @@ pub fn find_manifest(disk: &dyn Disk, path: &Path) -> Result<Option<PathBuf>, St
 
 /// The parts of a manifest, and their layout.
 pub fn read_manifest(disk: &dyn Disk, path: &Path) -> Result<(AofLayout, Manifest), String> {
-    let text = read_whole(disk, path, MAX_BYTES).map_err(|error| error.to_string())?;
-    let manifest = Manifest::parse(&text).map_err(|error| error.to_string())?;
     let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
-    Ok((AofLayout::new(directory_of(path), "", &name.unwrap_or_default()), manifest))
+    let layout = AofLayout::new(directory_of(path), "", &name.unwrap_or_default());
+    let manifest = layout.read(disk).map_err(|error| match error {
+        // Whoever asks says where.
+        LayoutError::Disk(_, error) => error.to_string(),
+        LayoutError::Manifest(_, error) => error.to_string(),
+        other => other.to_string(),
+    })?;
+    let manifest = manifest.ok_or("No such file or directory")?;
+    Ok((layout, manifest))
 }
 
 fn inspect_manifest(disk: &dyn Disk, path: &Path) -> Result<Inspection, String> {
@@ -83,6 +90,7 @@ fn inspect_manifest(disk: &dyn Disk, path: &Path) -> Result<Inspection, String> 
     let line = format!("{base}, {increments} increments, {history} files of history");
     let mut found = Inspection { is_whole: true, ..Inspection::default() };
     found.lines.push(format!("{}: {line}", path.display()));
+    found.lines.extend(layout.doubt(disk, &manifest));
     match part_files(disk, &layout, &manifest) {
         Ok(files) => files.iter().for_each(|file| inspect_file(disk, file, &mut found)),
         Err(error) => {
