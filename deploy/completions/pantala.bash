@@ -16,6 +16,7 @@ _pantala_flags="
 --admin_bind=
 --admin_nopass=
 --admin_port=
+--aof-disable-auto-gc=
 --aof-load-truncated=
 --aof-timestamp-enabled=
 --aof-use-rdb-preamble=
@@ -202,6 +203,9 @@ _pantala() {
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
         --admin_nopass)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --aof-disable-auto-gc)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
         --aof-load-truncated)

@@ -21,6 +21,7 @@ complete -c pantala -l activedefrag -x -a 'yes no' -d 'Data that lies in mostly 
 complete -c pantala -l admin_bind -x -d 'Addresses that admin_port listens on; empty means those of bind.'
 complete -c pantala -l admin_nopass -x -a 'yes no' -d 'Ask nobody for a password who comes to admin_port: all are the default user.'
 complete -c pantala -l admin_port -x -d 'TCP port for administration, of RESP and of HTTP; 0 opens none.'
+complete -c pantala -l aof-disable-auto-gc -x -a 'yes no' -d 'Keep append-only files that a rewrite has replaced, until this is off again.'
 complete -c pantala -l aof-load-truncated -x -a 'yes no' -d 'Load an append-only file whose end is missing, up to its last whole step.'
 complete -c pantala -l aof-timestamp-enabled -x -a 'yes no' -d 'Write the time into the append-only file, each second in which there is a write.'
 complete -c pantala -l aof-use-rdb-preamble -x -a 'yes no' -d 'Begin a rewritten append-only file with a snapshot; else with commands.'

@@ -20,6 +20,8 @@ pub enum Order {
     Rewritten(Rewritten),
     /// These files were removed.
     Removed(Vec<Part>),
+    /// Remove what earlier rewrites have replaced and was kept. Replies when that is done.
+    RemoveHistory(Sender<()>),
     /// Reply when everything that was handed over is in the file.
     Flush(Sender<()>),
     /// Append to this file from now on.
@@ -146,6 +148,8 @@ struct State {
     positions: Vec<(u64, Sender<u64>)>,
     /// The snapshot of a rewrite that is being written.
     base: Option<Arc<Save>>,
+    /// The file of the running rewrite was turned off: it ends soon.
+    is_called_off: bool,
 }
 
 impl State {
@@ -269,6 +273,7 @@ impl AppendOnlyState {
     pub fn close(&self, journal: &Journal) {
         let mut state = self.state();
         state.is_open = false;
+        state.is_called_off = state.rewrites.began_us.is_some();
         if let Some(base) = state.base.take() {
             tracing::info!("{ENDS}");
             base.cancel();
@@ -396,6 +401,7 @@ impl AppendOnlyState {
             return Err(NoRewrite::Running);
         }
         state.rewrites.began_us = Some(now_us);
+        state.is_called_off = false;
         Ok(())
     }
 
@@ -407,6 +413,12 @@ impl AppendOnlyState {
     /// Whether a rewrite is under way.
     pub fn is_rewriting(&self) -> bool {
         self.state().rewrites.began_us.is_some()
+    }
+
+    /// Whether the running rewrite is of a file that was turned off, so that it ends soon.
+    pub fn is_called_off(&self) -> bool {
+        let state = self.state();
+        state.rewrites.began_us.is_some() && state.is_called_off
     }
 
     /// Gives up a reserved rewrite that does not begin.
@@ -459,12 +471,10 @@ impl AppendOnlyState {
     /// Hands the rewrite that has begun at this cut to the waiting thread; returns it if there is
     /// none.
     pub fn begun(&self, number: u64, rewrite: Option<Rewrite>) -> Option<Rewrite> {
-        let expected = self.state().expected.take();
+        let expected = self.state().expected.take_if(|expected| expected.number == number);
         match expected {
-            Some(expected) if expected.number == number => {
-                expected.waiting.send(rewrite).err().and_then(|back| back.0)
-            }
-            _ => rewrite,
+            Some(expected) => expected.waiting.send(rewrite).err().and_then(|back| back.0),
+            None => rewrite,
         }
     }
 

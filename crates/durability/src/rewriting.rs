@@ -9,8 +9,8 @@
 //! that changes a large value would wait for it, too.
 //!
 //! Turning the append-only file on at run time works the same way: recording begins at the cut.
-//! While it is off, BGREWRITEAOF writes files that hold the data of its moment, for use when it is
-//! turned on.
+//! While it is off, BGREWRITEAOF writes a base with the data of its moment, and no increment, as Redis
+//! and Valkey do.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -128,9 +128,9 @@ fn write_alone(durability: &Durability) -> Result<u64, SaveFailure> {
     let layout = journaling::layout(&durability.engine.settings.current());
     let manifest = layout.open(&RealDisk).map_err(|why| SaveFailure::Failed(why.to_string()))?;
     let mut writer = AofWriter::new(Arc::new(RealDisk), layout, manifest, 0);
-    let bytes = write_base(durability, &mut writer)?;
-    writer.stop().map_err(failed)?;
-    Ok(bytes)
+    writer.keep_history(durability.engine.settings.current().aof_disable_auto_gc);
+    // No increment: nothing is appended.
+    write_base(durability, &mut writer, AofWriter::begin_base)
 }
 
 /// Begins an append-only file before any client changes data: a base with the present data, and an
@@ -146,7 +146,7 @@ pub fn write_first(durability: &Durability) -> Result<AofWriter, SaveFailure> {
     });
     cleaned.map_err(|why| SaveFailure::Failed(why.to_string()))?;
     let mut writer = AofWriter::new(Arc::new(RealDisk), layout, None, 0);
-    write_base(durability, &mut writer)?;
+    write_base(durability, &mut writer, AofWriter::begin_rewrite)?;
     for part in writer.manifest().parts() {
         let is_base = writer.manifest().base.as_ref() == Some(part);
         let kind = if is_base { "base" } else { "incr" };
@@ -159,11 +159,15 @@ fn failed(fault: Fault) -> SaveFailure {
     SaveFailure::Failed(fault.to_string())
 }
 
-/// Writes a base of this moment, for a writer that appends nothing yet, and begins the increment
-/// after it. Returns the base's bytes.
-fn write_base(durability: &Durability, writer: &mut AofWriter) -> Result<u64, SaveFailure> {
+/// Writes a base of this moment, for a writer that appends nothing yet. `begin` decides whether an
+/// increment begins after it. Returns the base's bytes.
+fn write_base(
+    durability: &Durability,
+    writer: &mut AofWriter,
+    begin: fn(&mut AofWriter, BaseKind) -> Result<Rewrite, Fault>,
+) -> Result<u64, SaveFailure> {
     let form = form_of_base(durability);
-    let rewrite = writer.begin_rewrite(kind_of(form)).map_err(failed)?;
+    let rewrite = begin(writer, kind_of(form)).map_err(failed)?;
     let path = rewrite.base_path.clone();
     let save = Save::default();
     let purpose = Purpose { is_base: "1", form, readers: Readers::Pantala, at_cut: &mut |_| {} };

@@ -247,6 +247,9 @@ settings! {
     /// in /dev/shm, if that is memory. Empty means nowhere.
     journal_ring_dir: String = start("journal-ring-dir", Kind::Text, "auto", Persistence)
         .beyond_redis();
+    /// Keep append-only files that a rewrite has replaced, until this is off again.
+    aof_disable_auto_gc: bool = live("aof-disable-auto-gc", Kind::Bool, "no", Persistence)
+        .on_change(OnChange::AppendOnly);
     /// Growth in percent at which the append-only file is rewritten; 0 means never.
     auto_aof_rewrite_percentage: u32 = live(
         "auto-aof-rewrite-percentage", COUNT, "100", Persistence);

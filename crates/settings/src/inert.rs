@@ -178,8 +178,6 @@ pub(crate) const ROWS: &[Row] = &[
     live("hz", Kind::Checked(shapes::timer_hz, "1 to 500"), "10", Process)
         .doc("Runs of the main timer in a second; bent into 1 to 500."),
     // Settings of older Redis that change nothing a client sees; Valkey passes over them.
-    live("aof-disable-auto-gc", Bool, "no", Persistence)
-        .doc("Keep old append-only files. Obsolete."),
     live("dynamic-hz", Bool, "yes", Process).doc("Let hz grow with the clients. Obsolete."),
     start("events-per-io-thread", COUNT, "2", Threads)
         .doc("Events that wake an I/O thread. Obsolete."),

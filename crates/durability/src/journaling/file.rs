@@ -71,6 +71,8 @@ pub(super) struct File {
     was_kept: bool,
     /// A rewrite has ended except for the removal of the files it replaces.
     has_history: bool,
+    /// Requests to be told when old files were removed.
+    removals: Vec<Sender<()>>,
     rings: Option<(RingFile, Arc<Rings>)>,
 }
 
@@ -92,6 +94,7 @@ impl File {
             is_unwanted: false,
             was_kept: false,
             has_history: false,
+            removals: Vec::new(),
             rings,
         };
         // What the rings have comes after what is in the file already.
@@ -189,6 +192,13 @@ impl File {
                 if std::mem::take(&mut self.has_history) {
                     self.durability.appending.rewrite_ended(true, monotonic_us());
                 }
+                self.removals.drain(..).for_each(|removed| _ = removed.send(()));
+            }
+            Order::RemoveHistory(removed) => {
+                // A removal that is under way answers it, too; without history there is none.
+                if self.has_history || self.remove_history() {
+                    self.removals.push(removed);
+                }
             }
             _ => {}
         }
@@ -283,6 +293,7 @@ impl File {
 
     /// Removes old files on a thread of its own; whether [`Order::Removed`] will follow.
     fn remove_history(&mut self) -> bool {
+        self.writer.keep_history(self.settings().aof_disable_auto_gc);
         let Some(job) = self.writer.begin_removal() else { return false };
         let durability = Arc::clone(&self.durability);
         let remove = move || {

@@ -145,7 +145,7 @@ impl Keeper {
                 Order::Position(asked) => self.feed.ask_position(asked),
                 Order::AskReplicas => self.feed.ask(),
                 Order::End => self.is_ending = true,
-                Order::Rewritten(_) | Order::Removed(_) => {
+                Order::Rewritten(_) | Order::Removed(_) | Order::RemoveHistory(_) => {
                     if let Some(file) = &mut self.file {
                         file.take(order);
                     }

@@ -29,6 +29,7 @@ mod rings;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::thread::Builder;
 use std::time::Duration;
 
@@ -43,10 +44,13 @@ pub use self::keeper::Keeper;
 pub use self::rings::directory as ring_directory;
 use super::rewriting;
 use crate::Durability;
+use crate::appending::Order;
 use pantala_engine::Message;
 
-/// How often is checked whether the first file is complete.
+/// How often is checked whether the first file is complete, or a rewrite has ended.
 const LOOK: Duration = Duration::from_millis(5);
+/// The longest wait for a rewrite that was called off.
+const CALLED_OFF_MOST_US: u64 = 1_000_000;
 
 /// Starts the thread, if there is none.
 ///
@@ -102,6 +106,7 @@ pub fn begin(durability: &Arc<Durability>, manifest: Option<Manifest>) -> Result
                 tracing::info!("Opening AOF incr file {} on server start", last.name);
             }
             let mut writer = AofWriter::new(Arc::new(RealDisk), layout, found, 0);
+            writer.keep_history(durability.engine.settings.current().aof_disable_auto_gc);
             writer.resume().map_err(|error| error.to_string())?;
             writer
         }
@@ -122,7 +127,10 @@ pub fn begin(durability: &Arc<Durability>, manifest: Option<Manifest>) -> Result
 pub fn settings_changed(durability: &Durability, now: &Settings) -> Result<(), String> {
     let journal = &durability.engine.journal;
     if now.appendonly == durability.appending.is_running() {
-        // Only the sync policy has changed.
+        // The sync policy has changed, or whether old files are kept.
+        if !now.aof_disable_auto_gc {
+            remove_history(durability);
+        }
         journal.wake_reader();
         return Ok(());
     }
@@ -132,7 +140,27 @@ pub fn settings_changed(durability: &Durability, now: &Settings) -> Result<(), S
         durability.engine.workers.post_all(&|| Message::JournalKept);
         return Ok(());
     }
+    wait_for_called_off(durability);
     begin_anew(&durability.arc().ok_or("the server stops")?)
+}
+
+/// Removes what rewrites have replaced while `aof-disable-auto-gc` was on.
+fn remove_history(durability: &Durability) {
+    let (removed, until_removed) = channel();
+    if durability.appending.order(&durability.engine.journal, Order::RemoveHistory(removed)) {
+        // Otherwise the next start removes it.
+        let _ended = until_removed.recv();
+    }
+}
+
+/// Waits for the end of a rewrite whose file was turned off a moment ago. Not for long: it may wait
+/// for the transaction in which this command is.
+fn wait_for_called_off(durability: &Durability) {
+    let began_us = monotonic_us();
+    while durability.appending.is_called_off()
+        && monotonic_us() - began_us < CALLED_OFF_MOST_US
+        && !durability.engine.condition.shutdown.pause_for(LOOK)
+    {}
 }
 
 /// Begins an append-only file with the present data.

@@ -260,6 +260,14 @@ impl Manifest {
         }
     }
 
+    /// Notes the length of a new base, if increments follow it.
+    pub fn close_base(&mut self, bytes: u64) {
+        let next = self.increments.first().map(|part| part.seq);
+        if let Some(base) = &mut self.base {
+            base.closed = next.map(|next| Closed { bytes, next });
+        }
+    }
+
     /// A number that no base has had.
     pub fn next_base(&self) -> u64 {
         let history = self.history.iter().chain(&self.base).map(|part| part.seq);
@@ -274,14 +282,17 @@ impl Manifest {
 
     /// Replaces the base and all increments with numbers below `first_kept` by a new base.
     pub fn replace_base(&mut self, base: Part, first_kept: u64) {
-        self.history.extend(self.base.replace(base));
-        let (old, kept) =
+        let old_base = self.base.replace(base);
+        let (mut old, kept): (Vec<Part>, _) =
             std::mem::take(&mut self.increments).into_iter().partition(|p| p.seq < first_kept);
         self.increments = kept;
         self.missing = None;
         let number = self.base.as_ref().map(|base| base.seq);
         self.increments.iter_mut().for_each(|part| part.base = number);
-        self.history.extend::<Vec<Part>>(old);
+        // The newest first, as in Redis.
+        old.extend(old_base);
+        old.append(&mut self.history);
+        self.history = old;
     }
 }
 
@@ -488,7 +499,7 @@ mod tests {
         let mut manifest = Manifest::parse(text.as_bytes()).expect("it is one");
         assert_eq!((manifest.next_base(), manifest.next_increment()), (2, 3));
         manifest.replace_base(part("a.2", 2), 2);
-        let expected = "file a.2 seq 2 type b\nfile a.1 seq 1 type h\nfile i.1 seq 1 type h\n\
+        let expected = "file a.2 seq 2 type b\nfile i.1 seq 1 type h\nfile a.1 seq 1 type h\n\
                         file i.2 seq 2 type i\n";
         assert_eq!(manifest.text(), expected);
         let expected = "file a.2 seq 2 type b\nfile i.2 seq 2 type i base 2\n";
