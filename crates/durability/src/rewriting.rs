@@ -9,8 +9,8 @@
 //! that changes a large value would wait for it, too.
 //!
 //! Turning the append-only file on at run time works the same way: recording begins at the cut.
-//! While it is off, BGREWRITEAOF writes a base with the data of its moment, and no increment, as Redis
-//! and Valkey do.
+//! While it is off, BGREWRITEAOF writes a base with the data of its moment, and no increment, as
+//! Redis and Valkey do.
 
 use std::fmt::Display;
 use std::sync::Arc;

@@ -86,10 +86,11 @@ impl CachedScripts {
         }
     }
 
-    /// Notes a call.
+    /// Notes a call. The first one is no sign that it will be called again, on whichever threads it
+    /// is looked up.
     #[inline]
     pub fn is_called(&self) {
-        if !self.was_called.load(Ordering::Relaxed) {
+        if !self.was_called.load(Ordering::Relaxed) && self.pace.load(Ordering::Relaxed) != NEW {
             self.was_called.store(true, Ordering::Relaxed);
         }
     }

@@ -185,6 +185,11 @@ impl Scripts {
         })
     }
 
+    /// Counts those that are dropped from now on (CONFIG RESETSTAT).
+    pub fn reset_evicted(&self) {
+        self.store.write().unwrap_or_else(PoisonError::into_inner).evicted = 0;
+    }
+
     /// The number of stored scripts, their bytes, and how many were dropped for newer ones.
     pub fn counts(&self) -> (usize, usize, u64) {
         let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
@@ -233,6 +238,10 @@ mod tests {
             scripts.remember(format!("return {number}").as_bytes()).expect("no shebang")
         };
         let first: Vec<_> = (0..EVALS_KEPT).map(remember).collect();
+        for known in &first {
+            known.is_called();
+            known.ran_on_lane(1);
+        }
         for known in [&first[0], &first[2], &first[499]] {
             known.is_called();
         }
@@ -248,6 +257,8 @@ mod tests {
         remember(502);
         assert_eq!(scripts.counts().0, before.0);
         assert_eq!(scripts.counts().2, before.2 + 1);
+        scripts.reset_evicted();
+        assert_eq!(scripts.counts(), (before.0, before.1, 0));
     }
 
     #[test]

@@ -7,9 +7,8 @@
 //! | the sweep, a full segment | remove the key | leave the key |
 //!
 //! A replica hides: a key stays until its primary says that it is gone, so that both have the same
-//! data at the same position of the stream. It removes by itself only keys with deadlines that its own
-//! clients have set (`own`). The stream itself is applied in a scope that sees
-//! expired keys. So is a file that is loaded, and the input of a server that is filled from another
+//! data at the same position of the stream. It removes by itself only keys with deadlines that its
+//! own clients have set (`own`). The stream itself is applied in a scope that sees expired keys. So is a file that is loaded, and the input of a server that is filled from another
 //! one (`import-mode`), which hides too; but there other clients may write, and an expired key
 //! gives way to a command that opens it to change it. CLIENT PAUSE hides, so that data stay as they
 //! are while it lasts.

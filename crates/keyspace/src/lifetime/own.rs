@@ -2,7 +2,8 @@
 //! primary says so, but by the replica itself.
 //!
 //! ```text
-//! a client sets a deadline --> noted, by key     the sweep: due, and still the key's deadline --> removed
+//! a client sets a deadline --> noted, by key
+//! the sweep: due, and still the key's deadline --> removed
 //! ```
 //!
 //! Nothing is noted elsewhere, so who is no writable replica pays one load for each deadline.

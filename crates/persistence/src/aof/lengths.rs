@@ -1,5 +1,5 @@
-//! The file of lengths beside a manifest: what is known of the files that it names, beyond what Redis
-//! and Valkey write there.
+//! The file of lengths beside a manifest: what is known of the files that it names, beyond what
+//! Redis and Valkey write there.
 //!
 //! ```text
 //! file appendonly.aof.2.base.rdb seq 2 type b bytes 89 next 3
@@ -8,8 +8,8 @@
 //! # crc64 8d1c5f0a62b3e974
 //! ```
 //!
-//! It is written after the manifest, so after a crash it may be that of the manifest before. Another
-//! server that goes on with the files does not write it, and a copy may lack it. So it is only used
+//! It is written after the manifest, so after a crash it may be that of the manifest before.
+//! Another server that goes on with the files does not write it, and a copy may lack it. So it is only used
 //! as far as it must still hold:
 //!
 //! | base in the manifest | means | |
@@ -19,8 +19,8 @@
 //! | another | the files were rewritten since | not used |
 //!
 //! Invariants
-//! 1. What it says holds for each file that it shares with a manifest of the same base: closed files
-//!    do not change, and an increment is dropped only for a new base.
+//! 1. What it says holds for each file that it shares with a manifest of the same base: closed
+//!    files do not change, and an increment is dropped only for a new base.
 //!
 //! Not here: where it lies (`layout`). Tests: at the foot; on disk in `layout` and `writer`.
 

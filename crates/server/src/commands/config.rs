@@ -301,6 +301,7 @@ fn reset_statistics(call: &mut Call<'_, '_>) -> CommandResult {
     let shared = Shared::of(call);
     shared.engine.stats.tallies.reset();
     shared.engine.stats.errors.reset();
+    shared.engine.scripts.reset_evicted();
     shared.engine.condition.exceeded.reset();
     shared.replication.primary.counts.reset();
     call.reply.ok();
