@@ -9,8 +9,8 @@
 //! ```
 //!
 //! It is written after the manifest, so after a crash it may be that of the manifest before.
-//! Another server that goes on with the files does not write it, and a copy may lack it. So it is only used
-//! as far as it must still hold:
+//! Another server that goes on with the files does not write it, and a copy may lack it. So it is
+//! only used as far as it must still hold:
 //!
 //! | base in the manifest | means | |
 //! |---|---|---|
