@@ -15,7 +15,7 @@
 //! Invariants
 //! 1. Every wait has a limit, and so has the stored part of a reply: the server may be anyone's.
 //!
-//! Not here: what the server itself sends to others (`server/migrate`), which never blocks.
+//! Not here: what the server itself sends to others (`migrate`), which never blocks.
 //! Tests: at the foot of each file, the server's `tests/top.rs`, the doctor's `tests/scripted.rs`.
 
 #![forbid(unsafe_code)]

@@ -29,7 +29,5 @@ pub mod process;
 pub mod shared;
 
 mod http;
-mod migrate;
-mod rates;
 #[cfg(test)]
 mod simulator;

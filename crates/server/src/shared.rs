@@ -1,12 +1,10 @@
 //! What all threads of the server share: the engine, and the server's own state around it.
 
 use std::any::{Any, TypeId};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
-use pantala_base::clock::{monotonic_us, unix_us};
 use pantala_base::hash::HashSeed;
-use pantala_base::rng::Rng;
-use pantala_commands::{Call, Registry, Server};
+use pantala_commands::{Registry, Server};
 use pantala_durability::Durability;
 use pantala_engine::Engine;
 use pantala_engine::engine::assemble::Parts;
@@ -14,11 +12,11 @@ use pantala_keyspace::ChangeSink;
 use pantala_settings::Settings;
 
 use crate::http::Http;
-use crate::migrate::Links;
-use crate::process::background::flushing::DelayedFlush;
 use crate::process::system::oom_score::OomScore;
 use crate::process::system::supervision::Supervisor;
-use crate::rates::Rates;
+use pantala_migrate::Migrations;
+use pantala_operator::Operator;
+use pantala_operator::parts::process::ProcessControl;
 use pantala_replication::Replication;
 use pantala_workers::workers::Workers;
 use pantala_workers::{HttpHandler, WorkerContext};
@@ -27,16 +25,12 @@ use pantala_workers::{HttpHandler, WorkerContext};
 pub struct Shared {
     /// Runs commands.
     pub engine: Arc<Engine>,
-    /// The delayed flush of Memcached's `flush_all`, if any.
-    pub delayed_flush: DelayedFlush,
     /// All workers.
     pub workers: Arc<Workers>,
     /// What all workers are given.
     pub context: Arc<WorkerContext>,
-    /// This run of the server.
-    pub run: RunInfo,
-    /// The rates per second in INFO.
-    pub rates: Mutex<Rates>,
+    /// All parts, for commands about them.
+    pub operator: Arc<Operator>,
     /// Snapshots, the append-only file and loading.
     pub durability: Arc<Durability>,
     /// This server as a primary and as a replica.
@@ -45,8 +39,8 @@ pub struct Shared {
     pub supervisor: Supervisor,
     /// How readily the kernel ends the process when memory runs out.
     pub oom_score: Arc<OomScore>,
-    /// Idle connections of MIGRATE.
-    pub links: Links,
+    /// MIGRATE.
+    pub migrations: Arc<Migrations>,
     /// Connections that speak HTTP.
     pub http: Arc<Http>,
     self_ref: OnceLock<Weak<Shared>>,
@@ -68,32 +62,6 @@ pub struct Launch {
     pub supervisor: Supervisor,
     /// How readily the kernel ends the process when memory runs out.
     pub oom_score: OomScore,
-}
-
-/// The constants of one run of the server.
-pub struct RunInfo {
-    /// Its id: forty hexadecimal digits.
-    pub id: String,
-    /// When it began (monotonic, microseconds).
-    pub started_us: u64,
-    /// When it began (Unix, seconds).
-    pub started_unix_s: i64,
-    /// The event loop in use and what it found in the kernel.
-    pub io_engine: OnceLock<String>,
-}
-
-impl RunInfo {
-    fn begin() -> Self {
-        let mut random = Rng::random();
-        let mut id = [0; 20];
-        random.bytes(&mut id);
-        RunInfo {
-            id: id.iter().map(|byte| format!("{byte:02x}")).collect(),
-            started_us: monotonic_us(),
-            started_unix_s: unix_us() / 1_000_000,
-            io_engine: OnceLock::new(),
-        }
-    }
 }
 
 impl Shared {
@@ -125,17 +93,16 @@ impl Shared {
             Arc::clone(&http) as Arc<dyn HttpHandler>,
         );
         let context = Arc::new(context);
+        let operator = Operator::new(Arc::clone(&context));
         let shared = Arc::new(Shared {
-            delayed_flush: DelayedFlush::default(),
+            migrations: Migrations::new(Arc::clone(&engine)),
             engine,
             workers,
-            run: RunInfo::begin(),
-            rates: Mutex::new(Rates::default()),
+            operator,
             durability: Arc::clone(&replication.durability),
             replication,
             supervisor: launch.supervisor,
             oom_score,
-            links: Links::default(),
             http,
             context,
             self_ref: OnceLock::new(),
@@ -144,26 +111,14 @@ impl Shared {
         let server: Arc<dyn Server> = Arc::clone(&shared) as Arc<dyn Server>;
         shared.replication.set_server(Arc::downgrade(&server));
         shared.context.set_server(Arc::downgrade(&server));
+        let process: Arc<dyn ProcessControl> = Arc::clone(&shared) as Arc<dyn ProcessControl>;
+        shared.operator.set_process(Arc::downgrade(&process));
         shared
-    }
-
-    /// Tells the kernel how readily to end the process, by the settings and the role of now.
-    ///
-    /// # Errors
-    /// The kernel refuses it; the log says why.
-    pub fn apply_oom_score(&self) -> Result<(), String> {
-        let now = || (self.engine.settings.current(), self.replication.is_replica());
-        self.oom_score.apply(now)
     }
 
     /// The state itself, for threads that are to be started.
     pub fn arc(&self) -> Option<Arc<Shared>> {
         self.self_ref.get()?.upgrade()
-    }
-
-    /// The state of the server that runs this call.
-    pub fn of<'c>(call: &Call<'c, '_>) -> &'c Shared {
-        call.server.part()
     }
 }
 

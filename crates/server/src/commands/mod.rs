@@ -1,30 +1,14 @@
-//! Commands about the server itself; each file a family, as in the crate `commands`.
+//! The table of all commands, and its pages in docs.
 
-mod absent;
-pub(crate) mod acl;
-pub mod client;
-mod command;
-mod commandlog;
-mod config;
-mod debug;
-mod hotkeys;
-pub(crate) mod info;
-mod latency;
-mod lolwut;
-mod memcached;
-mod memory;
-mod migrate;
-mod monitor;
 pub mod pages;
-mod server;
+#[cfg(test)]
+mod populate;
 
-use pantala_commands::{Command, Registry, Session, families};
-
-use pantala_workers::worker::accept::is_loopback;
+use pantala_commands::{Command, Registry, families};
 
 /// All families of the server.
 pub fn families() -> Vec<&'static [Command]> {
-    vec![
+    let mut families = vec![
         families::connection::ROWS,
         families::databases::ROWS,
         families::generic::ROWS,
@@ -40,37 +24,19 @@ pub fn families() -> Vec<&'static [Command]> {
         families::geo::ROWS,
         families::memcached::ROWS,
         families::sort::ROWS,
-        absent::ROWS,
-        acl::ROWS,
-        client::ROWS,
-        command::ROWS,
-        commandlog::ROWS,
-        config::ROWS,
-        debug::ROWS,
         pantala_engine::functions::ROWS,
-        hotkeys::ROWS,
-        info::ROWS,
-        latency::ROWS,
-        lolwut::ROWS,
-        memcached::ROWS,
-        memory::ROWS,
-        migrate::ROWS,
-        monitor::ROWS,
         pantala_engine::pubsub::commands::ROWS,
         pantala_engine::scripts::ROWS,
         pantala_replication::commands::ROWS,
-        server::ROWS,
-    ]
+        pantala_migrate::ROWS,
+    ];
+    families.extend(pantala_operator::FAMILIES);
+    families
 }
 
 /// The command table, with every command under its own name.
 pub fn registry() -> Registry {
     Registry::new(&families())
-}
-
-/// Whether a client is on this machine.
-fn is_local(session: &Session) -> bool {
-    session.peer.is_empty() || session.peer.starts_with('/') || is_loopback(&session.peer)
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use pantala_engine::condition::states::States;
 use pantala_engine::stats::tallies::ThreadTally;
 use pantala_protocol::Version;
 
-use crate::commands::info;
 use crate::shared::Shared;
+use pantala_operator::info;
 use pantala_workers::listening::ListenerKind;
 use pantala_workers::workers::inbox::Message;
 
@@ -60,7 +60,7 @@ impl AdminHost for Server {
     }
 
     fn facts(&self) -> AdminFacts {
-        let (run, settings) = (&self.0.run, self.0.engine.settings.current());
+        let (run, settings) = (&self.0.operator.run, self.0.engine.settings.current());
         AdminFacts {
             version: env!("CARGO_PKG_VERSION"),
             port: if settings.port == 0 { settings.tls_port } else { settings.port },
@@ -86,7 +86,7 @@ impl AdminHost for Server {
     }
 
     fn info(&self) -> String {
-        info::figures(&self.0)
+        info::figures(&self.0.operator)
     }
 
     fn figures(&self) -> Figures {
@@ -110,7 +110,7 @@ impl AdminHost for Server {
             },
             clients: shared.workers.room.connection_count() as u64,
             cpu_s: info::cpu_seconds(),
-            persistence: info::persistence(shared),
+            persistence: info::persistence(&shared.operator),
             link_is_up: following.is_replica().then(|| following.is_connected()),
             replicas: shared.replication.downstream.replicas.all().len() as u64,
         }

@@ -17,9 +17,10 @@ use std::time::Duration;
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
-use super::stopping::{self, RunsOn, StopMode};
+use super::stopping::{self, RunsOn};
 use crate::shared::Shared;
 use pantala_durability::saving;
+use pantala_operator::parts::stop_mode::StopMode;
 use pantala_workers::listening;
 
 /// If the threads have not ended after this time, the process ends without them. Less than the ten
@@ -70,7 +71,7 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
                 is_now: words.is_now(),
             };
             // First, because the log line may have to wait for the reader of the log.
-            match how.prepares(&shared) {
+            match how.prepares(&shared.replication) {
                 true => stop(&shared, how),
                 false => shared.engine.condition.shutdown.begin(),
             }

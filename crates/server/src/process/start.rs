@@ -16,10 +16,10 @@ use pantala_reactor::{EngineChoice, Reactor, ReactorConfig};
 use pantala_settings::Settings;
 use pantala_settings::field::IoEngine;
 
-use crate::commands::acl;
 use crate::shared::{Launch, Shared};
 use pantala_engine::condition::states::States;
 use pantala_engine::lane;
+use pantala_operator::acl;
 use pantala_replication::{primary, replica};
 use pantala_workers::worker::WorkerThread;
 use pantala_workers::workers::MAX_WORKERS;
@@ -29,9 +29,10 @@ use super::background::{self, renewing, schedule};
 use super::signals;
 use super::system::oom_score::OomScore;
 use super::system::supervision::{Supervisor, SupervisorNotice};
-use super::system::{confinement, host, limits, oom_score, pidfile, supervision};
+use super::system::{confinement, limits, oom_score, pidfile, supervision};
 use pantala_durability::loading::{self, AnswersLoading};
 use pantala_durability::{journaling, place};
+use pantala_operator::diagnosis::host;
 use pantala_workers::listening;
 use pantala_workers::listening::Listening;
 
@@ -197,7 +198,9 @@ fn prepare_states(shared: &Shared, is_loading: bool) {
     replica::prepare(&shared.replication);
     oom_score::warn_of_values(&shared.engine.settings.current());
     // The log says why, if the kernel has refused it.
-    let _refused = shared.apply_oom_score();
+    let _refused = shared
+        .oom_score
+        .apply(|| (shared.engine.settings.current(), shared.replication.is_replica()));
 }
 
 /// Prepares what connections beyond plain RESP need: certificates, and the HTTP service.
@@ -283,7 +286,7 @@ impl Running {
             return;
         }
         let settings = self.shared.engine.settings.current();
-        let engine = self.shared.run.io_engine.get().map_or("", String::as_str);
+        let engine = self.shared.operator.run.io_engine.get().map_or("", String::as_str);
         let workers = self.shared.workers.serving().len();
         if let Some(why) = host::missing_io_uring(&settings, engine) {
             tracing::warn!("host: {why}");
@@ -404,7 +407,7 @@ fn open_worker(
     listeners: Vec<(pantala_reactor::ListenerId, std::os::fd::OwnedFd)>,
 ) -> Result<JoinHandle<()>, String> {
     let mut reactor = reactor(&shared.engine.settings.current())?;
-    shared.run.io_engine.get_or_init(|| reactor.features());
+    shared.operator.run.io_engine.get_or_init(|| reactor.features());
     let inbox = Arc::new(Inbox::new(reactor.waker()));
     for (id, socket) in listeners {
         reactor.ops().listen(socket, id).map_err(|error| format!("cannot listen: {error}"))?;

@@ -31,6 +31,7 @@ use crate::shared::Shared;
 use pantala_durability::journaling;
 use pantala_durability::saving::{self, SaveFailure};
 use pantala_engine::Message;
+use pantala_operator::parts::stop_mode::StopMode;
 use pantala_replication::primary::name;
 
 /// How long the cut may take: a script that does not end and cannot be undone may be in the way.
@@ -40,17 +41,6 @@ const CUT_MOST: Duration = Duration::from_secs(5);
 const TURNS_MOST: Duration = Duration::from_secs(1);
 /// How often is checked whether to give up.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// How to stop.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct StopMode {
-    /// Whether to save a snapshot; `None`: if there are save points.
-    pub saves: Option<bool>,
-    /// Whether to end even if saving fails.
-    pub is_forced: bool,
-    /// Whether not to wait for replicas.
-    pub is_now: bool,
-}
 
 /// Why the server runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,38 +60,6 @@ impl fmt::Display for RunsOn {
             RunsOn::Held => "a script does not end, and has written",
             RunsOn::Aborted => "SHUTDOWN ABORT has called the stop off",
         })
-    }
-}
-
-impl StopMode {
-    /// Whether a snapshot is to be saved first.
-    pub fn saves(self, shared: &Shared) -> bool {
-        let is_loading = shared.engine.condition.lasting.now().has(States::LOADING);
-        let has_points = || !shared.engine.settings.current().save.0.is_empty();
-        !is_loading && self.saves.unwrap_or_else(has_points)
-    }
-
-    /// Whether anything is to be done before the end.
-    pub fn prepares(self, shared: &Shared) -> bool {
-        self.saves(shared) || self.awaits_journal(shared) || self.awaits_replicas(shared)
-    }
-
-    /// Whether there is an append-only file, which is to get everything. As in Redis, even with
-    /// NOSAVE and NOW.
-    fn awaits_journal(self, shared: &Shared) -> bool {
-        let is_loading = shared.engine.condition.lasting.now().has(States::LOADING);
-        !self.is_forced && !is_loading && shared.durability.appending.is_running()
-    }
-
-    /// Whether replicas are waited for.
-    fn awaits_replicas(self, shared: &Shared) -> bool {
-        let timeout_s = shared.engine.settings.current().shutdown_timeout_s;
-        !self.is_now && timeout_s > 0 && !shared.replication.downstream.replicas.is_empty()
-    }
-
-    /// Whether the first append-only file is being written.
-    fn awaits_file(self, shared: &Shared) -> bool {
-        self.awaits_journal(shared) && shared.durability.appending.begins_file()
     }
 }
 
@@ -167,7 +125,7 @@ pub fn stop(shared: &Shared, how: StopMode) -> Result<(), RunsOn> {
     if how.is_forced && shared.durability.appending.begins_file() {
         tracing::warn!("Writing initial AOF. Exit anyway.");
     }
-    if !how.prepares(shared) {
+    if !how.prepares(&shared.replication) {
         shutdown.begin();
         return Ok(());
     }
@@ -196,13 +154,14 @@ fn stop_prepared(
     how: StopMode,
     preparing: &ShutdownPermit<'_>,
 ) -> Result<(), RunsOn> {
-    let needs_right =
-        how.awaits_replicas(shared) || how.saves(shared) || how.awaits_journal(shared);
+    let needs_right = how.awaits_replicas(&shared.replication)
+        || how.saves(&shared.replication)
+        || how.awaits_journal(&shared.replication);
     let _right = needs_right.then(|| right_to_hold_writes(shared, preparing)).transpose()?;
     // Taken after the right to prepare, so it is given back before that. Another thread may be
     // about to begin a rewrite.
     let mut taken = StopReservations::begin(shared);
-    if how.awaits_replicas(shared) {
+    if how.awaits_replicas(&shared.replication) {
         wait_for_replicas(shared, preparing, &mut taken);
     }
     prepare(how, preparing, &mut taken)?;
@@ -222,7 +181,7 @@ fn prepare(
     if preparing.is_aborted() {
         return Err(RunsOn::Aborted);
     }
-    if how.saves(shared) {
+    if how.saves(&shared.replication) {
         match save(shared, preparing, taken) {
             Err(why) if !how.is_forced || why == RunsOn::Aborted => return Err(why),
             Err(why) => {
@@ -230,13 +189,13 @@ fn prepare(
             }
             Ok(()) => {}
         }
-    } else if how.awaits_file(shared) {
+    } else if how.awaits_file(&shared.replication) {
         tracing::info!("Writing initial AOF: the server stops when it is there");
-        while how.awaits_file(shared) && !preparing.is_aborted() {
+        while how.awaits_file(&shared.replication) && !preparing.is_aborted() {
             shared.engine.condition.shutdown.pause_for(LOOK);
         }
     }
-    if how.awaits_journal(shared) && !preparing.is_aborted() {
+    if how.awaits_journal(&shared.replication) && !preparing.is_aborted() {
         keep_journal(shared, preparing, taken)?;
     }
     if preparing.is_aborted() { Err(RunsOn::Aborted) } else { Ok(()) }

@@ -21,7 +21,7 @@
 //! | here | the session, and the notes of all threads together |
 //! | `sketch` | keys and their weights in bounded memory |
 //!
-//! Not here: the command (`server/commands/hotkeys.rs`). Tests: at the foot, in `sketch`; the
+//! Not here: the command (`operator/diagnosis/hotkeys.rs`). Tests: at the foot, in `sketch`; the
 //! transcript `server/hotkeys.txt`.
 
 mod sketch;

@@ -1,8 +1,7 @@
 //! Background threads: one frees large garbage and one sweeps expired keys (here), one defragments
-//! (`renewing`), one waits for a delayed flush (`flushing`), and one saves by save
+//! (`renewing`), and one saves by save
 //! points (`schedule`).
 
-pub mod flushing;
 pub mod renewing;
 pub mod schedule;
 

@@ -21,9 +21,9 @@ use std::time::Duration;
 use pantala_base::os::{Crash, CrashWatch, REGISTER_NAMES};
 
 use super::pidfile;
-use crate::commands::info;
 use crate::shared::Shared;
 use pantala_engine::clients::filter::ClientFilter;
+use pantala_operator::info;
 use pantala_workers::workers::inbox::Message;
 
 /// Bytes for the part of the report that is known for certain.
@@ -92,7 +92,7 @@ fn report(shared: &Arc<Shared>, program: &Program, crash: &Crash) -> io::Result<
     let _cut = write_certain(crash, program, &mut left);
     let written = CERTAIN_BYTES - left.len();
     log.write_all(&room[..written])?;
-    write!(log, "\n------ INFO OUTPUT ------\n{}", info::figures(shared))?;
+    write!(log, "\n------ INFO OUTPUT ------\n{}", info::figures(&shared.operator))?;
     writeln!(log, "\n------ CLIENT LIST OUTPUT ------")?;
     for line in clients(shared) {
         writeln!(log, "{line}")?;

@@ -1,8 +1,7 @@
-//! The machine, its kernel and its service manager: limits, warnings, confinement, crash reports.
+//! The machine, its kernel and its service manager: limits, confinement, crash reports.
 //!
 //! | file | what |
 //! |---|---|
-//! | `host` | warnings about unusual settings of the machine |
 //! | `crash` | the report of a crash |
 //! | `limits` | descriptors, waiting connections, core files |
 //! | `oom_score` | how readily the kernel ends it when memory runs out |
@@ -14,7 +13,6 @@
 
 pub(crate) mod confinement;
 pub mod crash;
-pub(crate) mod host;
 pub mod limits;
 pub(crate) mod oom_score;
 pub(crate) mod pidfile;
