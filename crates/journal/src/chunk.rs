@@ -9,7 +9,12 @@
 //! 3. A piece with a frame is part of one step. A piece without a frame is any number of steps of
 //!    one command.
 
+use pantala_base::simd::ahead::prefetch_to_write;
+
 use crate::stamp::Stamp;
+
+/// The most bytes for which cache lines are fetched ahead.
+const MOST_PREPARED_BYTES: usize = 512;
 
 /// Who receives a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,6 +107,14 @@ impl Chunk {
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
+    }
+
+    /// Prepares for as many bytes to be appended soon, or some of them.
+    #[inline]
+    pub(crate) fn prepare_for(&mut self, bytes: usize) {
+        let room = self.bytes.spare_capacity_mut();
+        let next = bytes.min(MOST_PREPARED_BYTES).min(room.len());
+        prefetch_to_write(&room[..next]);
     }
 
     /// Allocated bytes.

@@ -52,7 +52,7 @@ pub use merger::{JournalRun, Merger};
 pub use reader::{Item, JournalReader};
 pub use recorder::Recorder;
 pub use rings::{
-    AREA_WORDS, Area, AreaSource, ConfirmedBytes, HEAD_WORDS, Identity, MOST_AREAS, RingRemains,
-    Rings, Unread,
+    AREA_WORDS, Area, AreaMemory, AreaSource, ConfirmedBytes, HEAD_WORDS, Identity, MOST_AREAS,
+    RingRemains, Rings, Unread,
 };
 pub use stamp::{MOST_THREADS, Stamp};

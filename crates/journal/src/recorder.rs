@@ -21,6 +21,7 @@ use std::sync::Arc;
 use crate::chunk::{Audience, Chunk, Frame, JournalPiece};
 use crate::journal::{HeldRing, Journal, Outbox, UnknownCommandCounts};
 use crate::resp;
+use crate::rings::kind_of;
 use crate::stamp::Stamp;
 
 /// Flag: the current command has changed something.
@@ -116,10 +117,33 @@ impl Recorder {
     }
 
     /// Ends the current command, which ran in this database, and records it as it came if needed.
+    /// `frame` is the bytes that its arguments were parsed from, or empty.
     #[inline]
-    pub fn end_command(&self, db: u32, args: &[&[u8]]) {
-        if self.is_unsaid() {
+    pub fn end_command(&self, db: u32, args: &[&[u8]], frame: &[u8]) {
+        if !self.is_unsaid() {
+            return;
+        }
+        if resp::is_canonical(frame, args) {
+            self.append_frame(db, frame);
+        } else {
             self.append(db, args, Audience::All, false);
+        }
+    }
+
+    /// Adds a command to the open step as the client has written it.
+    #[inline]
+    fn append_frame(&self, db: u32, frame: &[u8]) {
+        let Some(audience) = Audience::All.within(self.told.get()) else { return };
+        let mut steps = self.steps.borrow_mut();
+        steps.chunk.bytes.extend_from_slice(frame);
+        steps.chunk.prepare_for(frame.len());
+        let piece = steps.add_piece(db, audience, false);
+        let is_first = self.open_commands.replace(self.open_commands.get() + 1) == 0;
+        match &mut steps.held.ring {
+            Some(ring) if is_first && self.is_announced.get() => {
+                ring.stage(kind_of(&piece), frame);
+            }
+            _ => steps.unstage(),
         }
     }
 
@@ -164,11 +188,9 @@ impl Recorder {
         let told = if lasts { Some(Audience::All) } else { self.told.get() };
         let Some(audience) = audience.within(told) else { return };
         let mut steps = self.steps.borrow_mut();
-        let Steps { chunk, finished_pieces, .. } = &mut *steps;
-        resp::push_command(&mut chunk.bytes, args);
-        let (stamp, end, frame) = (Stamp::default(), chunk.bytes.len(), Frame::default());
-        let piece = JournalPiece { stamp, end, db, audience, frame, lasts };
-        chunk.add_piece(piece, *finished_pieces);
+        resp::push_command(&mut steps.chunk.bytes, args);
+        steps.add_piece(db, audience, lasts);
+        steps.unstage();
         self.open_commands.set(self.open_commands.get() + 1);
     }
 
@@ -297,6 +319,22 @@ impl Drop for Recorder {
 }
 
 impl Steps {
+    /// Adds a piece for the bytes that were appended last to the open step.
+    #[inline]
+    fn add_piece(&mut self, db: u32, audience: Audience, lasts: bool) -> JournalPiece {
+        let (stamp, end, frame) = (Stamp::default(), self.chunk.bytes.len(), Frame::default());
+        let piece = JournalPiece { stamp, end, db, audience, frame, lasts };
+        self.chunk.add_piece(piece, self.finished_pieces);
+        piece
+    }
+
+    #[inline]
+    fn unstage(&mut self) {
+        if let Some(ring) = &mut self.held.ring {
+            ring.unstage();
+        }
+    }
+
     #[inline]
     fn finish(&mut self, stamp: Stamp, is_framed: bool) {
         let Steps { chunk, finished_bytes, finished_pieces, held } = self;
@@ -325,6 +363,7 @@ impl Steps {
 
     /// Discards the open step; returns how many commands of it are left, 2 for more than one.
     fn discard(&mut self) -> usize {
+        self.unstage();
         let Steps { chunk, finished_bytes, finished_pieces, .. } = self;
         let open = chunk.pieces.split_off(*finished_pieces);
         let (mut begin, mut kept) = (*finished_bytes, *finished_bytes);
@@ -394,6 +433,20 @@ mod tests {
         let pieces = chunk.pieces.iter().map(|one| (one.end, one.db, bits(one.frame)));
         let pieces = pieces.collect();
         (chunk.bytes, pieces)
+    }
+
+    #[test]
+    fn a_command_is_recorded_in_its_one_form_however_it_came() {
+        let recorder = recorder();
+        for frame in
+            ["*2\r\n$3\r\nDEL\r\n$1\r\nk\r\n", "*2\r\n$03\r\nDEL\r\n$1\r\nk\r\n", "DEL k\r\n", ""]
+        {
+            recorder.begin_command();
+            recorder.note_change();
+            recorder.end_command(0, &[b"DEL", b"k"], frame.as_bytes());
+            recorder.end_step(Stamp::default());
+            assert_eq!(finished(&recorder).0, DEL, "{frame:?}");
+        }
     }
 
     #[test]

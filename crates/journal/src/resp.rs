@@ -23,6 +23,26 @@ pub fn push_command(out: &mut Vec<u8>, args: &[&[u8]]) {
     }
 }
 
+/// Whether these bytes are what [`push_command`] appends for a command with these arguments, which
+/// were parsed from them: other ways to write the same lengths are longer.
+#[inline]
+pub fn is_canonical(bytes: &[u8], args: &[&[u8]]) -> bool {
+    let all = args.iter().map(|arg| header_bytes(arg.len()) + arg.len() + 2);
+    bytes.first() == Some(&b'*') && bytes.len() == header_bytes(args.len()) + all.sum::<usize>()
+}
+
+/// The length of the header of an array or a string.
+#[inline]
+fn header_bytes(length: usize) -> usize {
+    let digits = match length {
+        0..10 => 1,
+        10..100 => 2,
+        100..1000 => 3,
+        more => more.ilog10() as usize + 1,
+    };
+    digits + 3
+}
+
 /// Appends the header of a command with `args` arguments, which [`push_bulk`] then appends.
 pub fn push_array(out: &mut Vec<u8>, args: usize) {
     push_header(out, b'*', args);
@@ -90,10 +110,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn other_ways_to_write_a_command_are_not_canonical() {
+        assert!(is_canonical(b"*1\r\n$3\r\nget\r\n", &[b"get"]));
+        for other in
+            ["*01\r\n$3\r\nget\r\n", "*1\r\n$03\r\nget\r\n", "get\r\n", "1234567890123", ""]
+        {
+            assert!(!is_canonical(other.as_bytes(), &[b"get"]), "{other:?}");
+        }
+    }
+
+    #[test]
     fn lengths_of_all_sizes() {
         for length in [0, 1, 9, 10, 99, 100, 12345] {
             let (arg, mut out) = (vec![b'x'; length], Vec::new());
             push_command(&mut out, &[b"SET", &arg]);
+            assert!(is_canonical(&out, &[b"SET", &arg]));
             let text = String::from_utf8(arg).expect("text");
             let expected = format!("*2\r\n$3\r\nSET\r\n${length}\r\n{text}\r\n");
             assert_eq!(command_bytes(&out), Some(out.len()));

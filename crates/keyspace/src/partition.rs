@@ -21,11 +21,13 @@ use crate::snapshot::Saving;
 /// One lock stripe of the keyspace: its tables, one a database, and what goes with their keys.
 /// Accessed only with its lock held.
 #[derive(Default)]
+#[repr(C)]
 pub struct Partition {
+    /// The last step that was recorded with this partition held. On the cache line of the first
+    /// table, which whoever changes a key has read.
+    pub(crate) last_step: Stamp,
     pub(crate) databases: Databases,
     pub(crate) rest: Rest,
-    /// The last step that was recorded with this partition held.
-    pub(crate) last_step: Stamp,
 }
 
 /// What belongs to no single database.

@@ -5,7 +5,8 @@
 //! 1. The bytes are reserved in the file before they are mapped, so that a store finds its page
 //!    even if the file system is full. Nobody may truncate the file.
 //! 2. `pointer` and `count` are a mapping owned by this value, page-aligned, until it is dropped.
-//!    All access is atomic, so others may map the same bytes.
+//!    Access is atomic, or exclusive in this process. Another process may map the same bytes; it
+//!    stores nothing while this one lives.
 
 use std::fs::File;
 use std::io;
@@ -68,6 +69,38 @@ impl SharedWords {
         let pointer = NonNull::new(mapped.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(SharedWords { pointer, count })
     }
+}
+
+impl SharedWords {
+    /// Copies bytes into the words from number `at` on. What is over in the last word is zero.
+    ///
+    /// # Panics
+    /// There are fewer words.
+    #[inline]
+    pub fn put(&mut self, at: usize, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        assert!(at <= self.count && bytes.len().div_ceil(8) <= self.count - at);
+        // SAFETY: these words are mapped (1). Nobody else in this process refers to them while
+        // this is borrowed exclusively, and a word has any bytes.
+        unsafe {
+            let place = self.pointer.as_ptr().add(at).cast::<u8>();
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, words.len() * 8);
+            if !rest.is_empty() {
+                let last = last_word(bytes, rest.len());
+                place.add(words.len() * 8).cast::<u64>().write(last);
+            }
+        }
+    }
+}
+
+/// The last `count` bytes, fewer than eight, as a word with zeroes behind them. Not by way of
+/// memory, which would have to wait for stores of single bytes.
+fn last_word(bytes: &[u8], count: usize) -> u64 {
+    let word = match bytes.last_chunk::<8>() {
+        Some(eight) => u64::from_le_bytes(*eight) >> (64 - 8 * count),
+        None => bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+    };
+    word.to_le()
 }
 
 /// Gives back the memory of a part of a file in memory: the part reads as zeroes. It must not be
@@ -135,6 +168,25 @@ mod tests {
             assert!(std::fs::read(&path).expect("a file").ends_with(&[0; 8]));
             let again = SharedWords::map(&file, 64 << 10, 1024).expect("mapped");
             assert_eq!(again[1023].load(Ordering::Relaxed), 0);
+        }
+        std::fs::remove_file(path).expect("it is there");
+    }
+
+    #[test]
+    fn bytes_of_any_length_fill_whole_words() {
+        let path = std::env::temp_dir().join(format!("shared-bytes-{}", std::process::id()));
+        let mut options = File::options();
+        let file = options.read(true).write(true).create_new(true).open(&path).expect("a file");
+        let mut words = SharedWords::map(&file, 0, 512).expect("mapped");
+        let bytes: Vec<u8> = (1..=40).collect();
+        for length in 0..=bytes.len() {
+            words.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
+            words.put(3, &bytes[..length]);
+            let found = std::fs::read(&path).expect("a file");
+            let (before, behind) = (3 * 8, (3 + length.div_ceil(8)) * 8);
+            assert!(found[before..].starts_with(&bytes[..length]));
+            assert!(found[before + length..behind].iter().all(|&byte| byte == 0), "{length}");
+            assert!(found[..before].iter().chain(&found[behind..]).all(|&byte| byte == 0xff));
         }
         std::fs::remove_file(path).expect("it is there");
     }

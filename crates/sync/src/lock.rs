@@ -55,11 +55,13 @@ pub trait Ticket: Send {
     fn wake(self);
 }
 
-/// A value with the lock that protects it.
+/// A value with the lock that protects it. The lock is on the first cache line of its value, and no
+/// other's value is on its lines.
+#[repr(C, align(64))]
 pub struct PartitionLock<T, W> {
     state: AtomicU32,
-    parked: Mutex<ParkedTickets<W>>,
     value: UnsafeCell<T>,
+    parked: Mutex<ParkedTickets<W>>,
 }
 
 /// Tickets: those for when nobody is inside, and those for when the lock is closed again.

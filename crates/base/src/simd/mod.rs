@@ -7,6 +7,7 @@
 //!
 //! Tests: foot of the file, each function against its twin over all lengths and offsets.
 
+pub mod ahead;
 pub mod bits;
 pub mod folding;
 mod level;

@@ -134,6 +134,11 @@ impl File {
         self.confirm(until);
     }
 
+    /// Whether what the file does not have yet outlives the process.
+    pub fn has_rings(&self) -> bool {
+        self.rings.is_some()
+    }
+
     /// Notes in the rings that everything before this stamp is in the file.
     fn confirm(&self, upto: Stamp) {
         if let Some((_, rings)) = &self.rings

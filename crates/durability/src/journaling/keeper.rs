@@ -20,6 +20,9 @@ use pantala_engine::Message;
 /// The pause between two rounds that had something to write, so that what is recorded meanwhile is
 /// written together and no thread has to wake this one.
 const NAP: Duration = Duration::from_millis(2);
+/// The same while nobody waits for what is written: no replica follows, and what is acknowledged is
+/// in rings.
+const LONG_NAP: Duration = Duration::from_millis(5);
 /// Between two rounds while a client waits for replicas (WAIT).
 const SHORT_NAP: Duration = Duration::from_micros(200);
 /// How often a file that is not synced, or cannot be written, is checked.
@@ -187,7 +190,11 @@ impl Keeper {
 
     fn rest(&self, had_some: bool) {
         let is_always = self.settings().appendfsync == AppendSync::Always && self.file.is_some();
-        let nap = if self.feed.is_awaited() { SHORT_NAP } else { NAP };
+        let nap = match &self.file {
+            _ if self.feed.is_awaited() => SHORT_NAP,
+            Some(file) if file.has_rings() && !self.feed.is_on() => LONG_NAP,
+            _ => NAP,
+        };
         if !is_always && had_some {
             return std::thread::sleep(nap);
         }

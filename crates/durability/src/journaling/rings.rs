@@ -29,12 +29,15 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Once};
 use std::time::UNIX_EPOCH;
 
+use pantala_base::simd::ahead::prefetch_to_write;
 use pantala_journal::resp::command_bytes;
 use pantala_journal::{
-    AREA_WORDS, Area, AreaSource, HEAD_WORDS, Identity, MOST_AREAS, RingRemains, Rings, Unread,
+    AREA_WORDS, Area, AreaMemory, AreaSource, HEAD_WORDS, Identity, MOST_AREAS, RingRemains, Rings,
+    Unread,
 };
 use pantala_memory::{SharedWords, is_in_memory, release_words};
 use pantala_persistence::aof::{AofLayout, Manifest, Part};
@@ -47,6 +50,9 @@ const MEMORY_DIR: &str = "/dev/shm";
 const MOST_NAMES: u32 = 8;
 /// The most bytes of a ring file.
 const MOST_BYTES: usize = (HEAD_WORDS + MOST_AREAS * AREA_WORDS) * size_of::<u64>();
+
+/// The most words behind stored ones whose cache lines are fetched ahead.
+const MOST_PREPARED_WORDS: usize = 64;
 
 /// The beginning of a command that selects a database.
 const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT\r\n";
@@ -103,7 +109,7 @@ impl RingFile {
     /// # Errors
     /// There is no room.
     pub fn rings(&self) -> io::Result<Rings> {
-        let head: Area = Box::new(SharedWords::map(&self.file, 0, HEAD_WORDS)?);
+        let head: Area = Box::new(FileWords(SharedWords::map(&self.file, 0, HEAD_WORDS)?));
         let (file, path) = (Arc::clone(&self.file), self.path.clone());
         let areas = FileAreas { file, path, is_told: Once::new() };
         Ok(Rings::new(head, self.identity, Box::new(areas)))
@@ -112,6 +118,25 @@ impl RingFile {
     /// Leaves the file to the next start: the append-only file lacks something.
     pub fn leave(self) {
         std::mem::forget(self);
+    }
+}
+
+/// Words of a ring file.
+struct FileWords(SharedWords);
+
+impl AsRef<[AtomicU64]> for FileWords {
+    fn as_ref(&self) -> &[AtomicU64] {
+        &self.0
+    }
+}
+
+impl AreaMemory for FileWords {
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.0.put(at, bytes);
+        // Most often as much follows.
+        let count = bytes.len().div_ceil(8);
+        let next = &self.0[at + count..];
+        prefetch_to_write(&next[..count.min(MOST_PREPARED_WORDS).min(next.len())]);
     }
 }
 
@@ -132,7 +157,7 @@ impl FileAreas {
 impl AreaSource for FileAreas {
     fn place(&self, number: usize) -> Option<Area> {
         match SharedWords::map(&self.file, FileAreas::offset(number), AREA_WORDS) {
-            Ok(words) => Some(Box::new(words)),
+            Ok(words) => Some(Box::new(FileWords(words))),
             Err(error) => {
                 self.is_told.call_once(|| {
                     tracing::warn!(

@@ -101,7 +101,7 @@ impl<'r> Turn<'r> {
         locked: &mut Locked<'_>,
         output: &mut Vec<u8>,
     ) -> Verdict {
-        let CommandRequest { found, args, hashes } = request;
+        let CommandRequest { found, args, hashes, frame } = request;
         if !found.row.flags.has(Flags::READONLY)
             && self.writes_ask
             && let Some(park) = self.waits_to_write(session.id, request, ready, locked)
@@ -144,7 +144,7 @@ impl<'r> Turn<'r> {
         if let Some(recorder) = self.recorder
             && done.is_ok()
         {
-            recorder.end_command(locked.scope().db.0, args);
+            recorder.end_command(locked.scope().db.0, args, frame);
         }
         self.settle(session, (found, args), done, before, output)
     }

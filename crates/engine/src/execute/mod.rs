@@ -107,6 +107,9 @@ pub struct CommandRequest<'a> {
     pub args: &'a [&'a [u8]],
     /// The hashes of its keys.
     pub hashes: &'a [u64],
+    /// The bytes that it was parsed from if they are at hand, to be recorded as they are; else
+    /// empty.
+    pub frame: &'a [u8],
 }
 
 /// How running a command has ended.
@@ -220,7 +223,7 @@ impl<'r> Turn<'r> {
         }
         let positions = key_positions(found.row, args).unwrap_or_default();
         let hashes = self.hashes(args, &positions);
-        let request = CommandRequest { found, args, hashes: &hashes };
+        let request = CommandRequest { found, args, hashes: &hashes, frame: &[] };
         let is_script = found.row.flags.has(Flags::SCRIPT);
         if self.states.has(States::FULL) && is_script && self.has_no_memory_for(request) {
             self.refuse(session, (Some(found), args), &error::OUT_OF_MEMORY, output);
@@ -255,13 +258,15 @@ impl<'r> Turn<'r> {
         output: &mut Vec<u8>,
     ) -> Verdict {
         let verdict = self.run_locked(session, request, locked, output);
+        let has_finished = matches!(verdict, Verdict::Finished);
         if locked.has_ready() {
             self.serve_ready(locked);
             locked.end_step();
         }
         locked.end_grouped_step();
         self.note_step(session);
-        verdict
+        // Moving the verdict would wait for all stores so far, those of the journal among them.
+        if has_finished { Verdict::Finished } else { verdict }
     }
 
     /// Notes in the session the journal step of its command, which has run; its partitions are

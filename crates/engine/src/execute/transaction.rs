@@ -150,7 +150,7 @@ impl<'r> Turn<'r> {
         let mut attempt = Attempt::begin(self, self.can_be_put_back(queue), &mut locked);
         let mut again = None;
         for ((queued, args), hashes) in queue.commands.iter().zip(&args).zip(&hashes) {
-            let request = CommandRequest { found: queued.found, args, hashes };
+            let request = CommandRequest { found: queued.found, args, hashes, frame: &[] };
             attempt.counts(queued.found);
             if let Err(error) = self.permit_kept(&mut attempt, session, queue, (queued.found, args))
             {
@@ -269,7 +269,7 @@ impl<'r> Turn<'r> {
         request: CommandRequest<'_>,
         locked: &mut Locked<'r>,
     ) -> bool {
-        let CommandRequest { found, args, hashes } = request;
+        let CommandRequest { found, args, hashes, .. } = request;
         let flags = found.row.flags;
         if flags.has(Flags::READONLY.and(Flags::REVERSIBLE).and(Flags::SCRIPT)) {
             return true;

@@ -437,7 +437,7 @@ impl ScriptHost for Run<'_, '_> {
         }
         self.session.version = version;
         self.locked.set_scope(self.turn.scope(&self.session));
-        let request = CommandRequest { found, args, hashes: &hashes };
+        let request = CommandRequest { found, args, hashes: &hashes, frame: &[] };
         self.run_held(request, reply)?;
         if self.turn.is_monitored
             && let Some(line) = Monitors::line_from_script(&self.session, found, args)

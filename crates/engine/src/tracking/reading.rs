@@ -24,7 +24,7 @@ pub fn remember(
     ready: Option<Key<'_>>,
     locked: &mut Locked<'_>,
 ) {
-    let CommandRequest { found, args, hashes } = request;
+    let CommandRequest { found, args, hashes, .. } = request;
     if !remembers(session, found) {
         return;
     }

@@ -215,7 +215,8 @@ impl Turn<'_> {
         if !self.may_be_served(&mut session, pending.found, &args) {
             return run_by_itself(locked, waiter);
         }
-        let request = CommandRequest { found: pending.found, args: &args, hashes: &[hash] };
+        let request =
+            CommandRequest { found: pending.found, args: &args, hashes: &[hash], frame: &[] };
         let key = Key { bytes: &ready.key, hash };
         let turn = Turn { may_wait: true, ..*self };
         let began_us = monotonic_us();

@@ -44,7 +44,7 @@ pub(super) const ENTRY_WORDS: usize = 3;
 pub(super) const CONTINUES: u64 = 1 << 36;
 
 /// The database, frame and audience of a piece as a word.
-pub(super) fn kind_of(piece: &JournalPiece) -> u64 {
+pub(crate) fn kind_of(piece: &JournalPiece) -> u64 {
     let Frame { begins, ends, is_inside } = piece.frame;
     let bits = [begins, ends, is_inside, piece.audience == Audience::Replicas];
     let bits = bits.iter().rev().fold(0, |all, &bit| all << 1 | u64::from(bit));

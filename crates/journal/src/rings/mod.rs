@@ -42,6 +42,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub(crate) use layout::kind_of;
 pub use layout::{AREA_WORDS, HEAD_WORDS, MOST_AREAS};
 use layout::{IDENTITY_AT, MAGIC, MISSED_AT, PLACED_AT, SLOT_WORDS, SLOTS_AT, VERSION, sum};
 pub use remains::{RingRemains, Unread};
@@ -50,7 +51,28 @@ pub(crate) use ring::Ring;
 use crate::stamp::Stamp;
 
 /// Memory that outlives the process.
-pub type Area = Box<dyn AsRef<[AtomicU64]> + Send + Sync>;
+pub type Area = Box<dyn AreaMemory>;
+
+/// The words of an area.
+pub trait AreaMemory: AsRef<[AtomicU64]> + Send + Sync {
+    /// Copies bytes into the words from number `at` on. What is over in the last word is zero. Not
+    /// before stores that precede it in the program, as far as a later process can see.
+    ///
+    /// # Panics
+    /// There are fewer words.
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        let places = &(*self).as_ref()[at..][..bytes.len().div_ceil(8)];
+        let (words, rest) = bytes.as_chunks::<8>();
+        for (place, word) in places.iter().zip(words) {
+            place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
+        if !rest.is_empty() {
+            let mut word = [0; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            places[words.len()].store(u64::from_ne_bytes(word), Ordering::Relaxed);
+        }
+    }
+}
 
 /// Gives areas by their numbers, from 0 on.
 pub trait AreaSource: Send + Sync {
@@ -62,7 +84,7 @@ pub trait AreaSource: Send + Sync {
 }
 
 /// How many free areas stay placed.
-const MOST_SPARE_AREAS: usize = 8;
+const MOST_SPARE_AREAS: usize = 16;
 
 /// Identifies the owner of rings: machine, run and files.
 pub type Identity = [u64; 4];

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use super::layout::{
-    CONTINUES, ENTRIES_AT, ENTRY_WORDS, LENGTH_AT, NUMBER_AT, OWNER_AT, USED_AT, kind_of,
+    AREA_WORDS, CONTINUES, ENTRIES_AT, ENTRY_WORDS, LENGTH_AT, NUMBER_AT, OWNER_AT, USED_AT,
+    kind_of,
 };
 use super::{Area, Rings};
 use crate::chunk::JournalPiece;
@@ -16,6 +17,9 @@ use crate::stamp::Stamp;
 
 /// A part of a step that is cut in parts has at least this many words.
 const LEAST_PART_WORDS: usize = 512;
+
+/// Longer commands are not staged: they may have to be copied once more.
+const MOST_STAGED_BYTES: usize = 4 << 10;
 
 /// The ring of one thread.
 pub(crate) struct Ring {
@@ -27,6 +31,8 @@ pub(crate) struct Ring {
     used: usize,
     /// The entry at the end of the last area, which may grow.
     open: Option<OpenEntry>,
+    /// How many bytes of the step that has not ended lie behind the last entry ([`Ring::stage`]).
+    staged: usize,
     /// What was confirmed when no area was to be had: until more is there is none.
     refused_at: Option<Stamp>,
 }
@@ -59,7 +65,7 @@ impl Ring {
             rings.leave_out(Stamp::default(), last);
         }
         let (rings, areas) = (Arc::clone(rings), VecDeque::new());
-        Ring { rings, thread, areas, used: 0, open: None, refused_at: None }
+        Ring { rings, thread, areas, used: 0, open: None, staged: 0, refused_at: None }
     }
 
     /// Frees what was confirmed since the last turn, so that a thread whose steps are written soon
@@ -80,13 +86,37 @@ impl Ring {
         }
     }
 
+    /// Copies the only command of a step that has not ended to where it will most likely be stored:
+    /// behind the last step of the same turn. Its bytes come from what the client has sent, since
+    /// those that the thread has just written elsewhere are not in its cache yet.
+    #[inline]
+    pub fn stage(&mut self, kind: u64, bytes: &[u8]) {
+        let (used, count) = (self.used, bytes.len().div_ceil(8));
+        self.staged = 0;
+        if self.open.is_some_and(|open| open.kind == kind)
+            && bytes.len() <= MOST_STAGED_BYTES
+            && ENTRIES_AT + used + count <= AREA_WORDS
+            && let Some(last) = self.areas.back_mut()
+        {
+            last.area.put(ENTRIES_AT + used, bytes);
+            self.staged = bytes.len();
+        }
+    }
+
+    /// Forgets what was staged: the step is something else.
+    #[inline]
+    pub fn unstage(&mut self) {
+        self.staged = 0;
+    }
+
     /// Stores the pieces of a step that has ended; their bytes begin at `begin`.
     pub fn store_step(&mut self, pieces: &[JournalPiece], bytes: &[u8], mut begin: usize) {
         let [first, ..] = pieces else { return };
+        let staged = std::mem::take(&mut self.staged);
         for piece in pieces {
             let part = &bytes[begin..piece.end];
             begin = piece.end;
-            if !self.store_piece(piece, part) {
+            if !self.store_piece(piece, part, staged) {
                 return self.leave_out(first.stamp);
             }
         }
@@ -94,15 +124,17 @@ impl Ring {
     }
 
     #[inline]
-    fn store_piece(&mut self, piece: &JournalPiece, bytes: &[u8]) -> bool {
+    fn store_piece(&mut self, piece: &JournalPiece, bytes: &[u8], staged: usize) -> bool {
         let (kind, count) = (kind_of(piece), bytes.len().div_ceil(8));
-        let Some(area) = self.areas.back() else { return self.store_in_parts(piece, bytes) };
-        let entries = &(*area.area).as_ref()[ENTRIES_AT..];
         let is_more = self.open.is_some_and(|open| {
             (open.stamp, open.kind) == (piece.stamp, kind) && !piece.frame.is_inside
         });
+        if is_more && staged == bytes.len() {
+            self.used += count;
+            return true;
+        }
         let needs = if is_more { count } else { ENTRY_WORDS + count };
-        if self.used + needs > entries.len() {
+        if self.areas.is_empty() || ENTRIES_AT + self.used + needs > AREA_WORDS {
             return self.store_in_parts(piece, bytes);
         }
         if !is_more {
@@ -156,17 +188,10 @@ impl Ring {
     /// Stores bytes in whole words; what is over in the last one is zero.
     #[inline]
     fn push_bytes(&mut self, bytes: &[u8]) {
-        let places = &self.words()[ENTRIES_AT + self.used..];
-        let (words, rest) = bytes.as_chunks::<8>();
-        for (place, word) in places.iter().zip(words) {
-            place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        if let Some(last) = self.areas.back_mut() {
+            last.area.put(ENTRIES_AT + self.used, bytes);
+            self.used += bytes.len().div_ceil(8);
         }
-        if !rest.is_empty() {
-            let mut word = [0; 8];
-            word[..rest.len()].copy_from_slice(rest);
-            places[words.len()].store(u64::from_ne_bytes(word), Ordering::Relaxed);
-        }
-        self.used += bytes.len().div_ceil(8);
     }
 
     /// Makes everything stored so far part of what the next start finds.

@@ -24,6 +24,8 @@ impl AsRef<[AtomicU64]> for Part {
     }
 }
 
+impl AreaMemory for Part {}
+
 impl AreaSource for Kept {
     fn place(&self, number: usize) -> Option<Area> {
         self.0.get(number + 1).map(|area| -> Area { Box::new(Part(Arc::clone(area))) })
@@ -114,6 +116,61 @@ fn a_step_is_in_the_ring_before_its_partitions_are_free() {
     one.discard_step();
     one.hand_over();
     assert_eq!(kept.left(), Some(("SELECT 0 a b".to_owned(), false)));
+}
+
+/// Runs a command that changes something and is recorded as it came.
+fn change(recorder: &Recorder, word: &str) {
+    recorder.begin_command();
+    recorder.note_change();
+    let frame = format!("*1\r\n${}\r\n{word}\r\n", word.len());
+    recorder.end_command(0, &[word.as_bytes()], frame.as_bytes());
+}
+
+#[test]
+fn what_is_copied_from_the_client_s_bytes_is_in_the_ring_like_the_rest() {
+    let (kept, journal) = (Kept::new(2), Arc::new(Journal::with_clock(|| 0)));
+    let rings = kept.rings();
+    journal.keep_in(Some(Arc::clone(&rings)));
+    journal.turn(true);
+    let (one, none) = (journal.join(), Stamp::default());
+    let mut reader = JournalReader::new(Arc::clone(&journal), 0);
+    confirm(&rings, Stamp::first_of(1));
+    // The first of a turn, and one behind it.
+    change(&one, "a");
+    one.end_step(Stamp::first_of(5));
+    change(&one, "b");
+    assert_eq!(kept.left(), Some(("SELECT 0 a".to_owned(), false)), "b has not ended");
+    one.end_step(none);
+    // Undone, and others of its length instead.
+    change(&one, "x");
+    one.discard_step();
+    one.record(0, &[b"c"]);
+    one.end_step(none);
+    change(&one, "y");
+    one.discard_step();
+    change(&one, "d");
+    one.end_step(none);
+    // With another stamp; of several commands; behind what has expired.
+    change(&one, "e");
+    one.end_step(Stamp::first_of(9));
+    change(&one, "f");
+    change(&one, "g");
+    one.end_step(none);
+    one.record_lasting(0, &[b"gone"]);
+    change(&one, "h");
+    one.end_step(none);
+    change(&one, "i");
+    one.end_step(none);
+    one.hand_over();
+    let all = "SELECT 0 a b c d e MULTI f g EXEC MULTI gone h EXEC i";
+    assert_eq!(kept.left(), Some((all.to_owned(), false)));
+    let mut taken = Vec::new();
+    reader.take_all(&mut |item: Item<'_>| {
+        if let Item::Run(run) = item {
+            taken.extend_from_slice(run.bytes);
+        }
+    });
+    assert_eq!(words(&taken), all);
 }
 
 #[test]

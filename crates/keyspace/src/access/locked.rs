@@ -29,6 +29,7 @@ use crate::partition::{Partition, Waiters, Watch};
 use crate::tally::Tally;
 use crate::{Busy, Keyspace};
 use pantala_base::UnixMs;
+use pantala_base::simd::ahead::prefetch_to_write;
 use pantala_journal::{Recorder, Stamp};
 use pantala_sync::lock::Guard;
 use pantala_table::is_expired;
@@ -136,6 +137,12 @@ impl<'k> Locked<'k> {
         *word |= bit;
         self.held.push(id, held);
         Some(self.held.len() - 1)
+    }
+
+    /// Prefetches a partition that is about to be taken.
+    #[inline]
+    pub fn prefetch_partition(&self, id: PartitionId) {
+        prefetch_to_write(std::slice::from_ref(self.scope.space.partition(id)));
     }
 
     /// Prefetches the bucket of a key in the current database. `at` is what `try_add` returned.

@@ -59,7 +59,7 @@ pub fn ask(engine: &Engine, db: u32, line: &str) -> String {
     let hashes = turn.hashes(&args, &key_positions(found.row, &args).expect("its keys"));
     let mut locked = engine.space.lock_none(turn.scope(&session));
     locked.take(&LockPlan::of_command(&hashes)).expect("nobody else is here");
-    let request = CommandRequest { found, args: &args, hashes: &hashes };
+    let request = CommandRequest { found, args: &args, hashes: &hashes, frame: &[] };
     let mut output = Vec::new();
     turn.run_locked(&mut session, request, &mut locked, &mut output);
     String::from_utf8_lossy(&output).trim_end().replace("\r\n", " ")

@@ -113,7 +113,7 @@ impl<'t> ApplyContext<'t> {
     ) -> bool {
         let look = &batch.looks[number];
         let (Some(found), args) = (look.found, batch.args(number)) else { return false };
-        let request = CommandRequest { found, args: &args, hashes: &[look.hash] };
+        let request = CommandRequest { found, args: &args, hashes: &[look.hash], frame: &[] };
         self.output.clear();
         let verdict = self.turn.run_member(self.session, request, locked, self.output);
         if !matches!(verdict, Verdict::Finished) {

@@ -49,6 +49,9 @@ impl<'r> Group<'r> {
     /// first command that cannot join a group or whose partition is busy.
     #[inline]
     fn fill(&mut self, window: &Window<'_>, from: usize) {
+        if self.locked.scope().recorder.is_some() {
+            self.prefetch_partitions(window, from);
+        }
         for parsed in window.parsed[from..].iter().take(GROUP) {
             let Item::Command { group_hash: Some(hash), .. } = parsed.item else { break };
             let Some(at) = self.locked.try_add(PartitionId::of(hash)) else { break };
@@ -58,6 +61,17 @@ impl<'r> Group<'r> {
         }
         for &(at, hash) in &self.members[..self.count] {
             self.locked.prefetch_record(at, hash);
+        }
+    }
+}
+
+impl Group<'_> {
+    /// Prefetches the partitions of the commands from `from` on. The journal's bytes push them out
+    /// of the cache; without a journal most are there.
+    fn prefetch_partitions(&self, window: &Window<'_>, from: usize) {
+        for parsed in window.parsed[from..].iter().take(GROUP) {
+            let Item::Command { group_hash: Some(hash), .. } = parsed.item else { break };
+            self.locked.prefetch_partition(PartitionId::of(hash));
         }
     }
 }
@@ -132,7 +146,8 @@ impl Worker {
                 let locked = &mut group.locked;
                 let Connection { session, output, .. } = &mut *connection;
                 locked.turn_to(at, turn.scope(session));
-                let request = CommandRequest { found, args, hashes: &[hash] };
+                let frame = turn.recorder.map_or(&[][..], |_| window.frame_of(parsed));
+                let request = CommandRequest { found, args, hashes: &[hash], frame };
                 match turn.run_member(session, request, locked, &mut output.bytes) {
                     Verdict::Finished => {
                         let progress = &mut window.progress[chunk];

@@ -127,6 +127,14 @@ impl<'t> Window<'t> {
         &self.args[parsed.first_arg as usize..][..parsed.arg_count as usize]
     }
 
+    /// The bytes of the command that runs now, or none if they are not RESP.
+    #[inline]
+    pub fn frame_of(&self, parsed: &Parsed) -> &'t [u8] {
+        let (chunk, done) = (parsed.chunk as usize, self.progress[parsed.chunk as usize].done);
+        let bytes = self.chunks[chunk].bytes().get(done..parsed.end);
+        bytes.filter(|_| self.takes_bytes).unwrap_or_default()
+    }
+
     /// Whether a command that has not run is to be moved out with its bytes, once it is admitted.
     pub fn is_long(&self, parsed: &Parsed) -> bool {
         matches!(parsed.item, Item::Long { .. })
