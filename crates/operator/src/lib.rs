@@ -29,7 +29,7 @@ pub mod parts;
 mod server;
 
 use pantala_commands::{Command, Session};
-use pantala_workers::worker::accept::is_loopback;
+use pantala_workers::worker::admission::accept::is_loopback;
 
 pub use parts::Operator;
 

@@ -63,7 +63,8 @@ mod tests {
 }
 
 /// A worker parks a WAIT while another receives an acknowledgement: the steps of the server's
-/// `worker/waiting.rs` (`block`) and `replication/primary` (`heard`), on the types of this crate.
+/// `worker/turn/waiting.rs` (`block`) and `replication/primary` (`heard`), on the types of this
+/// crate.
 #[cfg(all(test, loom))]
 mod models {
     use super::*;

@@ -17,7 +17,7 @@ use crate::process::system::supervision::Supervisor;
 use crate::shared::{Launch, Shared};
 use pantala_engine::lane;
 use pantala_engine::stats::tallies::ThreadTally;
-use pantala_workers::listening::ListenerKind;
+use pantala_workers::listener_kind::ListenerKind;
 use pantala_workers::worker::Worker;
 use pantala_workers::worker::connection::Connection;
 use pantala_workers::worker::serving::Chunks;

@@ -11,8 +11,8 @@ use pantala_replication::Replication;
 use pantala_tls::certificates::Tls;
 
 use crate::listening::Listening;
-use crate::worker::balance::Loads;
 use crate::worker::connection::Connection;
+use crate::worker::turn::load::Loads;
 use crate::workers::Workers;
 
 /// Serves connections that speak HTTP, which workers give up.

@@ -8,8 +8,7 @@
 //! |---|---|
 //! | `worker/` | one worker thread: its event loop and its connections |
 //! | `workers/` | all worker threads, and their inboxes |
-//! | `clients/` | clients as operators see them: CLIENT LIST, their memory |
-//! | `listening` | the listening sockets |
+//! | `listening`, `listener_kind` | the listening sockets, and their kinds |
 //! | `context` | [`WorkerContext`]: what all workers are given |
 //!
 //! Not here: running a command (`engine`); commands about workers and clients, starting and ending
@@ -17,8 +16,8 @@
 
 #![forbid(unsafe_code)]
 
-pub mod clients;
 mod context;
+pub mod listener_kind;
 pub mod listening;
 pub mod worker;
 pub mod workers;

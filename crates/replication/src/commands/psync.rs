@@ -2,7 +2,7 @@
 //!
 //! If the stream still has what the replica lacks, the replica goes on there; otherwise it waits
 //! for a full copy (`primary`). Afterwards its worker sends it nothing else
-//! (`worker/replicas.rs`).
+//! (`worker/output/replicas.rs`).
 
 use std::sync::Arc;
 

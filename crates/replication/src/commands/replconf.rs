@@ -1,7 +1,7 @@
 //! REPLCONF: what a replica announces of itself before it asks for data.
 //!
-//! Once it follows, its worker reads its acknowledgements (`worker/replicas.rs`). The error texts
-//! are word for word the reference's.
+//! Once it follows, its worker reads its acknowledgements (`worker/output/replicas.rs`). The error
+//! texts are word for word the reference's.
 
 use std::sync::Arc;
 

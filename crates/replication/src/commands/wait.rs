@@ -1,7 +1,7 @@
 //! WAIT and WAITAOF: wait until replicas, or files, have a client's writes.
 //!
 //! If they do not yet, the connection is put into its worker's list of those to check again when a
-//! replica has acknowledged something, or the journal is durable (`worker/waiting.rs`).
+//! replica has acknowledged something, or the journal is durable (`worker/turn/waiting.rs`).
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;

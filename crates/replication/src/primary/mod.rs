@@ -3,7 +3,7 @@
 //! ```text
 //! PSYNC --> goes on: Online at once                                   (commands)
 //!       --> Waiting --keeper: together, after the delay--> copy --> Copying --> Online
-//! worker/replicas.rs sends each replica its bytes, and reads its acknowledgements
+//! worker/output/replicas.rs sends each replica its bytes, and reads its acknowledgements
 //! ```
 //!
 //! Invariants

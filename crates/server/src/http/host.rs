@@ -18,7 +18,7 @@ use pantala_protocol::Version;
 
 use crate::shared::Shared;
 use pantala_operator::info;
-use pantala_workers::listening::ListenerKind;
+use pantala_workers::listener_kind::ListenerKind;
 use pantala_workers::workers::inbox::Message;
 
 /// The library name of its clients in CLIENT LIST.

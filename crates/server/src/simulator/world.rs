@@ -10,7 +10,7 @@ use pantala_psync::{History, Phase, ReplicationId};
 
 use super::history::{Log, Model, command};
 use super::node::{DIRECTORY, Node, number_of};
-use pantala_workers::worker::replicas::ServeOutcome;
+use pantala_workers::worker::output::replicas::ServeOutcome;
 
 /// After a longer write the journal has a turn at once: otherwise the stream, which keeps little,
 /// could drop bytes before they are seen here.

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! wait -> events: new sockets, received bytes, sent buffers      (here; with TLS: secured.rs)
-//!      -> messages: unparked connections, replies of the lane    (messages.rs)
+//!      -> messages: unparked connections, replies of the lane    (turn/messages.rs)
 //!      -> chunks -> windows of commands -> groups -> replies     (serving)
-//!      -> flush: one send for every connection with output       (sending.rs)
+//!      -> flush: one send for every connection with output       (output/sending.rs)
 //! ```
 //!
 //! Invariants
@@ -19,22 +19,13 @@
 //!
 //! Tests: `tests/`, and everything in compat.
 
-pub mod accept;
-pub mod balance;
+pub mod admission;
 pub mod connection;
-mod invalidation;
-pub mod limits;
-mod logins;
-mod messages;
-mod monitors;
-mod published;
-pub mod replicas;
+pub mod output;
 mod secured;
-mod sending;
 pub mod serving;
-mod spare;
-mod users;
-mod waiting;
+pub mod state;
+pub mod turn;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,14 +39,13 @@ use pantala_keyspace::WorkerMark;
 use pantala_reactor::{Event, Events, Ops, Reactor, Token};
 use pantala_settings::Settings;
 
-use self::published::Sharing;
-use self::secured::Handshakes;
-use self::waiting::Timeouts;
 use crate::WorkerContext;
-use crate::worker::balance::Balance;
 use crate::worker::connection::{Connection, Life, handle_of};
-use crate::worker::serving::{Chunk, Chunks, Scratch, begins_with_resp};
-use crate::worker::spare::SpareBuffers;
+use crate::worker::serving::begins_with_resp;
+use crate::worker::serving::chunk::{Chunk, Chunks};
+use crate::worker::serving::window::Scratch;
+use crate::worker::state::{Balance, Handshakes, Sharing, Timeouts};
+use crate::worker::turn::spare::SpareBuffers;
 use crate::workers::inbox::{Inbox, Message};
 use pantala_engine::engine::limits::Limited;
 use pantala_engine::stats::tallies::ThreadTally;

@@ -20,8 +20,7 @@
 //! Not here: TLS itself (`pantala_tls`), the certificates (`pantala_tls::certificates`).
 //! Tests: the server's `tests/tls.rs`; compat/tls; the bad day `stalled_handshakes`.
 
-use std::collections::VecDeque;
-use std::mem::{swap, take};
+use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,164 +33,18 @@ use pantala_tls::{HANDSHAKE_BYTE, NameField, OpenedBytes, TlsFault, TlsSession};
 use super::Worker;
 use super::connection::{Connection, Life};
 use super::serving::{Chunk, Chunks};
-use crate::clients::describe::describe;
+use crate::worker::connection::describe::describe;
 
-/// The most bytes of a reply sealed in a turn: about a tenth of a millisecond.
-const PIECE_BYTES: usize = 256 << 10;
 /// The most connections whose handshakes are looked at in a turn, however little there is to do.
 const TURN_LOOKS: usize = 256;
-/// Plain output buffers up to this size are reused by their connection.
-const KEPT_PLAIN_BYTES: usize = 16 << 10;
 
 /// The reply to a client that speaks plainly where only TLS is served.
 const NOT_TLS: &[u8] = b"-ERR This port speaks TLS, and what was sent is not TLS\r\n";
 const NOT_TLS_ITEMS: &[u8] = b"SERVER_ERROR This port speaks TLS, and what was sent is not TLS\r\n";
 
-/// The TLS side of a connection.
-pub struct TlsState {
-    /// `None` until the first byte has come.
-    session: Option<TlsSession>,
-    /// When it began (monotonic, microseconds).
-    pub since_us: u64,
-    /// Bytes received while it queues for a step of the handshake.
-    waiting: Vec<u8>,
-    /// Plain bytes that are being sealed; those up to `sealed` are.
-    plain: Vec<u8>,
-    sealed: usize,
-    /// Nothing follows the present output.
-    pub is_last: bool,
-    has_said_goodbye: bool,
-}
-
-impl TlsState {
-    /// The state before anything has come.
-    pub fn new(now_us: u64) -> Self {
-        TlsState {
-            session: None,
-            since_us: now_us,
-            waiting: Vec::new(),
-            plain: Vec::new(),
-            sealed: 0,
-            is_last: false,
-            has_said_goodbye: false,
-        }
-    }
-
-    /// The TLS session, for the HTTP service that takes the connection over.
-    pub fn into_session(self) -> Option<TlsSession> {
-        self.session
-    }
-
-    /// Whether the handshake is not complete.
-    pub fn is_handshaking(&self) -> bool {
-        self.session.as_ref().is_none_or(TlsSession::is_handshaking)
-    }
-
-    /// Whether it queues for a step of its handshake.
-    pub fn waits_for_turn(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-
-    /// Plain bytes taken from the output and not sealed yet.
-    pub fn unsealed_bytes(&self) -> usize {
-        self.plain.len() - self.sealed
-    }
-
-    /// The memory it takes in bytes.
-    pub fn memory_bytes(&self) -> usize {
-        let session = if self.session.is_some() { SESSION_BYTES } else { 0 };
-        size_of::<TlsState>() + session + self.waiting.capacity() + self.plain.capacity()
-    }
-
-    /// Whether there is something to send; `is_waiting` says that the connection's output is not
-    /// empty.
-    #[inline]
-    pub fn has_output(&self, is_waiting: bool) -> bool {
-        let Some(session) = &self.session else { return false };
-        session.wants_to_send()
-            || !session.is_handshaking()
-                && (is_waiting
-                    || self.unsealed_bytes() > 0
-                    || self.is_last && !self.has_said_goodbye)
-    }
-
-    /// The next bytes to send, in the buffer `wire`: TLS's own messages, and a piece of the plain
-    /// bytes taken before or, when none are left, of the present output.
-    pub fn seal(&mut self, output: &mut Vec<u8>, mut wire: Vec<u8>) -> Vec<u8> {
-        let Some(session) = &mut self.session else { return wire };
-        if self.plain.is_empty() {
-            swap(&mut self.plain, output);
-        }
-        let end = self.plain.len().min(self.sealed + PIECE_BYTES);
-        self.sealed += session.seal(&self.plain[self.sealed..end], &mut wire);
-        if self.sealed == self.plain.len() {
-            self.sealed = 0;
-            self.plain.clear();
-            if self.plain.capacity() <= KEPT_PLAIN_BYTES && output.capacity() == 0 {
-                swap(&mut self.plain, output);
-            }
-            if self.is_last && output.is_empty() && !self.has_said_goodbye {
-                self.has_said_goodbye = true;
-                session.close(&mut wire);
-            }
-        }
-        wire
-    }
-
-    /// A plain buffer that is not needed any more.
-    pub fn take_spent(&mut self) -> Vec<u8> {
-        if self.plain.is_empty() { take(&mut self.plain) } else { Vec::new() }
-    }
-
-    /// The close_notify, if it can be sent and was not yet.
-    pub fn goodbye(&mut self) -> Vec<u8> {
-        let mut wire = Vec::new();
-        if let Some(session) = self.session.as_mut().filter(|_| !self.has_said_goodbye) {
-            self.has_said_goodbye = true;
-            session.close(&mut wire);
-        }
-        wire
-    }
-
-    /// The connection is broken: no close_notify is to be sent.
-    pub fn hears_nothing(&mut self) {
-        self.has_said_goodbye = true;
-    }
-}
-
-/// About the memory of a session with its keys and buffers (measured, rustls 0.23).
-const SESSION_BYTES: usize = 8 << 10;
-
-/// The handshakes of one worker.
-#[derive(Default)]
-pub struct Handshakes {
-    /// When handshakes began, the oldest first; many of them are complete.
-    begun: VecDeque<(u64, Token)>,
-    /// The connections that queue for a step.
-    line: VecDeque<Token>,
-    /// Steps that may still be computed in this turn.
-    left: u32,
-}
-
-impl Handshakes {
-    /// Adds a connection of this worker whose handshake is not complete.
-    pub fn joined(&mut self, connection: &Connection) {
-        let Some(tls) = connection.tls.as_ref().filter(|tls| tls.is_handshaking()) else { return };
-        self.begun.push_back((tls.since_us, connection.token));
-        if tls.waits_for_turn() {
-            self.line.push_back(connection.token);
-        }
-    }
-
-    /// Whether connections queue for a step.
-    pub fn are_waiting(&self) -> bool {
-        !self.line.is_empty()
-    }
-}
-
 impl Worker {
     /// Whether a connection that could speak TLS does not, by its first byte.
-    pub(super) fn begins_plainly(&mut self, conn: Token, bytes: &[u8]) -> bool {
+    pub(crate) fn begins_plainly(&mut self, conn: Token, bytes: &[u8]) -> bool {
         let accepts = self.settings.tls_accept_plain;
         let Some(connection) = self.find(conn) else { return false };
         let is_fresh = connection.tls.as_ref().is_some_and(|tls| tls.session.is_none());
@@ -215,7 +68,7 @@ impl Worker {
 
     /// Handles bytes that have come over a TLS connection.
     #[inline(never)]
-    pub(super) fn receive_sealed(&mut self, conn: Token, bytes: &[u8], chunks: &mut Chunks<'_>) {
+    pub(crate) fn receive_sealed(&mut self, conn: Token, bytes: &[u8], chunks: &mut Chunks<'_>) {
         let (now_us, has_turn) = (self.now_us, self.handshakes.left > 0);
         let is_line_empty = self.handshakes.line.is_empty();
         let Some(connection) = self.find(conn) else { return };
@@ -247,7 +100,7 @@ impl Worker {
 
     /// Computes the next handshake steps of the connections that queue, and ends handshakes that
     /// take too long.
-    pub(super) fn take_handshakes(&mut self, chunks: &mut Chunks<'_>, ops: &mut Ops<'_>) {
+    pub(crate) fn take_handshakes(&mut self, chunks: &mut Chunks<'_>, ops: &mut Ops<'_>) {
         if self.handshakes.line.is_empty() && self.handshakes.begun.is_empty() {
             self.handshakes.left = self.settings.max_new_tls_connections_per_cycle;
             return;
@@ -290,7 +143,7 @@ impl Worker {
     }
 
     /// The time left until the oldest handshake has to be complete.
-    pub(super) fn handshakes_end_in(&self) -> Option<Duration> {
+    pub(crate) fn handshakes_end_in(&self) -> Option<Duration> {
         let (since_us, _) = self.handshakes.begun.front()?;
         let most_us = u64::from(self.settings.tls_handshake_timeout_s) * 1_000_000;
         let left_us = (since_us + most_us).saturating_sub(pantala_base::clock::monotonic_us());

@@ -13,7 +13,7 @@ use pantala_engine::Mailbox;
 use pantala_psync::Waiters;
 use pantala_reactor::{ListenerId, Waker};
 
-use crate::listening::ListenerKind;
+use crate::listener_kind::ListenerKind;
 use crate::worker::connection::Connection;
 use pantala_engine::clients::filter::ClientFilter;
 

@@ -25,7 +25,7 @@ const RETIRING: u32 = 2;
 struct Place {
     state: AtomicU32,
     connections: AtomicUsize,
-    /// An upper bound of the worker's largest client, see `clients/limits`.
+    /// An upper bound of the worker's largest client, see `worker/admission/client_memory`.
     largest_bytes: AtomicU64,
     inbox: RwLock<Option<Arc<Inbox>>>,
     clock: Mutex<Option<AwakeClock>>,
@@ -329,7 +329,7 @@ mod tests {
     use pantala_reactor::{EngineChoice, Reactor, ReactorConfig};
 
     use super::*;
-    use crate::listening::ListenerKind;
+    use crate::listener_kind::ListenerKind;
 
     fn inbox() -> Arc<Inbox> {
         let config = ReactorConfig { choice: EngineChoice::Epoll, ..ReactorConfig::default() };

@@ -131,7 +131,7 @@ mod tests {
         let mut connection = Connection::new(
             pantala_reactor::Token { index: 0, generation: 0 },
             pantala_commands::Session::new(1),
-            crate::listening::ListenerKind::Resp,
+            crate::listener_kind::ListenerKind::Resp,
             0,
         );
         connection.input.bytes = (0..length).map(|position| position as u8).collect();

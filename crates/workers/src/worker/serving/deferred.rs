@@ -6,30 +6,12 @@ use pantala_base::clock::unix_ms;
 use pantala_commands::{ClientError, CommandRef, Flags, Lane, Locking, OwnedArgs, Park};
 use pantala_keyspace::{ALL_OR_NONE_TRIES, Busy, Keyspace, Ticket, WaitTarget};
 
-use super::window::{Goal, Item, OwnedCommand, Window};
+use super::window::{Deferred, Goal, Item, OwnedCommand, Window};
 use crate::worker::Worker;
 use crate::worker::connection::{Connection, ParkReason};
 use pantala_engine::execute::{Refusal, Turn, keep_for_exec};
 use pantala_engine::lane::Job;
-use pantala_engine::waiting::{BlockedCommand, CountedAsBlocked};
-
-/// Longer requests run on the slow lane, which gets their bytes as they are: copying a value would
-/// take longer than other connections should wait. So do requests of very many arguments, which the
-/// worker counts piecemeal and never has in its hands as a whole.
-pub const LONG_REQUEST_BYTES: usize = 2 << 20;
-
-/// What a command of a group needs done once no partition is held.
-pub enum Deferred {
-    Lane(CommandRef),
-    /// To be queued for EXEC; it has this many arguments.
-    Queue(CommandRef, usize),
-    Park(Park),
-    Block(BlockedCommand),
-    Pause,
-    /// It has run and may have to be logged: its duration in microseconds and the bytes of its
-    /// reply.
-    Log(CommandRef, u64, usize),
-}
+use pantala_engine::waiting::CountedAsBlocked;
 
 impl Worker {
     /// Does what a command needs of other threads, once no partition is held.

@@ -7,9 +7,10 @@ use pantala_commands::{CommandRef, Flags, Session};
 use pantala_keyspace::{Locked, PartitionId};
 use pantala_protocol::{ProtocolError, is_cross_protocol};
 
-use super::deferred::{Deferred, answer_refusal};
+use super::deferred::answer_refusal;
+use super::window::Deferred;
 use super::window::{Item, Window};
-use crate::clients::describe::describe;
+use crate::worker::connection::describe::describe;
 use crate::worker::connection::{Connection, Life, ParkReason};
 use crate::worker::{Chores, Worker};
 use pantala_engine::condition::states::States;

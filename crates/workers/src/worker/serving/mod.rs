@@ -27,14 +27,14 @@
 //! | `groups` | running them |
 //! | `deferred` | what they need of other threads |
 
-mod chunk;
+pub mod chunk;
 mod deferred;
 mod first_bytes;
 mod front_end;
 mod groups;
-mod memcached;
+pub(crate) mod memcached;
 mod resp;
-mod window;
+pub(crate) mod window;
 
 use std::cell::Cell;
 use std::mem::take;
@@ -60,7 +60,6 @@ use window::{Item, Parsed, Progress, Window};
 
 pub use chunk::{Chunk, Chunks};
 pub use first_bytes::begins_with_resp;
-pub use memcached::Reader;
 pub use window::Scratch;
 
 /// The most commands parsed ahead.

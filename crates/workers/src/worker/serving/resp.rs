@@ -3,8 +3,8 @@
 use pantala_commands::{CommandRef, Flags};
 use pantala_protocol::{ParseStep, RequestParser};
 
-use super::deferred::LONG_REQUEST_BYTES;
 use super::front_end::{FrontEnd, ParserView, group_hash};
+use super::window::LONG_REQUEST_BYTES;
 use super::window::{Item, Progress};
 use crate::worker::connection::Connection;
 

@@ -5,11 +5,29 @@ use std::cell::Cell;
 use std::mem::replace;
 
 use pantala_base::clock::monotonic_us;
-use pantala_commands::CommandRef;
+use pantala_commands::{CommandRef, Park};
+use pantala_engine::waiting::blocked::BlockedCommand;
 use pantala_protocol::ProtocolError;
 
 use super::chunk::Chunk;
-use super::deferred::{Deferred, LONG_REQUEST_BYTES};
+
+/// Longer requests run on the slow lane, which gets their bytes as they are: copying a value would
+/// take longer than other connections should wait. So do requests of very many arguments, which the
+/// worker counts piecemeal and never has in its hands as a whole.
+pub const LONG_REQUEST_BYTES: usize = 2 << 20;
+
+/// What a command of a group needs done once no partition is held.
+pub enum Deferred {
+    Lane(CommandRef),
+    /// To be queued for EXEC; it has this many arguments.
+    Queue(CommandRef, usize),
+    Park(Park),
+    Block(BlockedCommand),
+    Pause,
+    /// It has run and may have to be logged: its duration in microseconds and the bytes of its
+    /// reply.
+    Log(CommandRef, u64, usize),
+}
 
 /// The progress in one chunk.
 #[derive(Clone, Copy, Default)]

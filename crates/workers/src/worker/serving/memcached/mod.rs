@@ -12,39 +12,19 @@
 
 mod binary;
 mod meta;
+pub mod reader;
 mod text;
 
-use std::ops::Range;
-
 use pantala_commands::Protocol;
-use pantala_memcached::{RequestParser, binary::MAGIC};
+use pantala_memcached::binary::MAGIC;
 
 use super::chunk::Chunk;
 use super::front_end::{FrontEnd, ParserView};
 use super::window::{Item, Progress};
 use crate::worker::connection::Connection;
 
-use text::Line;
-
 /// The capacity for lines that is kept from turn to turn.
 const KEPT_LINES: usize = 64;
-
-/// The parsers of a connection, and what they keep.
-#[derive(Default)]
-pub struct Reader {
-    text: RequestParser,
-    binary: pantala_memcached::binary::RequestParser,
-    /// The first byte has told which protocol it is.
-    is_decided: bool,
-    /// A `get` of which only some keys have been parsed.
-    line: Option<Line>,
-    /// The `get`s of several keys in this turn.
-    lines: Vec<Cut>,
-    /// Bytes of data still to be thrown away as they come.
-    skipped: usize,
-    /// Bytes of data to throw away once the last command that was parsed has run.
-    skipped_then: usize,
-}
 
 /// The front end of Memcached's protocols.
 pub struct Memcached;
@@ -105,20 +85,5 @@ impl FrontEnd for Memcached {
         let Some(cut) = cut else { return chunk.rest(progress.done) };
         let words = chunk.bytes()[cut.words].to_vec();
         text::begin_rest(chunk.rest(progress.done), &words)
-    }
-}
-
-/// A `get` of several keys, by offsets in its chunk.
-#[derive(Clone)]
-struct Cut {
-    /// The words before its keys.
-    words: Range<usize>,
-    end: usize,
-}
-
-impl Cut {
-    /// Whether the rest after `done` begins inside it.
-    fn has(&self, done: usize) -> bool {
-        self.words.end < done && done < self.end
     }
 }

@@ -6,27 +6,16 @@ use pantala_memcached::arithmetic::Direction;
 use pantala_memcached::request::{Keys, StoreMode};
 use pantala_memcached::{Fault, Limits, Request, Step};
 use std::borrow::Cow;
-use std::ops::Range;
 
 use super::super::front_end::{ParserView, group_hash};
 use super::super::window::{Item, Progress};
-use super::{Cut, meta};
+use super::meta;
+use super::reader::{Cut, Line};
 
 /// The longest line that asks for keys.
 const LINE_BYTES: usize = 16 << 20;
 /// The longest line, and the largest item, of a client that has yet to authenticate.
 const UNAUTHENTICATED_BYTES: usize = 16 << 10;
-
-/// A `get` of which only some keys have been parsed.
-pub struct Line {
-    verb: Verb,
-    /// The position of its time to live in the chunk, if it has one.
-    exptime: Option<Range<usize>>,
-    /// Where its keys end.
-    keys_end: usize,
-    /// Where the next request begins.
-    end: usize,
-}
 
 impl Line {
     /// The line that ends at `end`, with these keys left.

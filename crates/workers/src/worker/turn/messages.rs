@@ -3,9 +3,9 @@
 use pantala_commands::{Session, error};
 use pantala_reactor::Ops;
 
-use crate::clients::accepted::accepts;
-use crate::clients::describe::describe;
 use crate::worker::Worker;
+use crate::worker::connection::accepted::accepts;
+use crate::worker::connection::describe::describe;
 use crate::worker::connection::{Connection, Life, ParkReason};
 use crate::workers::inbox::Message;
 use pantala_engine::clients::filter::ClientFilter;
@@ -30,7 +30,7 @@ impl Worker {
     /// Tells clients at once which of their keys were evicted: before the replies of the commands
     /// for which room was made. Stops at the first message of another kind, which is set aside for
     /// the end of this turn.
-    pub(super) fn take_invalidations(&mut self) {
+    pub(crate) fn take_invalidations(&mut self) {
         use pantala_engine::Message::Tell;
         while self.set_aside.is_none() {
             match self.inbox.take() {
@@ -97,7 +97,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn take_engine_message(&mut self, message: pantala_engine::Message) {
+    pub(crate) fn take_engine_message(&mut self, message: pantala_engine::Message) {
         use pantala_engine::Message;
         match message {
             Message::LaneDone { connection, parking, session, reply } => {

@@ -6,10 +6,11 @@ use pantala_commands::ServicePlace;
 use pantala_keyspace::Ticket;
 use pantala_protocol::Version;
 
-use super::limits::Judge;
-use super::users::renew;
 use crate::worker::Worker;
+use crate::worker::admission::limits::Judge;
+use crate::worker::admission::users::renew;
 use crate::worker::connection::{Connection, ParkReason};
+use crate::worker::state::Sharing;
 use crate::workers::inbox;
 use pantala_engine::pubsub::IN_TRANSIT;
 use pantala_engine::pubsub::message::Message;
@@ -22,13 +23,6 @@ const TURN_BYTES: usize = 16 << 20;
 
 /// The most subscriptions of lost connections that a worker removes in a turn.
 const TURN_NAMES: usize = 4096;
-
-/// A message that was too much for one turn, and the subscribers that have yet to get it, in
-/// reverse order.
-pub struct Sharing {
-    message: Message,
-    rest: Vec<(SubscriberId, Option<Name>)>,
-}
 
 impl Worker {
     /// Whether messages wait to be delivered, or subscriptions to be removed.

@@ -17,8 +17,8 @@ use pantala_acl::{ChannelKind, VersionedUsers};
 use pantala_commands::Session;
 use pantala_engine::pubsub::{Kind, PubSub};
 
-use super::Worker;
-use super::connection::Life;
+use crate::worker::Worker;
+use crate::worker::connection::Life;
 
 impl Worker {
     /// Updates all connections if the users have changed.
@@ -38,7 +38,7 @@ impl Worker {
     }
 
     /// Updates the session of a connection that has come from elsewhere, which may end it.
-    pub(super) fn renew_login(&mut self, index: u32) {
+    pub(crate) fn renew_login(&mut self, index: u32) {
         // It may know newer users than this worker does.
         self.look_at_users();
         self.renew_one(index);
@@ -59,7 +59,7 @@ impl Worker {
 
 /// Updates a session. The session is closing if its user was removed or has lost one of its
 /// channels.
-pub(super) fn renew(session: &mut Session, users: &VersionedUsers, pubsub: &PubSub) {
+pub(crate) fn renew(session: &mut Session, users: &VersionedUsers, pubsub: &PubSub) {
     if session.login().version() != users.version {
         session.closing |= !session.renew_login(users);
     }

@@ -1,6 +1,6 @@
 //! The end of a turn: sends the output of its connections, and ends those that are done.
 //!
-//! What a connection does not read costs at most [`THROTTLE_BYTES`] of output plus one reply: above
+//! What a connection does not read costs at most `THROTTLE_BYTES` of output plus one reply: above
 //! that its commands wait. Its bytes are still received, up to `client-query-buffer-limit`, so a
 //! client that writes a long pipeline before it reads is not held up.
 //!
@@ -28,14 +28,12 @@ use pantala_journal::Stamp;
 use pantala_keyspace::Garbage;
 use pantala_reactor::{Ops, Receipt, Token};
 
-use super::limits::{Judge, UNAUTHENTICATED_INPUT_BYTES};
-use super::replicas::{ServeOutcome, is_replica};
 use crate::worker::Worker;
+use crate::worker::admission::limits::Judgement;
+use crate::worker::admission::limits::{Judge, UNAUTHENTICATED_INPUT_BYTES};
 use crate::worker::connection::{Connection, Life, ParkReason};
-use crate::worker::limits::Judgement;
+use crate::worker::output::replicas::{ServeOutcome, is_replica};
 
-/// Above this much unsent output a connection's commands wait.
-pub const THROTTLE_BYTES: usize = 1 << 20;
 /// Larger buffers are freed in the background.
 const LARGE_BUFFER_BYTES: usize = 1 << 20;
 /// A sent buffer above this is given back at once: otherwise it would count as used, for as long as
@@ -183,7 +181,7 @@ impl Worker {
     }
 
     /// Sends replies that waited: more of the journal is durable.
-    pub(super) fn send_kept(&mut self) {
+    pub(crate) fn send_kept(&mut self) {
         for index in take(&mut self.lists.unkept) {
             self.touch(index);
         }

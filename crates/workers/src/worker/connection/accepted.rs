@@ -3,7 +3,7 @@
 use pantala_commands::client_line::{capabilities, flags};
 use pantala_engine::clients::filter::{ClientFilter, ClientKind, ClientTraits};
 
-use crate::clients::describe::waits;
+use crate::worker::connection::describe::waits;
 use crate::worker::connection::{Connection, Life};
 
 fn kind_of(connection: &Connection) -> ClientKind {

@@ -22,8 +22,8 @@ use pantala_commands::options::is_word;
 use pantala_protocol::{Arena, ParseStep};
 use pantala_psync::{CopyRead, Phase, Replica};
 
-use super::Worker;
-use super::connection::{Connection, Life, ParkReason};
+use crate::worker::Worker;
+use crate::worker::connection::{Connection, Life, ParkReason};
 use pantala_replication::primary;
 
 /// The most bytes in a replica's output, but for one piece more.
@@ -46,7 +46,7 @@ pub enum ServeOutcome {
 
 impl Worker {
     /// Begins to serve a connection as a replica's, if its last command has made it one.
-    pub(super) fn begin_to_follow(&mut self, index: u32) {
+    pub(crate) fn begin_to_follow(&mut self, index: u32) {
         let Some(connection) = self.at(index).filter(|one| one.session.is_replica()) else {
             return;
         };
@@ -56,7 +56,7 @@ impl Worker {
     }
 
     /// Begins to serve a replica that has come from another worker.
-    pub(super) fn arrive_as_replica(&mut self, index: u32) {
+    pub(crate) fn arrive_as_replica(&mut self, index: u32) {
         let worker = self.index;
         let Some(connection) = self.at(index) else { return };
         let Some(replica) = connection.session.replica.clone() else { return };
@@ -68,7 +68,7 @@ impl Worker {
     }
 
     /// A replica leaves for another worker, or ends.
-    pub(super) fn depart_as_replica(&mut self, index: u32) {
+    pub(crate) fn depart_as_replica(&mut self, index: u32) {
         self.lists.replicas.retain(|one| *one != index);
         if self.lists.replicas.is_empty() {
             let unused = self.lists.spare.take_large();
@@ -78,7 +78,7 @@ impl Worker {
     }
 
     /// Looks at all replicas: the stream has grown.
-    pub(super) fn look_at_replicas(&mut self) {
+    pub(crate) fn look_at_replicas(&mut self) {
         for at in 0..self.lists.replicas.len() {
             self.touch(self.lists.replicas[at]);
         }
@@ -303,7 +303,7 @@ fn name_of(args: &[&[u8]]) -> String {
 }
 
 /// Whether a connection is a replica's.
-pub(super) fn is_replica(connection: &Connection) -> bool {
+pub(crate) fn is_replica(connection: &Connection) -> bool {
     let waiting = connection.waits.parked.map(|parked| parked.waiting);
     waiting == Some(ParkReason::Replica) && connection.life != Life::Closing
 }

@@ -11,7 +11,7 @@ use pantala_engine::clients::directory::Transit;
 use pantala_reactor::{ListenerId, Ops, Token, net};
 use pantala_settings::field::PortSharing;
 
-use crate::listening::ListenerKind;
+use crate::listener_kind::ListenerKind;
 use crate::worker::Worker;
 use crate::worker::connection::{Connection, Life, NextServer};
 use crate::workers::inbox::Message;

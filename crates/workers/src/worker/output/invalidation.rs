@@ -6,7 +6,7 @@ use pantala_keyspace::ClientId;
 use pantala_protocol::{Reply, Version};
 use pantala_sync::gate::Role;
 
-use super::Worker;
+use crate::worker::Worker;
 use pantala_engine::Message;
 use pantala_engine::clients::directory::{DeliveryOutcome, Transit};
 use pantala_engine::clients::mailbox::Invalidation;

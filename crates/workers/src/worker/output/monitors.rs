@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use pantala_engine::clients::monitors::Lines;
 
-use super::Worker;
-use super::connection::{Connection, Life};
-use super::limits::Judge;
+use crate::worker::Worker;
+use crate::worker::admission::limits::Judge;
+use crate::worker::connection::{Connection, Life};
 
 impl Worker {
     /// Makes a connection of this worker a monitor.

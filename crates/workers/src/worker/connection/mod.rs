@@ -1,5 +1,9 @@
 //! One connection: its session, its buffers, and what it waits for. Owned by one worker.
 
+pub mod accepted;
+pub mod describe;
+pub mod tls_state;
+
 use std::sync::Arc;
 
 use pantala_base::clock::monotonic_us;
@@ -10,11 +14,13 @@ use pantala_engine::waiting::{BlockedCommand, CountedAsBlocked, ReplyTarget, Wai
 use pantala_protocol::{RequestParser, Version};
 use pantala_reactor::Token;
 
-use crate::clients::describe::meters;
-use crate::listening::ListenerKind;
-use crate::worker::secured::TlsState;
-use crate::worker::sending::THROTTLE_BYTES;
-use crate::worker::serving::Reader;
+use crate::listener_kind::ListenerKind;
+use crate::worker::connection::describe::meters;
+use crate::worker::connection::tls_state::TlsState;
+use crate::worker::serving::memcached::reader::Reader;
+
+/// Above this much unsent output a connection's commands wait.
+pub const THROTTLE_BYTES: usize = 1 << 20;
 
 /// Shorter replies are copied, so that the connection's own buffer is reused.
 const MOVED_REPLY_BYTES: usize = 16 << 10;

@@ -15,8 +15,8 @@
 use pantala_commands::Session;
 use pantala_engine::engine::limits::Limited;
 
-use super::connection::Connection;
-use super::replicas::is_replica;
+use crate::worker::connection::Connection;
+use crate::worker::output::replicas::is_replica;
 
 /// Unread replies that a client may leave before it has authenticated: as much as Valkey allows,
 /// one reply buffer and one kilobyte.

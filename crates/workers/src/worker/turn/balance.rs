@@ -21,7 +21,7 @@
 //!    old place in the queue, with the rest of its timeout. A connection stays while the slow lane
 //!    works for it, and if it has more than [`MOST_SUBSCRIPTIONS`].
 //!
-//! Not here: how a connection moves (`accept`). Tests: foot of the file; the bad days
+//! Not here: how a connection moves (`admission/accept`). Tests: foot of the file; the bad days
 //! `a_crowded_worker` and `one_busy_client`.
 
 use std::mem::take;
@@ -29,12 +29,10 @@ use std::mem::take;
 use pantala_commands::{Session, Subscriptions};
 use pantala_reactor::{Ops, Token};
 
-use crate::WorkerContext;
 use crate::worker::Worker;
 use crate::worker::connection::{Connection, NextServer};
+use crate::worker::turn::load::{LOOK_US, Sample, loads};
 
-/// The shortest time between two looks, in microseconds.
-const LOOK_US: u64 = 100_000;
 /// Looks in a row that must find the worker busy.
 const BUSY_LOOKS: usize = 3;
 /// A worker that is awake for at least this share of the time is busy.
@@ -45,46 +43,6 @@ const IDLE_PERCENT: u64 = 30;
 const MOST_MOVES: usize = 256;
 /// The most subscriptions that a moving connection may have: nobody publishes while they move.
 const MOST_SUBSCRIPTIONS: u32 = 256;
-
-/// How long a worker had been awake at a moment, both in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Sample {
-    at_us: u64,
-    awake_us: u64,
-}
-
-impl Sample {
-    fn of(context: &WorkerContext, worker: usize, at_us: u64) -> Option<Sample> {
-        context.workers.awake_us(worker).map(|awake_us| Sample { at_us, awake_us })
-    }
-
-    /// The share of the time since `before` for which it was awake.
-    fn percent_since(self, before: Sample) -> u64 {
-        let passed_us = self.at_us.saturating_sub(before.at_us).max(1);
-        (self.awake_us.saturating_sub(before.awake_us) * 100 / passed_us).min(100)
-    }
-}
-
-/// What a worker remembers between two looks.
-#[derive(Default)]
-pub struct Balance {
-    next_look_us: u64,
-    /// This worker at the last look.
-    last: Option<Sample>,
-    /// How many looks in a row have found it busy.
-    busy_looks: usize,
-    /// All workers at the first of these looks.
-    first: Vec<(usize, Sample)>,
-    /// The connections that leave as soon as nothing of them is under way, and their new worker.
-    leaving: Vec<(Token, u16)>,
-}
-
-impl Balance {
-    fn begin_anew(&mut self) {
-        self.busy_looks = 0;
-        self.first.clear();
-    }
-}
 
 impl Worker {
     /// Checks from time to time whether this worker is too busy, and moves the connections that
@@ -179,15 +137,6 @@ fn is_movable(session: &Session) -> bool {
     channels + patterns + slot_channels <= MOST_SUBSCRIPTIONS
 }
 
-/// The share of the time, in percent, for which each worker was awake between two samples.
-fn loads(before: &[(usize, Sample)], after: &[(usize, Sample)]) -> Vec<(usize, u64)> {
-    let of = |&(worker, now): &(usize, Sample)| {
-        let (_, then) = before.iter().find(|(one, _)| *one == worker)?;
-        Some((worker, now.percent_since(*then)))
-    };
-    after.iter().filter_map(of).collect()
-}
-
 /// The load of this worker, the lowest load of another that is mostly idle, and that worker's
 /// number.
 fn sleepiest(loads: &[(usize, u64)], own: usize) -> Option<(u64, u64, usize)> {
@@ -214,32 +163,6 @@ fn worth(
         fits
     };
     movable.iter().filter(fits).take(MOST_MOVES).map(|(token, _)| *token)
-}
-
-/// The loads that INFO shows: means since the previous INFO, like its rates.
-#[derive(Default)]
-pub struct Loads {
-    at_us: u64,
-    samples: Vec<(usize, Sample)>,
-    percents: Vec<(usize, u64)>,
-}
-
-impl Loads {
-    /// The serving workers, and the share of the time for which each was awake, in percent.
-    pub fn sample(&mut self, context: &WorkerContext, now_us: u64) -> Vec<(usize, u64)> {
-        let workers = context.workers.serving();
-        if now_us.saturating_sub(self.at_us) >= LOOK_US {
-            self.at_us = now_us;
-            let sample = |&worker: &usize| Some((worker, Sample::of(context, worker, now_us)?));
-            let samples: Vec<_> = workers.iter().filter_map(sample).collect();
-            self.percents = loads(&self.samples, &samples);
-            self.samples = samples;
-        }
-        let percent_of = |worker: usize| {
-            self.percents.iter().find(|(one, _)| *one == worker).map_or(0, |(_, percent)| *percent)
-        };
-        workers.into_iter().map(|worker| (worker, percent_of(worker))).collect()
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 //!
 //! What they wait for and who serves them: `pantala_engine::waiting`.
 
-use std::collections::BTreeMap;
 use std::mem::take;
 use std::sync::Arc;
 
@@ -15,8 +14,8 @@ use pantala_engine::waiting::{BlockedCommand, PendingServe};
 use pantala_journal::Stamp;
 use pantala_protocol::Reply;
 
-use super::Worker;
-use super::connection::{Connection, Life, ParkReason};
+use crate::worker::Worker;
+use crate::worker::connection::{Connection, Life, ParkReason};
 use pantala_replication::primary;
 
 /// How soon a timed-out command that the lane is running is checked again.
@@ -27,19 +26,6 @@ fn awaits(connection: Option<&mut Connection>) -> Option<Acknowledgements> {
     match connection?.waits.blocked.as_ref()?.at_timeout {
         TimeoutReply::Acknowledged(asked) => Some(asked),
         TimeoutReply::Null | TimeoutReply::NullArray => None,
-    }
-}
-
-/// The timeouts of one worker's blocked connections, in order of time.
-#[derive(Default)]
-pub struct Timeouts {
-    pub(super) due: BTreeMap<(u64, u64), u32>,
-}
-
-impl Timeouts {
-    /// When the earliest of them is due.
-    pub fn next_us(&self) -> Option<u64> {
-        self.due.first_key_value().map(|((until_us, _), _)| *until_us)
     }
 }
 
@@ -68,7 +54,7 @@ impl Worker {
 
     /// Checks the commands that wait for the journal: more of it is durable, or has reached a
     /// replica.
-    pub(super) fn wake_for_journal(&mut self) {
+    pub(crate) fn wake_for_journal(&mut self) {
         for index in take(&mut self.lists.awaiting) {
             if awaits(self.at(index)).is_some() {
                 self.lists.awaiting.push(index);
@@ -100,7 +86,7 @@ impl Worker {
     }
 
     /// Removes and returns the blocked command of a connection.
-    pub(super) fn take_blocked(&mut self, index: u32) -> Option<Box<BlockedCommand>> {
+    pub(crate) fn take_blocked(&mut self, index: u32) -> Option<Box<BlockedCommand>> {
         let connection = self.at(index)?;
         let (handle, blocked) = (connection.handle(), connection.waits.blocked.take()?);
         self.context.engine.blocked.leave();

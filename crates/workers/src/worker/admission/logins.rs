@@ -22,8 +22,8 @@ use std::mem::replace;
 use pantala_commands::Session;
 use pantala_reactor::Ops;
 
-use super::Worker;
-use super::connection::ParkReason;
+use crate::worker::Worker;
+use crate::worker::connection::ParkReason;
 
 /// A client that gives many wrong passwords at once waits for all of them, but no longer than this.
 const LONGEST_PENALTY_US: u64 = 10_000_000;
@@ -34,7 +34,7 @@ impl Worker {
     /// Holds a connection back if it has given a wrong password. True: its peer has closed its side
     /// meanwhile, and it is to be dropped.
     #[inline]
-    pub(super) fn has_given_up_guessing(&mut self, index: u32) -> bool {
+    pub(crate) fn has_given_up_guessing(&mut self, index: u32) -> bool {
         let Some(connection) = self.at(index) else { return false };
         if connection.session.is_unpunished() {
             self.hold_back(index);
@@ -44,7 +44,7 @@ impl Worker {
 
     /// Holds back the replies of a connection for its wrong passwords.
     #[cold]
-    pub(super) fn hold_back(&mut self, index: u32) {
+    pub(crate) fn hold_back(&mut self, index: u32) {
         let delay_us = u64::from(self.settings.auth_failure_delay_ms) * 1000;
         let now_us = self.now_us;
         let Some(connection) = self.at(index).filter(|one| one.waits.parked.is_none()) else {
@@ -63,7 +63,7 @@ impl Worker {
     }
 
     /// Notes the login deadline of a connection that has just come.
-    pub(super) fn expect_login(&mut self, session: &Session) {
+    pub(crate) fn expect_login(&mut self, session: &Session) {
         let timeout_us = u64::from(self.settings.auth_timeout_s) * 1_000_000;
         if session.is_authenticated() || timeout_us == 0 {
             return;
@@ -74,7 +74,7 @@ impl Worker {
     }
 
     /// Closes the connections that have missed their login deadline.
-    pub(super) fn end_late_logins(&mut self, ops: &mut Ops<'_>) {
+    pub(crate) fn end_late_logins(&mut self, ops: &mut Ops<'_>) {
         if self.chores.next_login_us.is_none_or(|next_us| self.now_us < next_us) {
             return;
         }
