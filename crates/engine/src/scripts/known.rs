@@ -1,9 +1,11 @@
 //! Known scripts and functions: what each is, and how its runs went so far.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use pantala_scripting::{Flags, Library, Script};
+
+use super::store::Scripts;
 
 /// The code to run.
 #[derive(Clone, Debug)]
@@ -43,8 +45,8 @@ pub struct CachedScripts {
     pub flags: Flags,
     /// It was loaded by SCRIPT LOAD, and stays until SCRIPT FLUSH.
     pub is_loaded: AtomicBool,
-    /// It was called since the store last looked for a script to drop.
-    pub was_called: AtomicBool,
+    /// How many scripts the store had been given when it was last called.
+    pub called_at: AtomicU64,
     /// The store has dropped it; threads that still have it look it up again.
     pub is_gone: AtomicBool,
     /// Its text is too long for a worker.
@@ -76,7 +78,7 @@ impl CachedScripts {
             program,
             flags,
             is_loaded: AtomicBool::new(false),
-            was_called: AtomicBool::new(false),
+            called_at: AtomicU64::new(0),
             is_gone: AtomicBool::new(false),
             is_long: text_bytes > MOST_WORKER_TEXT_BYTES,
             pace: AtomicU8::new(NEW),
@@ -86,12 +88,12 @@ impl CachedScripts {
         }
     }
 
-    /// Notes a call. The first one is no sign that it will be called again, on whichever threads it
-    /// is looked up.
+    /// Notes a call.
     #[inline]
-    pub fn is_called(&self) {
-        if !self.was_called.load(Ordering::Relaxed) && self.pace.load(Ordering::Relaxed) != NEW {
-            self.was_called.store(true, Ordering::Relaxed);
+    pub fn is_called(&self, scripts: &Scripts) {
+        let now = scripts.given();
+        if self.called_at.load(Ordering::Relaxed) != now {
+            self.called_at.store(now, Ordering::Relaxed);
         }
     }
 

@@ -1,10 +1,11 @@
 //! The store of scripts: those of SCRIPT LOAD until SCRIPT FLUSH, and of EVAL the [`EVALS_KEPT`]
 //! called most recently.
 //!
-//! Recency is a mark on each script, set by a call and cleared by the search for one to drop
-//! (second chance): so calls write nothing that is shared.
+//! The time of a call is the count of scripts that the store was given by then. So calls write
+//! nothing as long as there is no new script, and the script that was called longest ago is dropped
+//! for a new one.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
@@ -44,8 +45,8 @@ impl Hasher for FirstBytes {
 #[derive(Default)]
 struct Store {
     by_sha: ShaMap<Arc<CachedScripts>>,
-    /// Those that only EVAL has shown, in the order in which they may be dropped.
-    evals: VecDeque<Arc<CachedScripts>>,
+    /// Those that only EVAL has shown, in the order in which they came.
+    evals: Vec<Arc<CachedScripts>>,
     bytes: usize,
     evicted: u64,
 }
@@ -54,6 +55,8 @@ struct Store {
 #[derive(Default)]
 pub struct Scripts {
     store: RwLock<Store>,
+    /// How many scripts of EVAL there were so far.
+    given: AtomicU64,
     /// Changes when compiled scripts are to be dropped.
     flushes: AtomicU64,
     /// The memory limit of each interpreter, in bytes.
@@ -114,11 +117,19 @@ impl Scripts {
         }
         store.bytes += bytes_of(&known);
         store.by_sha.insert(sha, Arc::clone(&known));
-        store.evals.push_back(Arc::clone(&known));
+        known.called_at.store(self.given(), Ordering::Relaxed);
+        self.given.fetch_add(1, Ordering::Relaxed);
+        store.evals.push(Arc::clone(&known));
         while store.evals.len() > EVALS_KEPT {
             store.drop_one();
         }
         Ok(known)
+    }
+
+    /// How many scripts of EVAL there were so far.
+    #[inline]
+    pub fn given(&self) -> u64 {
+        self.given.load(Ordering::Relaxed)
     }
 
     /// Keeps a script until SCRIPT FLUSH (SCRIPT LOAD).
@@ -198,19 +209,11 @@ impl Scripts {
 }
 
 impl Store {
-    /// Drops the first script that was not called since the last search, or since it was added.
+    /// Drops the script of EVAL that was called longest ago; of several, the first that came.
     fn drop_one(&mut self) {
-        // By the time the first comes again all have had their second chance, unless they are
-        // called meanwhile.
-        for _ in 0..self.evals.len() {
-            let was_called =
-                self.evals.front().is_some_and(|one| one.was_called.swap(false, Ordering::Relaxed));
-            if !was_called {
-                break;
-            }
-            self.evals.rotate_left(1);
-        }
-        let Some(oldest) = self.evals.pop_front() else { return };
+        let called_at = |at: &usize| self.evals[*at].called_at.load(Ordering::Relaxed);
+        let Some(at) = (0..self.evals.len()).min_by_key(called_at) else { return };
+        let oldest = self.evals.remove(at);
         oldest.is_gone.store(true, Ordering::Release);
         self.bytes -= bytes_of(&oldest);
         self.evicted += 1;
@@ -238,12 +241,8 @@ mod tests {
             scripts.remember(format!("return {number}").as_bytes()).expect("no shebang")
         };
         let first: Vec<_> = (0..EVALS_KEPT).map(remember).collect();
-        for known in &first {
-            known.is_called();
-            known.ran_on_lane(1);
-        }
         for known in [&first[0], &first[2], &first[499]] {
-            known.is_called();
+            known.is_called(&scripts);
         }
         remember(500);
         remember(501);
@@ -251,7 +250,7 @@ mod tests {
         assert_eq!([0, 1, 2, 3, 4, 499].map(gone), [false, true, false, true, false, false]);
         // All of them called: one goes all the same.
         for known in &first {
-            known.is_called();
+            known.is_called(&scripts);
         }
         let before = scripts.counts();
         remember(502);

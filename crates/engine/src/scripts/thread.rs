@@ -72,11 +72,11 @@ pub fn by_sha(scripts: &Scripts, sha: &[u8]) -> Option<Arc<CachedScripts>> {
     HERE.with_borrow_mut(|here| {
         here.notice_flush(scripts);
         if let Some(known) = here.by_sha.get(&name).filter(|known| is_there(known)) {
-            known.is_called();
+            known.is_called(scripts);
             return Some(Arc::clone(known));
         }
         let known = scripts.find(&name)?;
-        known.is_called();
+        known.is_called(scripts);
         if here.by_sha.len() >= MOST_MET {
             here.by_sha.clear();
         }
@@ -100,13 +100,13 @@ pub fn by_body(scripts: &Scripts, body: &[u8], lane: Lane) -> Result<Arc<CachedS
         (**text == *body && is_there(known)).then(|| Arc::clone(known))
     });
     if let Some(known) = met {
-        known.is_called();
+        known.is_called(scripts);
         return Ok(known);
     }
     let script = Script::new(body).map_err(ClientError::bytes)?;
     let known = match scripts.find(script.sha()) {
         Some(known) => {
-            known.is_called();
+            known.is_called(scripts);
             known
         }
         None => {
