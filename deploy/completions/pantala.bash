@@ -176,6 +176,7 @@ _pantala_flags="
 --tls_handshake_timeout=
 --tracking-table-max-keys=
 --unixsocket=
+--unixsocketgroup=
 --unixsocketperm=
 --zset-max-listpack-entries=
 --zset-max-listpack-value=

@@ -181,6 +181,7 @@ complete -c pantala -l tls_accept_plain -x -a 'yes no' -d 'Ports with TLS also s
 complete -c pantala -l tls_handshake_timeout -x -d 'Seconds that a handshake may take; 0 means no limit.'
 complete -c pantala -l tracking-table-max-keys -x -d 'Keys remembered for clients that track what they read; 0 means no limit.'
 complete -c pantala -l unixsocket -r -F -d 'Path of a Unix socket to listen on as well.'
+complete -c pantala -l unixsocketgroup -x -d 'Group of the Unix socket; empty leaves it to the process.'
 complete -c pantala -l unixsocketperm -x -d 'Permission bits of the Unix socket; 0 leaves them to the umask.'
 complete -c pantala -l zset-max-listpack-entries -x -d 'Members up to which a sorted set is packed.'
 complete -c pantala -l zset-max-listpack-value -x -d 'Bytes of a member up to which a sorted set is packed.'

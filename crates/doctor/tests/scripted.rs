@@ -149,7 +149,7 @@ fn commands_modules_and_types_that_are_not_here_stop_the_move() {
 fn settings_are_judged_and_secrets_are_not_shown() {
     let (stops, text) = report(|command| {
         (command == "CONFIG GET *").then(|| {
-            b"*10\r\n$15\r\nunixsocketgroup\r\n$5\r\nredis\r\n\
+            b"*10\r\n$11\r\ntls-cluster\r\n$3\r\nyes\r\n\
               $16\r\nmaxmemory-policy\r\n$3\r\nlru\r\n\
               $11\r\nrequirepass\r\n$6\r\nsecret\r\n$10\r\nio-threads\r\n$1\r\n8\r\n\
               $4\r\nfrob\r\n$1\r\n1\r\n"
@@ -157,7 +157,7 @@ fn settings_are_judged_and_secrets_are_not_shown() {
         })
     });
     assert!(stops, "{text}");
-    for part in ["unixsocketgroup redis", "maxmemory-policy lru: ", "io-threads 8", "frob 1"] {
+    for part in ["tls-cluster yes", "maxmemory-policy lru: ", "io-threads 8", "frob 1"] {
         assert!(text.contains(part), "{part}:\n{text}");
     }
     assert!(text.contains("requirepass (not shown)") && !text.contains("secret"), "{text}");

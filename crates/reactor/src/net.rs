@@ -15,7 +15,7 @@ use std::mem::{size_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::path::Path;
 
 /// Opens a listening TCP socket. An IPv6 socket takes only IPv6, so that `0.0.0.0` and `::` can be
@@ -49,26 +49,34 @@ fn listen_at(
     Ok(socket)
 }
 
-/// Opens a listening Unix socket at `path`; `permissions` as for chmod, if any. A socket file
-/// without a listener is replaced.
+/// Who may connect to a Unix socket.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SocketAccess {
+    /// As for chmod; `None`: by the umask.
+    pub permissions: Option<u32>,
+    /// The number of its group; `None`: that of the process.
+    pub group: Option<u32>,
+}
+
+/// Opens a listening Unix socket at `path`. A socket file without a listener is replaced.
 ///
 /// # Errors
 /// Those of the kernel, with the path in the text; `AddrInUse` if a server listens there, or if the
 /// file is not a socket.
-pub fn unix_listener(path: &Path, permissions: Option<u32>, backlog: i32) -> io::Result<OwnedFd> {
-    listen_at_path(path, permissions, backlog)
+pub fn unix_listener(path: &Path, access: SocketAccess, backlog: i32) -> io::Result<OwnedFd> {
+    listen_at_path(path, access, backlog)
         .map_err(|error| explained(error, format!("cannot listen on {}", path.display())))
 }
 
-fn listen_at_path(path: &Path, permissions: Option<u32>, backlog: i32) -> io::Result<OwnedFd> {
-    let socket = bound_at_path(path, permissions)?;
+fn listen_at_path(path: &Path, access: SocketAccess, backlog: i32) -> io::Result<OwnedFd> {
+    let socket = bound_at_path(path, access)?;
     listen(&socket, backlog)?;
     Ok(socket)
 }
 
-/// Binds a socket and sets its permissions: before it listens nobody can connect, so the umask's
-/// permissions never apply.
-fn bound_at_path(path: &Path, permissions: Option<u32>) -> io::Result<OwnedFd> {
+/// Binds a socket and sets its group and permissions: before it listens nobody can connect, so the
+/// umask's permissions never apply.
+fn bound_at_path(path: &Path, access: SocketAccess) -> io::Result<OwnedFd> {
     let (storage, length) = to_sockaddr_un(path)?;
     if fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
         if is_served(&storage, length)? {
@@ -78,7 +86,10 @@ fn bound_at_path(path: &Path, permissions: Option<u32>) -> io::Result<OwnedFd> {
     }
     let socket = new_socket(libc::AF_UNIX)?;
     bind(&socket, &storage, length)?;
-    if let Some(permissions) = permissions {
+    if let Some(group) = access.group {
+        chown(path, None, Some(group))?;
+    }
+    if let Some(permissions) = access.permissions {
         fs::set_permissions(path, fs::Permissions::from_mode(permissions))?;
     }
     Ok(socket)
@@ -411,11 +422,23 @@ mod tests {
         assert!(!is_absent_address(&error));
     }
 
+    fn with_permissions(permissions: u32) -> SocketAccess {
+        SocketAccess { permissions: Some(permissions), group: None }
+    }
+
+    fn own_group() -> u32 {
+        // SAFETY: it takes nothing and cannot fail.
+        unsafe { libc::getegid() }
+    }
+
     /// CVE-2023-45145: a server that listens first lets in clients that its permissions exclude.
     #[test]
     fn permissions_are_set_before_anybody_is_let_in() {
         let path = scratch("permissions");
-        let bound = bound_at_path(&path, Some(0o700)).unwrap();
+        // Its own group is the one that a process without privileges may give it.
+        let group = Some(own_group());
+        let access = SocketAccess { group, ..with_permissions(0o700) };
+        let bound = bound_at_path(&path, access).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
         let error = UnixStream::connect(&path).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
@@ -428,9 +451,12 @@ mod tests {
     fn a_stale_socket_file_is_replaced_and_a_served_one_is_not() {
         let path = scratch("stale");
         drop(UnixListener::bind(&path).unwrap());
-        let listener = unix_listener(&path, Some(0o700), 16).unwrap();
+        let listener = unix_listener(&path, with_permissions(0o700), 16).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
-        assert_eq!(unix_listener(&path, None, 16).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(
+            unix_listener(&path, SocketAccess::default(), 16).unwrap_err().kind(),
+            io::ErrorKind::AddrInUse
+        );
         let client = UnixStream::connect(&path).unwrap();
         assert_eq!(peer_name(&client), format!("{}:0", path.display()));
         let (accepted, _) = UnixListener::from(listener).accept().unwrap();
@@ -442,11 +468,14 @@ mod tests {
     fn a_file_that_is_no_socket_is_left_alone() {
         let path = scratch("file");
         fs::write(&path, "precious").unwrap();
-        assert_eq!(unix_listener(&path, None, 16).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(
+            unix_listener(&path, SocketAccess::default(), 16).unwrap_err().kind(),
+            io::ErrorKind::AddrInUse
+        );
         assert_eq!(fs::read(&path).unwrap(), b"precious");
         fs::remove_file(&path).unwrap();
         let long = scratch(&"x".repeat(200));
-        assert!(unix_listener(&long, None, 16).is_err());
+        assert!(unix_listener(&long, SocketAccess::default(), 16).is_err());
     }
 
     #[test]

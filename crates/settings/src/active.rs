@@ -115,6 +115,8 @@ settings! {
     tcp_backlog: u32 = start("tcp-backlog", COUNT, "511", Network);
     /// Path of a Unix socket to listen on as well.
     unixsocket: String = start("unixsocket", Kind::Text, "", Network);
+    /// Group of the Unix socket; empty leaves it to the process.
+    unixsocketgroup: String = start("unixsocketgroup", Kind::Text, "", Network);
     /// Permission bits of the Unix socket; 0 leaves them to the umask.
     unixsocketperm: Mode = start("unixsocketperm", Kind::Octal, "0", Network);
     /// Seconds after which an idle client is disconnected; 0 means never.

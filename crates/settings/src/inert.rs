@@ -157,7 +157,6 @@ pub(crate) const ROWS: &[Row] = &[
     live("tls-cluster", Bool, "no", Tls).refused().doc("Use TLS between nodes."),
     live("tls-dh-params-file", Text, "", Tls).doc("File of Diffie-Hellman parameters."),
     live("tls-session-cache-size", COUNT, "20480", Tls).doc("Sessions that are cached."),
-    start("unixsocketgroup", Text, "", Network).refused().doc("Group of the Unix socket."),
     live("use-exit-on-panic", Bool, "no", Process)
         .hidden()
         .doc("End without a core file when the server panics."),

@@ -414,7 +414,7 @@ mod tests {
         assert_eq!(carried("maxmemory", "0"), CarryRule::Default);
         assert_eq!(carried("maxmemory", "1gb"), CarryRule::Acts("1073741824".into()));
         assert_eq!(carried("io-threads", "4"), CarryRule::Idle);
-        assert_eq!(carried("unixsocketgroup", "redis"), CarryRule::Refused);
+        assert_eq!(carried("tls-cluster", "yes"), CarryRule::Refused);
         assert!(matches!(carried("maxmemory-policy", "lrx"), CarryRule::Invalid(_)));
     }
 

@@ -10,6 +10,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use pantala_base::os::group_id;
+use pantala_reactor::net::SocketAccess;
 use pantala_reactor::{ListenerId, net};
 use pantala_settings::Settings;
 
@@ -40,6 +42,19 @@ pub struct Listening {
     named: usize,
 }
 
+/// The number of the group of the Unix socket, if the settings name one.
+fn group_of_socket(settings: &Settings) -> Result<Option<u32>, String> {
+    let name = &settings.unixsocketgroup;
+    if name.is_empty() {
+        return Ok(None);
+    }
+    match group_id(name) {
+        Ok(Some(group)) => Ok(Some(group)),
+        Ok(None) => Err(format!("--unixsocketgroup: there is no group {name}")),
+        Err(error) => Err(format!("--unixsocketgroup: {error}")),
+    }
+}
+
 impl Listening {
     /// Opens every listening socket that the settings ask for.
     ///
@@ -55,9 +70,10 @@ impl Listening {
         })?;
         if !settings.unixsocket.is_empty() {
             let permissions = (settings.unixsocketperm.0 != 0).then_some(settings.unixsocketperm.0);
+            let access = SocketAccess { permissions, group: group_of_socket(settings)? };
             let backlog = backlog(settings.tcp_backlog);
             let path = Path::new(&settings.unixsocket);
-            let socket = patiently(|| net::unix_listener(path, permissions, backlog))
+            let socket = patiently(|| net::unix_listener(path, access, backlog))
                 .map_err(|error| format!("--unixsocket: {error}"))?;
             sockets.push((listening.next_id(ListenerKind::RespUnix), socket));
         }

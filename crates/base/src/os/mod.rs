@@ -40,6 +40,34 @@ pub fn raise_fd_limit(want: u64) -> u64 {
     limit.rlim_cur
 }
 
+/// The number of the group with this name, if there is one.
+///
+/// # Errors
+/// The system cannot look it up.
+pub fn group_id(name: &str) -> io::Result<Option<u32>> {
+    let name = std::ffi::CString::new(name)?;
+    // SAFETY: a struct of integers and pointers, for which zero is a value.
+    let mut entry: libc::group = unsafe { std::mem::zeroed() };
+    let (mut found, mut text) = (std::ptr::null_mut(), vec![0; 1 << 10]);
+    loop {
+        // SAFETY: all of them live through the call, and `text` has that many bytes. What `entry`
+        // points to is not read afterwards.
+        let failed = unsafe {
+            let (at, len) = (text.as_mut_ptr(), text.len());
+            libc::getgrnam_r(name.as_ptr(), &raw mut entry, at, len, &raw mut found)
+        };
+        match failed {
+            0 => return Ok((!found.is_null()).then_some(entry.gr_gid)),
+            libc::ERANGE if text.len() < MOST_GROUP_BYTES => text.resize(text.len() * 4, 0),
+            libc::EINTR => {}
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+/// The longest entry of a group, with the names of its members.
+const MOST_GROUP_BYTES: usize = 1 << 22;
+
 /// Whether an error means that the process, or the system, has too many open files.
 pub fn is_short_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
@@ -429,6 +457,14 @@ impl Drop for SignalStack {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn groups_have_numbers() {
+        use super::group_id;
+        assert_eq!(group_id("root").unwrap(), Some(0));
+        assert_eq!(group_id("no group of this name").unwrap(), None);
+        assert!(group_id("a\0b").is_err());
+    }
+
     #[test]
     fn local_time_is_less_than_a_day_from_utc() {
         for unix_s in [0, 1_795_000_000, i64::MAX] {

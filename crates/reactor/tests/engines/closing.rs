@@ -2,6 +2,7 @@
 
 use crate::on_every_engine;
 use crate::world::{World, echo_peer, pattern};
+use pantala_reactor::net::{SocketAccess, unix_listener};
 use pantala_reactor::{ListenerId, Receipt};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -270,7 +271,8 @@ fn a_unix_listener_serves_as_a_tcp_one_does() {
     on_every_engine(|config| {
         let mut world = World::echo(config);
         let path = std::env::temp_dir().join(format!("pantala-reactor-{}", std::process::id()));
-        let socket = pantala_reactor::net::unix_listener(&path, Some(0o600), 16).unwrap();
+        let access = SocketAccess { permissions: Some(0o600), group: None };
+        let socket = unix_listener(&path, access, 16).unwrap();
         world.reactor.ops().listen(socket, ListenerId(0)).unwrap();
         let peers: Vec<_> = (0..10)
             .map(|seed| echo_peer(UnixStream::connect(&path).unwrap(), pattern(seed, 1000)))

@@ -611,7 +611,6 @@ mod tests {
                 "argument --restricted_commands",
                 "restricted_commands",
             ),
-            (&["--unixsocketgroup", "g"], "argument --unixsocketgroup", "unixsocketgroup"),
         ] {
             check_refused(args, &[], &format!("{origin}: '{name}' {WHY}"));
         }
