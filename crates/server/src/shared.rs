@@ -124,7 +124,14 @@ impl Shared {
 
 impl Server for Shared {
     fn find_part(&self, id: TypeId) -> Option<&dyn Any> {
-        let parts: [&dyn Any; 4] = [self, &*self.durability, &*self.replication, &*self.context];
+        let parts: [&dyn Any; 6] = [
+            self,
+            &*self.durability,
+            &*self.replication,
+            &*self.context,
+            &*self.operator,
+            &*self.migrations,
+        ];
         parts.into_iter().find(|part| (**part).type_id() == id)
     }
 
