@@ -145,7 +145,7 @@ impl Requester {
         }
         // A script's commands are checked only as the script's, and SLOWLOG RESET writes no data.
         let flags = found.row.flags;
-        let is_read = flags.has(Flags::READONLY) && !flags.has(Flags::SCRIPT);
+        let is_read = flags.intersects(Flags::READONLY) && !flags.intersects(Flags::SCRIPT);
         if self.may_write || is_read || READS.contains(&name.as_str()) {
             return Ok(name);
         }

@@ -25,7 +25,7 @@ pub const ROWS: &[Command] = &[Command::write("MIGRATE", migrate, Group::Generic
     .arity(-6)
     .replaces()
     // In scripts its effect is final: what was sent cannot be taken back.
-    .flags(Flags::MOVABLEKEYS.and(Flags::LANE).and(Flags::OTHER_DB))
+    .flags(Flags::MOVABLEKEYS.union(Flags::LANE).union(Flags::OTHER_DB))
     .keys(&[
         KeySpec::one(3, KeyFlags::TAKE),
         KeySpec {

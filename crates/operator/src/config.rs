@@ -25,7 +25,7 @@ use pantala_engine::Message;
 use pantala_engine::condition::states::States;
 use pantala_replication::{primary, replica};
 
-const ADMIN: Flags = Flags::ADMIN.and(Flags::LOADING).and(Flags::NOSCRIPT).and(Flags::STALE);
+const ADMIN: Flags = Flags::ADMIN.union(Flags::LOADING).union(Flags::NOSCRIPT).union(Flags::STALE);
 const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
 /// The rows of this family.
@@ -63,14 +63,14 @@ const SUBCOMMANDS: &[Command] = &[
     Command::new("REWRITE", rewrite, Group::Server)
         .of("CONFIG")
         .arity(2)
-        .flags(ADMIN.and(Flags::LANE).and(Flags::OPERATOR))
+        .flags(ADMIN.union(Flags::LANE).union(Flags::OPERATOR))
         .tips(ALL_NODES)
         .since("2.8.0")
         .summary("Writes the settings in force to the configuration file."),
     Command::new("HELP", help, Group::Server)
         .of("CONFIG")
         .arity(2)
-        .flags(Flags::LOADING.and(Flags::STALE))
+        .flags(Flags::LOADING.union(Flags::STALE))
         .since("5.0.0")
         .summary("Tells what the subcommands do."),
 ];
@@ -166,7 +166,7 @@ pub(super) fn apply(
 /// Nor may the directory change from which it is loaded.
 fn refuse_while_loading(operator: &Operator, pairs: &[(&[u8], &[u8])]) -> Result<(), ClientError> {
     let now = operator.engine.condition.lasting.now();
-    let is_loading = now.has(States::LOADING) || now.has(States::LOADING_BESIDE);
+    let is_loading = now.intersects(States::LOADING) || now.intersects(States::LOADING_BESIDE);
     let is_about_files = |(name, _): &(&[u8], &[u8])| {
         named(name).is_some_and(|row| ["appendonly", "dir"].contains(&row.name))
     };

@@ -13,12 +13,12 @@ use pantala_durability::appending::NoRewrite;
 use pantala_durability::rewriting;
 use pantala_durability::saving::{self, SaveFailure};
 
-const FAST: Flags = Flags::FAST.and(Flags::LOADING).and(Flags::STALE);
+const FAST: Flags = Flags::FAST.union(Flags::LOADING).union(Flags::STALE);
 const SAVES: Flags = Flags::ADMIN
-    .and(Flags::NOSCRIPT)
-    .and(Flags::NO_ASYNC_LOADING)
-    .and(Flags::LANE)
-    .and(Flags::OUTSIDE);
+    .union(Flags::NOSCRIPT)
+    .union(Flags::NO_ASYNC_LOADING)
+    .union(Flags::LANE)
+    .union(Flags::OUTSIDE);
 const OPERATORS: &[Category] = &[Category::Admin, Category::Dangerous];
 
 /// The rows of this family.
@@ -31,7 +31,7 @@ pub const ROWS: &[Command] = &[
         .summary("Tells the server's time: seconds and microseconds of Unix time."),
     Command::new("SAVE", save, Group::Server)
         .arity(1)
-        .flags(SAVES.and(Flags::NO_MULTI))
+        .flags(SAVES.union(Flags::NO_MULTI))
         .complexity("O(N) for N keys")
         .summary("Saves a snapshot, and answers when the file is there. Nobody else waits."),
     Command::new("BGSAVE", save_in_background, Group::Server)
@@ -53,8 +53,8 @@ pub const ROWS: &[Command] = &[
         .summary("Tells when the data was last saved, in seconds of Unix time."),
     Command::new("SHUTDOWN", shut_down, Group::Server)
         .arity(-1)
-        .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE))
-        .flags(Flags::ALLOW_BUSY.and(Flags::NO_MULTI).and(Flags::OUTSIDE))
+        .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE))
+        .flags(Flags::ALLOW_BUSY.union(Flags::NO_MULTI).union(Flags::OUTSIDE))
         .complexity("O(N) with SAVE, for N keys")
         .syntax(
             "[abort-selector: (save-selector-block: [save-selector: NOSAVE | SAVE] [NOW] [FORCE]) \

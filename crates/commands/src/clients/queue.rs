@@ -43,8 +43,8 @@ pub struct TransactionQueue {
 impl TransactionQueue {
     /// Adds a command with this many arguments.
     pub fn push(&mut self, found: CommandRef, args: OwnedArgs, arg_count: usize) {
-        self.flags = self.flags.and(found.row.flags);
-        self.lacking = self.lacking.and(Flags(!found.row.flags.0));
+        self.flags = self.flags.union(found.row.flags);
+        self.lacking = self.lacking.union(found.row.flags.complement());
         self.arg_count += arg_count;
         self.bytes += size_of::<QueuedCommand>() + args.memory_bytes();
         if matches!(found.row.databases, Databases::Selects) {
@@ -59,8 +59,8 @@ impl TransactionQueue {
     /// whole keyspace; the token, if one is a script.
     pub fn locking(&self) -> Locking {
         match self.flags {
-            flags if flags.has(Flags::WHOLE) => Locking::Everything,
-            flags if flags.has(Flags::SCRIPT) => Locking::Incremental,
+            flags if flags.intersects(Flags::WHOLE) => Locking::Everything,
+            flags if flags.intersects(Flags::SCRIPT) => Locking::Incremental,
             _ => Locking::Upfront,
         }
     }

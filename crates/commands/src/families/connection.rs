@@ -10,12 +10,12 @@ use crate::rows::command::{Command, Databases, Flags, Group};
 pub const ROWS: &[Command] = &[
     Command::new("ECHO", echo, Group::Connection)
         .arity(2)
-        .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE).and(Flags::REVERSIBLE))
+        .flags(Flags::FAST.union(Flags::LOADING).union(Flags::STALE).union(Flags::REVERSIBLE))
         .syntax("message")
         .summary("Answers the message."),
     Command::new("PING", ping, Group::Connection)
         .arity(-1)
-        .flags(Flags::FAST.and(Flags::SUBSCRIBED).and(Flags::REVERSIBLE))
+        .flags(Flags::FAST.union(Flags::SUBSCRIBED).union(Flags::REVERSIBLE))
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .syntax("[message]")
         .summary("Answers PONG, or the message."),
@@ -23,23 +23,23 @@ pub const ROWS: &[Command] = &[
         .arity(-1)
         .flags(
             Flags::NOSCRIPT
-                .and(Flags::LOADING)
-                .and(Flags::STALE)
-                .and(Flags::FAST)
-                .and(Flags::NO_AUTH)
-                .and(Flags::ALLOW_BUSY)
-                .and(Flags::UNQUEUED)
-                .and(Flags::SUBSCRIBED),
+                .union(Flags::LOADING)
+                .union(Flags::STALE)
+                .union(Flags::FAST)
+                .union(Flags::NO_AUTH)
+                .union(Flags::ALLOW_BUSY)
+                .union(Flags::UNQUEUED)
+                .union(Flags::SUBSCRIBED),
         )
         .summary("Closes the connection."),
     Command::new("SELECT", select, Group::Connection)
         .arity(2)
         .flags(
             Flags::FAST
-                .and(Flags::LOADING)
-                .and(Flags::STALE)
-                .and(Flags::ALLOW_BUSY)
-                .and(Flags::REVERSIBLE),
+                .union(Flags::LOADING)
+                .union(Flags::STALE)
+                .union(Flags::ALLOW_BUSY)
+                .union(Flags::REVERSIBLE),
         )
         .databases(Databases::Selects)
         .syntax("index:int")

@@ -27,7 +27,7 @@ pub const ROWS: &[Command] = &[
         .summary("Removes all keys of the database."),
     Command::write("SWAPDB", swap_databases, Group::Server)
         .arity(3)
-        .flags(Flags::FAST.and(Flags::LANE).and(Flags::OUTSIDE).and(Flags::WHOLE))
+        .flags(Flags::FAST.union(Flags::LANE).union(Flags::OUTSIDE).union(Flags::WHOLE))
         .databases(Databases::OnlyTwo)
         .categories(&[Category::Keyspace, Category::Dangerous])
         .since("4.0.0")
@@ -42,7 +42,7 @@ const FLUSH_TIPS: &[&str] = &["request_policy:all_shards", "response_policy:all_
 const fn flush_row(name: &'static str, handler: Handler) -> Command {
     Command::write(name, handler, Group::Server)
         .arity(-1)
-        .flags(Flags::LANE.and(Flags::OUTSIDE).and(Flags::WHOLE))
+        .flags(Flags::LANE.union(Flags::OUTSIDE).union(Flags::WHOLE))
         .categories(DANGEROUS)
         .tips(FLUSH_TIPS)
         .syntax("[flush-type: ASYNC | SYNC]")

@@ -12,26 +12,28 @@ use crate::rows::command::{Category, Command, Flags, Group, KeyFlags, KeySpec};
 
 const DISCARD_WITHOUT: ClientError = ClientError::text("ERR DISCARD without MULTI");
 
-const ALWAYS: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE);
-const AT_ONCE: Flags = ALWAYS.and(Flags::FAST).and(Flags::ALLOW_BUSY);
+const ALWAYS: Flags = Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE);
+const AT_ONCE: Flags = ALWAYS.union(Flags::FAST).union(Flags::ALLOW_BUSY);
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[
     Command::new("DISCARD", discard, Group::Transactions)
         .arity(1)
-        .flags(AT_ONCE.and(Flags::UNQUEUED))
+        .flags(AT_ONCE.union(Flags::UNQUEUED))
         .since("2.0.0")
         .complexity("O(N) for N commands since MULTI")
         .summary("Forgets the commands since MULTI and the watched keys."),
     Command::new("EXEC", exec, Group::Transactions)
         .arity(1)
-        .flags(ALWAYS.and(Flags::SKIP_COMMANDLOG).and(Flags::UNQUEUED).and(Flags::TRANSACTION))
+        .flags(
+            ALWAYS.union(Flags::SKIP_COMMANDLOG).union(Flags::UNQUEUED).union(Flags::TRANSACTION),
+        )
         .since("1.2.0")
         .complexity("That of the commands since MULTI")
         .summary("Runs the commands since MULTI, all at one moment."),
     Command::new("MULTI", multi, Group::Transactions)
         .arity(1)
-        .flags(AT_ONCE.and(Flags::NO_MULTI))
+        .flags(AT_ONCE.union(Flags::NO_MULTI))
         .since("1.2.0")
         .summary("Gathers the commands that follow, up to EXEC."),
     Command::new("UNWATCH", unwatch, Group::Transactions)
@@ -41,7 +43,7 @@ pub const ROWS: &[Command] = &[
         .summary("Watches no key any more."),
     Command::new("WATCH", watch, Group::Transactions)
         .arity(-2)
-        .flags(AT_ONCE.and(Flags::NO_MULTI))
+        .flags(AT_ONCE.union(Flags::NO_MULTI))
         .categories(&[Category::Transaction])
         .keys(&[KeySpec::range(1, -1, 1, KeyFlags::LOOK)])
         .since("2.2.0")

@@ -373,7 +373,9 @@ impl<'c, 'k> Call<'c, 'k> {
     /// Whether the partitions are not needed once everything is read: nothing is written, and no
     /// client is registered with a key.
     fn may_let_go(&self) -> bool {
-        self.may_pause() && self.session.tracking.is_none() && !self.command.flags.has(Flags::WRITE)
+        self.may_pause()
+            && self.session.tracking.is_none()
+            && !self.command.flags.intersects(Flags::WRITE)
     }
 }
 

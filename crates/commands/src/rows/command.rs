@@ -13,6 +13,7 @@
 //! Everything else derives from the row: locks, arity check, memory check, `COMMAND INFO`, `DOCS`
 //! and `GETKEYS`, statistics, HELP.
 
+use bitflags::bitflags;
 use pantala_acl::Categories;
 pub use pantala_acl::Category;
 
@@ -31,88 +32,89 @@ pub type FlagsOf = fn(&[&[u8]]) -> KeyFlags;
 /// The function that runs a command.
 pub type Handler = fn(&mut Call<'_, '_>) -> CommandResult;
 
-/// Properties of a command, as bits. The first ones are shown by COMMAND INFO.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags(pub u64);
+bitflags! {
+    /// Properties of a command, as bits. The first ones are shown by COMMAND INFO.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Flags: u64 {
+        /// Nothing.
+        const NONE = 0;
+        /// Changes data.
+        const WRITE = 1 << 0;
+        /// Reads data.
+        const READONLY = 1 << 1;
+        /// May need memory: refused when memory is full.
+        const DENYOOM = 1 << 2;
+        /// For operators.
+        const ADMIN = 1 << 3;
+        /// About publishing and subscribing.
+        const PUBSUB = 1 << 4;
+        /// Not from scripts.
+        const NOSCRIPT = 1 << 5;
+        /// May block.
+        const BLOCKING = 1 << 6;
+        /// Allowed while data is loaded.
+        const LOADING = 1 << 7;
+        /// Allowed on a replica that lost its primary.
+        const STALE = 1 << 8;
+        /// Not shown to MONITOR.
+        const SKIP_MONITOR = 1 << 9;
+        /// Not logged as slow.
+        const SKIP_COMMANDLOG = 1 << 10;
+        /// Runs in constant or logarithmic time.
+        const FAST = 1 << 11;
+        /// Allowed before AUTH.
+        const NO_AUTH = 1 << 12;
+        /// The positions of the keys depend on the arguments.
+        const MOVABLEKEYS = 1 << 13;
+        /// Allowed while a script runs too long.
+        const ALLOW_BUSY = 1 << 14;
+        /// Not inside MULTI.
+        const NO_MULTI = 1 << 15;
+        /// Not while a replica loads in the background.
+        const NO_ASYNC_LOADING = 1 << 16;
+        /// Goes to replicas although it does not write: refused where writes are. Not shown.
+        const MAY_REPLICATE = 1 << 17;
+        /// Its keys may be none.
+        const NO_MANDATORY_KEYS = 1 << 18;
+        /// Ours: what operators need when nothing else works: on the lane it never waits behind
+        /// other commands. It takes no partition.
+        const OPERATOR = 1 << 19;
+        /// Ours: leaves nothing behind except its own session and effects, so a transaction can
+        /// begin again after it. Also true of every `READONLY` command.
+        const REVERSIBLE = 1 << 20;
+        /// Ours: changes a key of another database, too.
+        const OTHER_DB = 1 << 22;
+        /// Ours: runs a script.
+        const SCRIPT = 1 << 21;
+        /// Ours: allowed on a RESP2 connection that has subscribed to something.
+        const SUBSCRIBED = 1 << 23;
+        /// Ours: always runs on the slow lane.
+        const LANE = 1 << 24;
+        /// Ours: on the lane, but outside the gate, because it closes the gate itself or takes no
+        /// partition.
+        const OUTSIDE = 1 << 25;
+        /// Of a cluster: allowed on a slot that is being imported.
+        const ASKING = 1 << 26;
+        /// Ours: its subcommands do the work.
+        const CONTAINER = 1 << 27;
+        /// Ours: takes long only when its request or its reply is large, so it is not timed on its
+        /// own. True of every `FAST` command.
+        const STEADY = 1 << 28;
+        /// Ours: goes through the whole keyspace or changes it as a whole: a transaction or a
+        /// script takes all partitions for it.
+        const WHOLE = 1 << 29;
+        /// Ours: runs at once even between MULTI and EXEC.
+        const UNQUEUED = 1 << 30;
+        /// Ours: runs what was queued since MULTI.
+        const TRANSACTION = 1 << 31;
+        /// Its effect does not reach replicas other than Pantala.
+        const ONLY_OURS = 1 << 32;
+        /// Its effect does not reach replicas of Redis 7.0.
+        const NEWER = 1 << 33;
+    }
+}
 
 impl Flags {
-    /// Nothing.
-    pub const NONE: Flags = Flags(0);
-    /// Changes data.
-    pub const WRITE: Flags = Flags(1 << 0);
-    /// Reads data.
-    pub const READONLY: Flags = Flags(1 << 1);
-    /// May need memory: refused when memory is full.
-    pub const DENYOOM: Flags = Flags(1 << 2);
-    /// For operators.
-    pub const ADMIN: Flags = Flags(1 << 3);
-    /// About publishing and subscribing.
-    pub const PUBSUB: Flags = Flags(1 << 4);
-    /// Not from scripts.
-    pub const NOSCRIPT: Flags = Flags(1 << 5);
-    /// May block.
-    pub const BLOCKING: Flags = Flags(1 << 6);
-    /// Allowed while data is loaded.
-    pub const LOADING: Flags = Flags(1 << 7);
-    /// Allowed on a replica that lost its primary.
-    pub const STALE: Flags = Flags(1 << 8);
-    /// Not shown to MONITOR.
-    pub const SKIP_MONITOR: Flags = Flags(1 << 9);
-    /// Not logged as slow.
-    pub const SKIP_COMMANDLOG: Flags = Flags(1 << 10);
-    /// Runs in constant or logarithmic time.
-    pub const FAST: Flags = Flags(1 << 11);
-    /// Allowed before AUTH.
-    pub const NO_AUTH: Flags = Flags(1 << 12);
-    /// The positions of the keys depend on the arguments.
-    pub const MOVABLEKEYS: Flags = Flags(1 << 13);
-    /// Allowed while a script runs too long.
-    pub const ALLOW_BUSY: Flags = Flags(1 << 14);
-    /// Not inside MULTI.
-    pub const NO_MULTI: Flags = Flags(1 << 15);
-    /// Not while a replica loads in the background.
-    pub const NO_ASYNC_LOADING: Flags = Flags(1 << 16);
-    /// Goes to replicas although it does not write: refused where writes are. Not shown.
-    pub const MAY_REPLICATE: Flags = Flags(1 << 17);
-    /// Its keys may be none.
-    pub const NO_MANDATORY_KEYS: Flags = Flags(1 << 18);
-
-    /// Ours: what operators need when nothing else works: on the lane it never waits behind other
-    /// commands. It takes no partition.
-    pub const OPERATOR: Flags = Flags(1 << 19);
-    /// Ours: leaves nothing behind except its own session and effects, so a transaction can begin
-    /// again after it. Also true of every `READONLY` command.
-    pub const REVERSIBLE: Flags = Flags(1 << 20);
-    /// Ours: changes a key of another database, too.
-    pub const OTHER_DB: Flags = Flags(1 << 22);
-    /// Ours: runs a script.
-    pub const SCRIPT: Flags = Flags(1 << 21);
-    /// Ours: allowed on a RESP2 connection that has subscribed to something.
-    pub const SUBSCRIBED: Flags = Flags(1 << 23);
-    /// Ours: always runs on the slow lane.
-    pub const LANE: Flags = Flags(1 << 24);
-    /// Ours: on the lane, but outside the gate, because it closes the gate itself or takes no
-    /// partition.
-    pub const OUTSIDE: Flags = Flags(1 << 25);
-    /// Of a cluster: allowed on a slot that is being imported.
-    pub const ASKING: Flags = Flags(1 << 26);
-    /// Ours: its subcommands do the work.
-    pub const CONTAINER: Flags = Flags(1 << 27);
-    /// Ours: takes long only when its request or its reply is large, so it is not timed on its own.
-    /// True of every `FAST` command.
-    pub const STEADY: Flags = Flags(1 << 28);
-    /// Ours: goes through the whole keyspace or changes it as a whole: a transaction or a script
-    /// takes all partitions for it.
-    pub const WHOLE: Flags = Flags(1 << 29);
-    /// Ours: runs at once even between MULTI and EXEC.
-    pub const UNQUEUED: Flags = Flags(1 << 30);
-    /// Ours: runs what was queued since MULTI.
-    pub const TRANSACTION: Flags = Flags(1 << 31);
-    /// Its effect does not reach replicas other than Pantala.
-    pub const ONLY_OURS: Flags = Flags(1 << 32);
-    /// Its effect does not reach replicas of Redis 7.0.
-    pub const NEWER: Flags = Flags(1 << 33);
-
     const NAMES: [(Flags, &'static str); 19] = [
         (Flags::WRITE, "write"),
         (Flags::READONLY, "readonly"),
@@ -135,25 +137,9 @@ impl Flags {
         (Flags::ASKING, "asking"),
     ];
 
-    /// The union of both sets.
-    pub const fn and(self, other: Flags) -> Flags {
-        Flags(self.0 | other.0)
-    }
-
-    /// The flags that are not in the other set.
-    pub const fn without(self, other: Flags) -> Flags {
-        Flags(self.0 & !other.0)
-    }
-
-    /// Whether any bit of `other` is set.
-    #[inline]
-    pub const fn has(self, other: Flags) -> bool {
-        self.0 & other.0 != 0
-    }
-
     /// The names COMMAND INFO shows.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        Flags::NAMES.iter().filter(move |(flag, _)| self.has(*flag)).map(|(_, name)| *name)
+        Flags::NAMES.iter().filter(move |(flag, _)| self.intersects(*flag)).map(|(_, name)| *name)
     }
 }
 
@@ -393,7 +379,7 @@ impl Command {
 
     /// Adds flags.
     pub const fn flags(mut self, flags: Flags) -> Command {
-        self.flags = self.flags.and(flags);
+        self.flags = self.flags.union(flags);
         self
     }
 
@@ -407,7 +393,7 @@ impl Command {
                     find: Find::Range { last: 0, .. },
                     flags,
                 },
-            ] if flags.0 & KeyFlags::NOT_KEY.0 == 0 => *index as u8,
+            ] if !flags.contains(KeyFlags::NOT_KEY) => *index as u8,
             _ => 0,
         };
         self
@@ -457,8 +443,8 @@ impl Command {
 
     /// Whether it concerns the contents of a database: then its user must be allowed there.
     pub fn is_about_data(&self) -> bool {
-        self.flags.has(Flags::WRITE.and(Flags::READONLY))
-            || self.keys.iter().any(|spec| spec.flags.0 & KeyFlags::NOT_KEY.0 == 0)
+        self.flags.intersects(Flags::WRITE.union(Flags::READONLY))
+            || self.keys.iter().any(|spec| !spec.flags.contains(KeyFlags::NOT_KEY))
             || self.categories.contains(&Category::Keyspace)
     }
 
@@ -526,9 +512,9 @@ impl Command {
             (Flags::BLOCKING, Category::Blocking),
         ];
         let named = self.categories.iter().fold(Categories::NONE, |set, one| set.with(*one));
-        let with = |set: Categories, (flag, one)| set.with_if(self.flags.has(flag), one);
+        let with = |set: Categories, (flag, one)| set.with_if(self.flags.intersects(flag), one);
         let all = implied.into_iter().fold(named, with);
-        let all = all.with_if(!self.flags.has(Flags::FAST), Category::Slow);
+        let all = all.with_if(!self.flags.intersects(Flags::FAST), Category::Slow);
         // A script's effects are not known from its row.
         if named.has(Category::Scripting) { all.without(Category::Read) } else { all }
     }

@@ -14,79 +14,87 @@
 //! Tests: at the foot; the server's `tests/reference.rs`, and beside the reference
 //! compat/clients/acl_calls.py.
 
+use bitflags::bitflags;
 use smallvec::SmallVec;
 
-/// What a command does with a key, in the terms of COMMAND INFO's key specifications.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyFlags(pub u16);
+bitflags! {
+    /// What a command does with a key, in the terms of COMMAND INFO's key specifications.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct KeyFlags: u16 {
+        /// `RO`, as COMMAND INFO shows it.
+        const RO = 1 << 0;
+        /// `RW`, as COMMAND INFO shows it.
+        const RW = 1 << 1;
+        /// `OW`, as COMMAND INFO shows it.
+        const OW = 1 << 2;
+        /// `RM`, as COMMAND INFO shows it.
+        const RM = 1 << 3;
+        /// `ACCESS`, as COMMAND INFO shows it.
+        const ACCESS = 1 << 4;
+        /// `UPDATE`, as COMMAND INFO shows it.
+        const UPDATE = 1 << 5;
+        /// `INSERT`, as COMMAND INFO shows it.
+        const INSERT = 1 << 6;
+        /// `DELETE`, as COMMAND INFO shows it.
+        const DELETE = 1 << 7;
+        /// Not a key, though it is routed like one: a shard channel.
+        const NOT_KEY = 1 << 8;
+        /// `INCOMPLETE`, as COMMAND INFO shows it.
+        const INCOMPLETE = 1 << 9;
+        /// `VARIABLE`, as COMMAND INFO shows it.
+        const VARIABLE = 1 << 10;
+    }
+}
 
 impl KeyFlags {
-    const RO: KeyFlags = KeyFlags(1 << 0);
-    const RW: KeyFlags = KeyFlags(1 << 1);
-    const OW: KeyFlags = KeyFlags(1 << 2);
-    const RM: KeyFlags = KeyFlags(1 << 3);
-    const ACCESS: KeyFlags = KeyFlags(1 << 4);
-    const UPDATE: KeyFlags = KeyFlags(1 << 5);
-    const INSERT: KeyFlags = KeyFlags(1 << 6);
-    const DELETE: KeyFlags = KeyFlags(1 << 7);
-    /// Not a key, though it is routed like one: a shard channel.
-    pub const NOT_KEY: KeyFlags = KeyFlags(1 << 8);
-    const INCOMPLETE: KeyFlags = KeyFlags(1 << 9);
-    const VARIABLE: KeyFlags = KeyFlags(1 << 10);
-
     /// Reads the value.
-    pub const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
+    pub const READ: KeyFlags = KeyFlags::RO.union(KeyFlags::ACCESS);
     /// Reads only the key, not the value.
     pub const LOOK: KeyFlags = KeyFlags::RO;
     /// Overwrites the key.
-    pub const OVERWRITE: KeyFlags = KeyFlags::OW.and(KeyFlags::UPDATE);
+    pub const OVERWRITE: KeyFlags = KeyFlags::OW.union(KeyFlags::UPDATE);
     /// Reads, then changes.
-    pub const CHANGE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE);
+    pub const CHANGE: KeyFlags = KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::UPDATE);
     /// Changes without returning the old value.
-    pub const MODIFY: KeyFlags = KeyFlags::RW.and(KeyFlags::UPDATE);
+    pub const MODIFY: KeyFlags = KeyFlags::RW.union(KeyFlags::UPDATE);
     /// Adds to the value.
-    pub const ADD: KeyFlags = KeyFlags::RW.and(KeyFlags::INSERT);
+    pub const ADD: KeyFlags = KeyFlags::RW.union(KeyFlags::INSERT);
     /// Reads, and adds to the value.
-    pub const READ_ADD: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::INSERT);
+    pub const READ_ADD: KeyFlags = KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::INSERT);
     /// Reads, and may store a computed result with the value.
-    pub const READ_CACHE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS);
+    pub const READ_CACHE: KeyFlags = KeyFlags::RW.union(KeyFlags::ACCESS);
     /// Sets a key that must be absent.
-    pub const CREATE: KeyFlags = KeyFlags::OW.and(KeyFlags::INSERT);
+    pub const CREATE: KeyFlags = KeyFlags::OW.union(KeyFlags::INSERT);
     /// Removes.
-    pub const REMOVE: KeyFlags = KeyFlags::RM.and(KeyFlags::DELETE);
+    pub const REMOVE: KeyFlags = KeyFlags::RM.union(KeyFlags::DELETE);
     /// Reads and removes.
-    pub const TAKE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE);
+    pub const TAKE: KeyFlags = KeyFlags::RW.union(KeyFlags::ACCESS).union(KeyFlags::DELETE);
     /// Changes and removes, without returning anything of the value.
-    pub const CHANGE_REMOVE: KeyFlags = KeyFlags::RW.and(KeyFlags::DELETE);
-
-    /// The union of both sets.
-    pub const fn and(self, other: KeyFlags) -> KeyFlags {
-        KeyFlags(self.0 | other.0)
-    }
+    pub const CHANGE_REMOVE: KeyFlags = KeyFlags::RW.union(KeyFlags::DELETE);
 
     /// Adds `variable_flags`: what is done depends on the arguments.
     pub const fn variable(self) -> KeyFlags {
-        self.and(KeyFlags::VARIABLE)
+        self.union(KeyFlags::VARIABLE)
     }
 
     /// Adds `incomplete`: there may be other keys.
     pub const fn incomplete(self) -> KeyFlags {
-        self.and(KeyFlags::INCOMPLETE)
+        self.union(KeyFlags::INCOMPLETE)
     }
 
     /// Whether the value is read.
     pub fn reads(self) -> bool {
-        self.0 & KeyFlags::ACCESS.0 != 0
+        self.contains(KeyFlags::ACCESS)
     }
 
     /// Whether something is changed.
     pub fn writes(self) -> bool {
-        self.0 & (KeyFlags::UPDATE.0 | KeyFlags::INSERT.0 | KeyFlags::DELETE.0) != 0
+        self.intersects(KeyFlags::UPDATE | KeyFlags::INSERT | KeyFlags::DELETE)
     }
 
     /// Whether what is done depends on the arguments.
     pub fn is_variable(self) -> bool {
-        self.0 & KeyFlags::VARIABLE.0 != 0
+        self.contains(KeyFlags::VARIABLE)
     }
 
     /// The names COMMAND INFO shows.
@@ -105,7 +113,7 @@ impl KeyFlags {
             (KeyFlags::VARIABLE, "variable_flags"),
         ]
         .into_iter()
-        .filter(move |(flag, _)| self.0 & flag.0 != 0)
+        .filter(move |(flag, _)| self.contains(*flag))
         .map(|(_, name)| name)
     }
 }
@@ -262,7 +270,7 @@ where
 {
     let mut found: SmallVec<[T; N]> = SmallVec::new();
     for KeySpec { begin, find, flags } in keys.iter().copied() {
-        if flags.0 & KeyFlags::NOT_KEY.0 != 0 {
+        if flags.contains(KeyFlags::NOT_KEY) {
             continue;
         }
         let Some(begin) = begin_of(begin, args) else { continue };

@@ -184,7 +184,7 @@ impl Registry {
                 None => row.all_categories(),
                 Some(_) => Categories::NONE,
             },
-            is_open: row.flags.has(Flags::NO_AUTH),
+            is_open: row.flags.intersects(Flags::NO_AUTH),
         });
         let absent = ABSENT.iter().map(|name| CatalogueEntry {
             name: (*name).to_owned(),

@@ -240,7 +240,7 @@ impl Monitors {
 }
 
 fn is_shown(found: CommandRef) -> bool {
-    !found.row.flags.has(Flags::SKIP_MONITOR.and(Flags::ADMIN))
+    !found.row.flags.intersects(Flags::SKIP_MONITOR.union(Flags::ADMIN))
 }
 
 fn line(session: &Session, peer: &str, found: CommandRef, args: &[&[u8]]) -> Vec<u8> {

@@ -244,15 +244,15 @@ impl Engine {
 }
 
 fn keeps_data(states: States) -> bool {
-    states.has(KEEPS)
+    states.intersects(KEEPS)
 }
 
 /// States in which nothing is evicted.
 const KEEPS: States = States::LOADING
-    .and(States::LOADING_BESIDE)
-    .and(States::PAUSED_WRITES)
-    .and(States::PAUSED_ALL)
-    .and(States::UNLIMITED);
+    .union(States::LOADING_BESIDE)
+    .union(States::PAUSED_WRITES)
+    .union(States::PAUSED_ALL)
+    .union(States::UNLIMITED);
 
 impl Turn<'_> {
     /// Makes room, if needed, before commands run and with nothing held. `since`: memory was
@@ -261,9 +261,9 @@ impl Turn<'_> {
     #[inline]
     pub fn look_at_memory(&mut self, since: bool) -> bool {
         if since && self.engine.is_full(self.limited.memory.most_bytes) {
-            self.states = self.states.and(States::FULL);
+            self.states = self.states.union(States::FULL);
         }
-        let was_full = self.states.has(States::FULL);
+        let was_full = self.states.intersects(States::FULL);
         if was_full {
             self.meet_full();
         }
@@ -282,8 +282,8 @@ impl Turn<'_> {
                 EvictionRoom::None => true,
             },
         };
-        let rest = self.states.without(States::FULL);
-        self.states = if is_full { rest.and(States::FULL) } else { rest };
+        let rest = self.states.difference(States::FULL);
+        self.states = if is_full { rest.union(States::FULL) } else { rest };
     }
 
     fn is_full(&self) -> bool {

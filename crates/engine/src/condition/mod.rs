@@ -69,13 +69,13 @@ impl Condition {
     #[inline]
     pub fn states(&self, most_bytes: u64, not_counted: impl Fn() -> u64, now_us: u64) -> States {
         let mut states = self.lasting.now();
-        if !states.has(States::UNLIMITED) && self.memory.is_full(most_bytes, not_counted) {
-            states = states.and(States::FULL);
+        if !states.intersects(States::UNLIMITED) && self.memory.is_full(most_bytes, not_counted) {
+            states = states.union(States::FULL);
         }
         match self.pause.state(now_us) {
             PauseScope::Nothing => states,
-            PauseScope::Writes => states.and(States::PAUSED_WRITES),
-            PauseScope::All => states.and(States::PAUSED_ALL),
+            PauseScope::Writes => states.union(States::PAUSED_WRITES),
+            PauseScope::All => states.union(States::PAUSED_ALL),
         }
     }
 }

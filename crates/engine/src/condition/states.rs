@@ -12,75 +12,57 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use bitflags::bitflags;
 use pantala_commands::{ClientError, Flags, error};
 
-/// A set of states.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct States(u32);
+bitflags! {
+    /// A set of states.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct States: u32 {
+        /// None: nothing is refused.
+        const NONE = 0;
+        /// Memory is full (`maxmemory`, or the cgroup's limit).
+        const FULL = 1 << 0;
+        /// Acknowledged writes could not be kept: the journal has failed.
+        const UNKEPT = 1 << 1;
+        /// Too few replicas follow (`min-replicas-to-write`).
+        const TOO_FEW_REPLICAS = 1 << 2;
+        /// The server is a read-only replica (`replica-read-only`).
+        const READ_ONLY = 1 << 3;
+        /// The server is a replica that has lost its primary (`replica-serve-stale-data no`).
+        const STALE = 1 << 4;
+        /// Data is being loaded.
+        const LOADING = 1 << 5;
+        /// CLIENT PAUSE WRITE.
+        const PAUSED_WRITES = 1 << 6;
+        /// CLIENT PAUSE.
+        const PAUSED_ALL = 1 << 7;
+        /// The last snapshot could not be saved (`stop-writes-on-bgsave-error`).
+        const UNSAVED = 1 << 8;
+        /// The append-only file could not be written.
+        const UNWRITTEN = 1 << 9;
+        /// So much waits to be written to the append-only file that writes have to wait.
+        const JOURNAL_FULL = 1 << 10;
+        /// The server is a replica whose primary cares for memory (`replica-ignore-maxmemory`).
+        const UNLIMITED = 1 << 11;
+        /// Data is being loaded beside the present data, which it will replace.
+        const LOADING_BESIDE = 1 << 12;
+        /// A replica that is no Pantala follows (`repl-refuse-unknown`).
+        const OTHERS_FOLLOW = 1 << 13;
+        /// A replica that is neither Pantala nor Valkey follows (`repl-refuse-unknown`).
+        const OLD_FOLLOW = 1 << 14;
+    }
+}
 
 impl States {
-    /// None: nothing is refused.
-    pub const NONE: States = States(0);
-    /// Memory is full (`maxmemory`, or the cgroup's limit).
-    pub const FULL: States = States(1 << 0);
-    /// Acknowledged writes could not be kept: the journal has failed.
-    pub const UNKEPT: States = States(1 << 1);
-    /// Too few replicas follow (`min-replicas-to-write`).
-    pub const TOO_FEW_REPLICAS: States = States(1 << 2);
-    /// The server is a read-only replica (`replica-read-only`).
-    pub const READ_ONLY: States = States(1 << 3);
-    /// The server is a replica that has lost its primary (`replica-serve-stale-data no`).
-    pub const STALE: States = States(1 << 4);
-    /// Data is being loaded.
-    pub const LOADING: States = States(1 << 5);
-    /// CLIENT PAUSE WRITE.
-    pub const PAUSED_WRITES: States = States(1 << 6);
-    /// CLIENT PAUSE.
-    pub const PAUSED_ALL: States = States(1 << 7);
-    /// The last snapshot could not be saved (`stop-writes-on-bgsave-error`).
-    pub const UNSAVED: States = States(1 << 8);
-    /// The append-only file could not be written.
-    pub const UNWRITTEN: States = States(1 << 9);
-    /// So much waits to be written to the append-only file that writes have to wait.
-    pub const JOURNAL_FULL: States = States(1 << 10);
-    /// The server is a replica whose primary cares for memory (`replica-ignore-maxmemory`).
-    pub const UNLIMITED: States = States(1 << 11);
-    /// Data is being loaded beside the present data, which it will replace.
-    pub const LOADING_BESIDE: States = States(1 << 12);
-    /// A replica that is no Pantala follows (`repl-refuse-unknown`).
-    pub const OTHERS_FOLLOW: States = States(1 << 13);
-    /// A replica that is neither Pantala nor Valkey follows (`repl-refuse-unknown`).
-    pub const OLD_FOLLOW: States = States(1 << 14);
-
-    /// The union of both sets.
-    pub const fn and(self, more: States) -> States {
-        States(self.0 | more.0)
-    }
-
-    /// The states that are not in `others`.
-    pub const fn without(self, others: States) -> States {
-        States(self.0 & !others.0)
-    }
-
-    /// Whether it contains any of `states`.
-    pub const fn has(self, states: States) -> bool {
-        self.0 & states.0 != 0
-    }
-
-    /// Whether it is empty.
-    #[inline]
-    pub const fn is_none(self) -> bool {
-        self.0 == 0
-    }
-
     /// Why a command with these flags is refused, if it is.
     #[cold]
     pub fn refusal(self, concerns: RefusalScope) -> Option<&'static RefusalAnswer> {
-        let rules = RULES.iter().filter(|rule| self.has(rule.state));
+        let rules = RULES.iter().filter(|rule| self.intersects(rule.state));
         rules.map(|rule| (rule, rule.whom)).find_map(|(rule, whom)| {
             let is_meant = match whom {
-                FlagFilter::With(flags) => concerns.some.has(flags),
-                FlagFilter::Without(flags) => !concerns.all.has(flags),
+                FlagFilter::With(flags) => concerns.some.intersects(flags),
+                FlagFilter::Without(flags) => !concerns.all.intersects(flags),
             };
             is_meant.then_some(&rule.answer)
         })
@@ -126,9 +108,9 @@ struct Rule {
 }
 
 /// The states of CLIENT PAUSE.
-pub const PAUSED: States = States::PAUSED_WRITES.and(States::PAUSED_ALL);
+pub const PAUSED: States = States::PAUSED_WRITES.union(States::PAUSED_ALL);
 
-const CHANGES: Flags = Flags::WRITE.and(Flags::MAY_REPLICATE);
+const CHANGES: Flags = Flags::WRITE.union(Flags::MAY_REPLICATE);
 
 const RULES: &[Rule] = &[
     Rule {
@@ -198,7 +180,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         state: States::PAUSED_ALL,
-        whom: FlagFilter::Without(Flags::ADMIN.and(Flags::ALLOW_BUSY)),
+        whom: FlagFilter::Without(Flags::ADMIN.union(Flags::ALLOW_BUSY)),
         answer: RefusalAnswer::Wait,
     },
 ];
@@ -210,18 +192,18 @@ pub struct LastingStates(AtomicU32);
 impl LastingStates {
     /// Enters a state. A turn under way is not affected.
     pub fn begin(&self, state: States) {
-        self.0.fetch_or(state.0, Ordering::AcqRel);
+        self.0.fetch_or(state.bits(), Ordering::AcqRel);
     }
 
     /// Leaves a state.
     pub fn end(&self, state: States) {
-        self.0.fetch_and(!state.0, Ordering::AcqRel);
+        self.0.fetch_and(!state.bits(), Ordering::AcqRel);
     }
 
     /// The states in force.
     #[inline]
     pub fn now(&self) -> States {
-        States(self.0.load(Ordering::Relaxed))
+        States::from_bits_retain(self.0.load(Ordering::Relaxed))
     }
 }
 
@@ -241,11 +223,11 @@ mod tests {
 
     #[test]
     fn each_state_concerns_whom_it_should() {
-        let get = Flags::READONLY.and(Flags::FAST);
-        let set = Flags::WRITE.and(Flags::DENYOOM);
+        let get = Flags::READONLY.union(Flags::FAST);
+        let set = Flags::WRITE.union(Flags::DENYOOM);
         let delete = Flags::WRITE;
-        let info = Flags::LOADING.and(Flags::STALE);
-        let config = info.and(Flags::ADMIN);
+        let info = Flags::LOADING.union(Flags::STALE);
+        let config = info.union(Flags::ADMIN);
         for (states, expected) in [
             (States::NONE, ["runs"; 5]),
             (States::FULL, ["runs", "OOM", "runs", "runs", "runs"]),
@@ -265,21 +247,21 @@ mod tests {
                 check(states, flags, expected);
             }
         }
-        let replicaof = Flags::ADMIN.and(Flags::STALE).and(Flags::NO_ASYNC_LOADING);
+        let replicaof = Flags::ADMIN.union(Flags::STALE).union(Flags::NO_ASYNC_LOADING);
         check(States::LOADING_BESIDE, replicaof, "LOADING");
     }
 
     #[test]
     fn the_first_rule_of_the_list_answers() {
-        let all = States::FULL.and(States::READ_ONLY).and(States::LOADING);
-        check(all, Flags::WRITE.and(Flags::DENYOOM), "OOM");
+        let all = States::FULL.union(States::READ_ONLY).union(States::LOADING);
+        check(all, Flags::WRITE.union(Flags::DENYOOM), "OOM");
         check(all, Flags::WRITE, "READONLY");
-        check(all.without(States::READ_ONLY), Flags::WRITE, "LOADING");
+        check(all.difference(States::READ_ONLY), Flags::WRITE, "LOADING");
     }
 
     #[test]
     fn a_transaction_is_judged_by_all_its_commands() {
-        let mixed = RefusalScope { some: Flags::WRITE.and(Flags::LOADING), all: Flags::NONE };
+        let mixed = RefusalScope { some: Flags::WRITE.union(Flags::LOADING), all: Flags::NONE };
         assert!(States::READ_ONLY.refusal(mixed).is_some());
         assert!(States::LOADING.refusal(mixed).is_some(), "one of them may not run while loading");
     }
@@ -287,7 +269,7 @@ mod tests {
     #[test]
     fn states_begin_and_end() {
         let lasting = LastingStates::default();
-        lasting.begin(States::LOADING.and(States::READ_ONLY));
+        lasting.begin(States::LOADING.union(States::READ_ONLY));
         lasting.end(States::LOADING);
         assert_eq!(lasting.now(), States::READ_ONLY);
     }

@@ -192,7 +192,7 @@ impl Engine {
     /// Whether more memory is used than `most_bytes`, where a limit applies.
     #[inline]
     pub fn is_full(&self, most_bytes: u64) -> bool {
-        !self.condition.lasting.now().has(States::UNLIMITED)
+        !self.condition.lasting.now().intersects(States::UNLIMITED)
             && self.condition.memory.is_full(most_bytes, || self.not_counted_bytes())
     }
 
@@ -201,7 +201,7 @@ impl Engine {
     #[inline]
     pub fn states(&self, most_bytes: u64, now_us: u64) -> States {
         let states = self.condition.states(most_bytes, || self.not_counted_bytes(), now_us);
-        if self.journal.is_full() { states.and(States::JOURNAL_FULL) } else { states }
+        if self.journal.is_full() { states.union(States::JOURNAL_FULL) } else { states }
     }
 
     /// The function of this name, for FCALL.

@@ -49,10 +49,10 @@ impl Turn<'_> {
         if let Some(queue) = &session.multi {
             return self.admit_to_queue(queue, found, args);
         }
-        if !self.states.is_none() {
+        if !self.states.is_empty() {
             self.judge_states(found, args)?;
         }
-        if self.lane == Lane::Worker && row.flags.has(Flags::LANE) {
+        if self.lane == Lane::Worker && row.flags.intersects(Flags::LANE) {
             return Err(Refusal::Lane(found));
         }
         Ok(found)
@@ -71,7 +71,7 @@ impl Turn<'_> {
     ) -> Result<(), Refusal> {
         let flags = found.map_or(Flags::NONE, |found| found.row.flags);
         // An unauthenticated client learns nothing, not even which commands exist.
-        if !session.is_authenticated() && !flags.has(Flags::NO_AUTH) {
+        if !session.is_authenticated() && !flags.intersects(Flags::NO_AUTH) {
             return Err(Refusal::Error(found, error::NO_AUTH));
         }
         let Some(found) = found.filter(|found| found.row.accepts(arg_count)) else {
@@ -84,8 +84,8 @@ impl Turn<'_> {
         if session.can_redirect() {
             self.redirect(session, found, args)?;
         }
-        let is_refused = self.states.without(PAUSED).refusal(RefusalScope::one(flags)).is_some();
-        if session.is_confined() && !flags.has(Flags::SUBSCRIBED) && !is_refused {
+        let is_refused = self.states.difference(PAUSED).refusal(RefusalScope::one(flags)).is_some();
+        if session.is_confined() && !flags.intersects(Flags::SUBSCRIBED) && !is_refused {
             let error = error::not_while_subscribed(&found.row.full_name());
             return Err(Refusal::Error(Some(found), error));
         }
@@ -106,13 +106,13 @@ impl Turn<'_> {
         }
         let flags = match (found.row.flags, &session.multi) {
             (_, Some(queue)) if is_exec(found) => self.flags_of_queue(queue),
-            (flags, _) if flags.has(Flags::SCRIPT) => self.flags_of_script(found, args),
+            (flags, _) if flags.intersects(Flags::SCRIPT) => self.flags_of_script(found, args),
             (flags, _) => flags,
         };
-        let reads = flags.has(Flags::READONLY) && !session.reads_replicas;
+        let reads = flags.intersects(Flags::READONLY) && !session.reads_replicas;
         let is_script =
-            found.row.flags.has(Flags::SCRIPT) && !self.says_that_it_writes(found, args);
-        if !reads && (is_script || !flags.has(Flags::WRITE)) {
+            found.row.flags.intersects(Flags::SCRIPT) && !self.says_that_it_writes(found, args);
+        if !reads && (is_script || !flags.intersects(Flags::WRITE)) {
             return Ok(());
         }
         match target {
@@ -139,24 +139,24 @@ impl Turn<'_> {
         args: &[&[u8]],
     ) -> Result<CommandRef, Refusal> {
         let row = found.row;
-        let at_once = row.flags.has(Flags::UNQUEUED);
-        if row.flags.has(Flags::NO_MULTI) && !at_once {
+        let at_once = row.flags.intersects(Flags::UNQUEUED);
+        if row.flags.intersects(Flags::NO_MULTI) && !at_once {
             return Err(Refusal::Error(Some(found), error::not_in_multi(&row.full_name())));
         }
-        if row.flags.has(Flags::CONTAINER) {
+        if row.flags.intersects(Flags::CONTAINER) {
             let word = args.get(1).copied().unwrap_or_default();
             return Err(Refusal::Error(Some(found), error::unknown_subcommand(row.name, word)));
         }
-        let (some, all) = match row.flags.has(Flags::TRANSACTION) {
-            true => (queue.flags, Flags(!queue.lacking.0)),
+        let (some, all) = match row.flags.intersects(Flags::TRANSACTION) {
+            true => (queue.flags, queue.lacking.complement()),
             false => (row.flags, row.flags),
         };
         // A command that is only queued waits together with EXEC; an aborted transaction answers
         // EXECABORT.
-        let states = if at_once { self.states } else { self.states.without(PAUSED) };
-        let states = if queue.is_aborted { states.without(States::FULL) } else { states };
-        if !states.is_none() && some.has(Flags::SCRIPT) {
-            let concerned = match row.flags.has(Flags::TRANSACTION) {
+        let states = if at_once { self.states } else { self.states.difference(PAUSED) };
+        let states = if queue.is_aborted { states.difference(States::FULL) } else { states };
+        if !states.is_empty() && some.intersects(Flags::SCRIPT) {
+            let concerned = match row.flags.intersects(Flags::TRANSACTION) {
                 true => RefusalScope { some: self.flags_of_queue(queue), all },
                 false => RefusalScope::one(self.flags_of_script(found, args)),
             };
@@ -170,7 +170,7 @@ impl Turn<'_> {
     #[cold]
     fn judge_states(&self, found: CommandRef, args: &[&[u8]]) -> Result<(), Refusal> {
         let flags = match found.row.flags {
-            flags if flags.has(Flags::SCRIPT) => self.flags_of_script(found, args),
+            flags if flags.intersects(Flags::SCRIPT) => self.flags_of_script(found, args),
             flags => flags,
         };
         self.judge(self.states, found, RefusalScope::one(flags))
@@ -182,13 +182,13 @@ impl Turn<'_> {
         let flags = found.row.flags;
         let Some(said) = self.flags_said(found, args) else { return flags };
         let flags = match said.has(ScriptFlags::ALLOW_STALE) {
-            true => flags.and(Flags::STALE),
-            false => flags.without(Flags::STALE),
+            true => flags.union(Flags::STALE),
+            false => flags.difference(Flags::STALE),
         };
         match (said.has(ScriptFlags::COMPATIBLE), said.says_that_it_writes()) {
             (true, _) => flags,
-            (_, true) => flags.and(Flags::WRITE),
-            (_, false) => flags.without(Flags::WRITE.and(Flags::MAY_REPLICATE)),
+            (_, true) => flags.union(Flags::WRITE),
+            (_, false) => flags.difference(Flags::WRITE.union(Flags::MAY_REPLICATE)),
         }
     }
 
@@ -196,12 +196,12 @@ impl Turn<'_> {
     #[cold]
     fn flags_of_queue(&self, queue: &TransactionQueue) -> Flags {
         let flags = queue.commands.iter().map(|one| match one.found.row.flags {
-            flags if flags.has(Flags::SCRIPT) => {
+            flags if flags.intersects(Flags::SCRIPT) => {
                 self.flags_of_script(one.found, &one.args.slices())
             }
             flags => flags,
         });
-        flags.fold(Flags::NONE, Flags::and)
+        flags.fold(Flags::NONE, Flags::union)
     }
 
     fn judge(
@@ -253,8 +253,8 @@ impl Turn<'_> {
 fn is_refused_anyway(session: &Session, found: CommandRef) -> bool {
     let flags = found.row.flags;
     let is_in_multi = session.multi.is_some();
-    flags.has(Flags::CONTAINER)
-        || is_in_multi && flags.has(Flags::NO_MULTI) && !flags.has(Flags::UNQUEUED)
+    flags.intersects(Flags::CONTAINER)
+        || is_in_multi && flags.intersects(Flags::NO_MULTI) && !flags.intersects(Flags::UNQUEUED)
 }
 
 /// Queues a command for EXEC.

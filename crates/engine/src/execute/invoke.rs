@@ -102,7 +102,7 @@ impl<'r> Turn<'r> {
         output: &mut Vec<u8>,
     ) -> Verdict {
         let CommandRequest { found, args, hashes, frame } = request;
-        if !found.row.flags.has(Flags::READONLY)
+        if !found.row.flags.intersects(Flags::READONLY)
             && self.writes_ask
             && let Some(park) = self.waits_to_write(session.id, request, ready, locked)
         {
@@ -159,7 +159,7 @@ impl<'r> Turn<'r> {
         output: &'o mut Vec<u8>,
     ) -> Reply<'o> {
         let limits = self.limited;
-        let may_be_short = self.lane == Lane::Worker && found.row.flags.has(Flags::READONLY);
+        let may_be_short = self.lane == Lane::Worker && found.row.flags.intersects(Flags::READONLY);
         let most = match may_be_short {
             true => limits.most_worker_bytes,
             false if session.is_script => usize::MAX,
@@ -202,5 +202,5 @@ impl<'r> Turn<'r> {
 /// Whether its replies are pushes, which CLIENT REPLY leaves alone.
 #[cold]
 fn is_pushed(found: CommandRef) -> bool {
-    found.row.flags.has(Flags::SUBSCRIBED) && found.row.flags.has(Flags::PUBSUB)
+    found.row.flags.intersects(Flags::SUBSCRIBED) && found.row.flags.intersects(Flags::PUBSUB)
 }

@@ -207,7 +207,7 @@ impl<'r> Turn<'r> {
         output: &mut Vec<u8>,
         target: &ReplyTarget<'_>,
     ) -> Verdict {
-        if found.row.flags.has(Flags::TRANSACTION) {
+        if found.row.flags.intersects(Flags::TRANSACTION) {
             let began_us = self.is_traced.then(monotonic_us);
             let verdict = self.run_transaction(session, found, output);
             self.note_step(session);
@@ -224,8 +224,8 @@ impl<'r> Turn<'r> {
         let positions = key_positions(found.row, args).unwrap_or_default();
         let hashes = self.hashes(args, &positions);
         let request = CommandRequest { found, args, hashes: &hashes, frame: &[] };
-        let is_script = found.row.flags.has(Flags::SCRIPT);
-        if self.states.has(States::FULL) && is_script && self.has_no_memory_for(request) {
+        let is_script = found.row.flags.intersects(Flags::SCRIPT);
+        if self.states.intersects(States::FULL) && is_script && self.has_no_memory_for(request) {
             self.refuse(session, (Some(found), args), &error::OUT_OF_MEMORY, output);
             return Verdict::Finished;
         }
@@ -364,5 +364,5 @@ impl<'r> Turn<'r> {
 }
 
 fn is_exec(found: CommandRef) -> bool {
-    found.row.flags.has(Flags::TRANSACTION)
+    found.row.flags.intersects(Flags::TRANSACTION)
 }

@@ -31,7 +31,7 @@ use super::{CommandRequest, Hashes, Turn};
 
 /// How the command may change its keys.
 pub(crate) fn asked(row: &Command) -> IntendedChange {
-    IntendedChange { in_place: !row.replaces, everywhere: row.flags.has(Flags::OTHER_DB) }
+    IntendedChange { in_place: !row.replaces, everywhere: row.flags.intersects(Flags::OTHER_DB) }
 }
 
 impl Turn<'_> {
@@ -46,7 +46,7 @@ impl Turn<'_> {
         locked: &mut Locked<'_>,
     ) -> Option<Park> {
         let CommandRequest { found, args, .. } = request;
-        if !found.row.flags.has(Flags::WRITE) || !self.may_wait {
+        if !found.row.flags.intersects(Flags::WRITE) || !self.may_wait {
             return None;
         }
         let positions = key_positions(found.row, args).unwrap_or_default();
@@ -68,7 +68,7 @@ impl Turn<'_> {
         locked: &mut Locked<'_>,
     ) -> Option<Park> {
         let commands = queue.commands.iter().zip(hashes);
-        let mut writing = commands.filter(|(one, _)| one.found.row.flags.has(Flags::WRITE));
+        let mut writing = commands.filter(|(one, _)| one.found.row.flags.intersects(Flags::WRITE));
         writing.find_map(|(one, hashes)| {
             let args = one.args.slices();
             let positions = key_positions(one.found.row, &args).unwrap_or_default();

@@ -188,7 +188,7 @@ impl<'r> Turn<'r> {
         queue: &TransactionQueue,
         command: (CommandRef, &[&[u8]]),
     ) -> Result<(), ClientError> {
-        if queue.flags.has(Flags::ADMIN) {
+        if queue.flags.intersects(Flags::ADMIN) {
             // If the user is gone, its connection is closed afterwards.
             session.closing |= !self.engine.renew(session);
         }
@@ -250,12 +250,12 @@ impl<'r> Turn<'r> {
     ) -> bool {
         let flags = request.found.row.flags;
         let is_kept = match self.lane {
-            Lane::Worker => flags.has(Flags::READONLY.and(Flags::REVERSIBLE)),
+            Lane::Worker => flags.intersects(Flags::READONLY.union(Flags::REVERSIBLE)),
             Lane::Slow => !locked.has_many_effects() && self.can_undo(session, request, locked),
         };
         if is_kept {
             attempt.counts(request.found);
-            if !flags.has(Flags::READONLY) || flags.has(Flags::SCRIPT) {
+            if !flags.intersects(Flags::READONLY) || flags.intersects(Flags::SCRIPT) {
                 attempt.keep_session(session);
             }
         }
@@ -271,12 +271,12 @@ impl<'r> Turn<'r> {
     ) -> bool {
         let CommandRequest { found, args, hashes, .. } = request;
         let flags = found.row.flags;
-        if flags.has(Flags::READONLY.and(Flags::REVERSIBLE).and(Flags::SCRIPT)) {
+        if flags.intersects(Flags::READONLY.union(Flags::REVERSIBLE).union(Flags::SCRIPT)) {
             return true;
         }
         // Libraries of functions are written too, and are no keys.
-        let elsewhere = Flags::WHOLE.and(Flags::OTHER_DB).and(Flags::NOSCRIPT);
-        if !flags.has(Flags::WRITE) || flags.has(elsewhere) {
+        let elsewhere = Flags::WHOLE.union(Flags::OTHER_DB).union(Flags::NOSCRIPT);
+        if !flags.intersects(Flags::WRITE) || flags.intersects(elsewhere) {
             return false;
         }
         let positions = key_positions(found.row, args).unwrap_or_default();
@@ -298,7 +298,7 @@ impl<'r> Turn<'r> {
         let (before, db) = (output.len(), session.db);
         let began_us = pantala_base::clock::monotonic_us();
         locked.set_scope(self.scope(session));
-        let is_script = request.found.row.flags.has(Flags::SCRIPT);
+        let is_script = request.found.row.flags.intersects(Flags::SCRIPT);
         let verdict = if is_script {
             self.run_script_inside(session, request, locked, attempt, output)
         } else {
@@ -371,7 +371,7 @@ fn watch_again(mut watching: Arc<Watching>, locked: &mut Locked<'_>) -> Arc<Watc
 
 fn is_long(queue: &TransactionQueue) -> bool {
     let flags = queue.flags;
-    flags.has(Flags::LANE.and(Flags::WHOLE).and(Flags::SCRIPT))
+    flags.intersects(Flags::LANE.union(Flags::WHOLE).union(Flags::SCRIPT))
         || queue.commands.len() > WORKER_COMMANDS
         || queue.arg_count > WORKER_ARGUMENTS
 }

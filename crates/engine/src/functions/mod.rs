@@ -54,8 +54,8 @@ const fn sub(name: &'static str, handler: pantala_commands::Handler) -> Command 
 }
 
 /// Flags of commands that change libraries. Outside the gate: they take nothing of the keyspace.
-const CHANGES: Flags = Flags::NOSCRIPT.and(Flags::WRITE);
-const LOADS: Flags = CHANGES.and(Flags::DENYOOM).and(Flags::LANE).and(Flags::OUTSIDE);
+const CHANGES: Flags = Flags::NOSCRIPT.union(Flags::WRITE);
+const LOADS: Flags = CHANGES.union(Flags::DENYOOM).union(Flags::LANE).union(Flags::OUTSIDE);
 
 const SUBCOMMANDS: &[Command] = &[
     sub("DELETE", delete)
@@ -79,11 +79,11 @@ const SUBCOMMANDS: &[Command] = &[
         .summary("Removes all libraries."),
     sub("HELP", help)
         .arity(2)
-        .flags(Flags::LOADING.and(Flags::STALE))
+        .flags(Flags::LOADING.union(Flags::STALE))
         .summary("Tells what the subcommands do."),
     sub("KILL", kill)
         .arity(2)
-        .flags(Flags::NOSCRIPT.and(Flags::ALLOW_BUSY))
+        .flags(Flags::NOSCRIPT.union(Flags::ALLOW_BUSY))
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"])
         .summary("Ends running functions that have changed nothing."),
     sub("LIST", show::list)
@@ -109,7 +109,7 @@ const SUBCOMMANDS: &[Command] = &[
         .summary("Makes the libraries of a payload of FUNCTION DUMP."),
     sub("STATS", show::stats)
         .arity(2)
-        .flags(Flags::NOSCRIPT.and(Flags::ALLOW_BUSY))
+        .flags(Flags::NOSCRIPT.union(Flags::ALLOW_BUSY))
         .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
         .summary("Tells which function runs, and how many libraries and functions there are."),
 ];

@@ -167,7 +167,7 @@ impl Lane {
 
     /// Puts a job into the queue.
     pub fn submit(&self, job: Job) {
-        if job.found.row.flags.has(Flags::OPERATOR) {
+        if job.found.row.flags.intersects(Flags::OPERATOR) {
             self.queue().of_operators.push_back(job);
             self.operator_arrived.notify_one();
             return;

@@ -121,7 +121,7 @@ impl Engine {
 
     /// Whether writes are held back, by the states that workers see when a turn begins.
     fn holds_writes_back(&self) -> bool {
-        self.condition.lasting.now().has(States::PAUSED_WRITES)
+        self.condition.lasting.now().intersects(States::PAUSED_WRITES)
     }
 
     /// Ends the holding back of writes on the lane. The caller tells the workers.
@@ -268,7 +268,7 @@ fn run_command(
     let (found, session, args) = (*found, &mut **session, args.slices());
     let engine = Engine::of_server(server);
     let limited = Limited::new(engine.settings.current());
-    let is_outside = found.row.flags.has(Flags::OUTSIDE.and(Flags::OPERATOR));
+    let is_outside = found.row.flags.intersects(Flags::OUTSIDE.union(Flags::OPERATOR));
     let inside = (!is_outside).then(|| engine.space.gate().enter(Role::Lane, slot));
     if engine.holds_writes_back() && may_write(found, session) {
         return JobProgress::HeldBack;
@@ -327,10 +327,10 @@ fn run_command(
 
 /// Whether a command may write; a script may always.
 fn may_write(found: CommandRef, session: &Session) -> bool {
-    const WRITES: Flags = Flags::WRITE.and(Flags::MAY_REPLICATE).and(Flags::SCRIPT);
+    const WRITES: Flags = Flags::WRITE.union(Flags::MAY_REPLICATE).union(Flags::SCRIPT);
     let flags = found.row.flags;
     match &session.multi {
-        Some(queue) if flags.has(Flags::TRANSACTION) => queue.flags.has(WRITES),
-        _ => flags.has(WRITES) && !flags.has(Flags::READONLY),
+        Some(queue) if flags.intersects(Flags::TRANSACTION) => queue.flags.intersects(WRITES),
+        _ => flags.intersects(WRITES) && !flags.intersects(Flags::READONLY),
     }
 }

@@ -31,10 +31,14 @@ const SLOT_CHANNELS: &[KeySpec] = &[KeySpec::range(1, -1, 1, KeyFlags::NOT_KEY)]
 const ONE_NAME: ChannelSpec = ChannelSpec { only_one: true, are_patterns: false };
 const ALL_NAMES: ChannelSpec = ChannelSpec { only_one: false, are_patterns: false };
 
-const SUBSCRIBING: Flags =
-    Flags::PUBSUB.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE).and(Flags::SUBSCRIBED);
-const ASKING: Flags = Flags::PUBSUB.and(Flags::LOADING).and(Flags::STALE);
-const PUBLISHING: Flags = ASKING.and(Flags::FAST).and(Flags::MAY_REPLICATE).and(Flags::REVERSIBLE);
+const SUBSCRIBING: Flags = Flags::PUBSUB
+    .union(Flags::NOSCRIPT)
+    .union(Flags::LOADING)
+    .union(Flags::STALE)
+    .union(Flags::SUBSCRIBED);
+const ASKING: Flags = Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE);
+const PUBLISHING: Flags =
+    ASKING.union(Flags::FAST).union(Flags::MAY_REPLICATE).union(Flags::REVERSIBLE);
 
 const fn row(name: &'static str, handler: pantala_commands::Handler) -> Command {
     Command::new(name, handler, Group::PubSub).since("2.0.0")
@@ -120,7 +124,7 @@ const PUBSUB: &[Command] = &[
     Command::new("HELP", help, Group::PubSub)
         .of("PUBSUB")
         .arity(2)
-        .flags(Flags::LOADING.and(Flags::STALE))
+        .flags(Flags::LOADING.union(Flags::STALE))
         .since("6.2.0")
         .summary("Shows this text."),
     sub("NUMPAT", numpat).arity(2).summary("How many patterns somebody listens to."),

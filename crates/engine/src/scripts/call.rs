@@ -124,7 +124,7 @@ impl Run<'_, '_> {
     fn admit(&mut self, args: &[&[u8]]) -> Result<CommandRef, ClientError> {
         let found = self.turn.engine.registry.resolve(args).ok_or(UNKNOWN)?;
         self.attempt.counts(found);
-        if found.row.flags.has(Flags::CONTAINER) && args.len() > 1 {
+        if found.row.flags.intersects(Flags::CONTAINER) && args.len() > 1 {
             return Err(error::unknown_subcommand(found.row.name, args[1]));
         }
         self.judge(found, args).inspect_err(|_| {
@@ -139,7 +139,7 @@ impl Run<'_, '_> {
         if !found.row.accepts(args.len()) {
             return Err(WRONG_ARITY);
         }
-        if flags.has(Flags::NOSCRIPT) && !self.may_debug(flags) {
+        if flags.intersects(Flags::NOSCRIPT) && !self.may_debug(flags) {
             return Err(NOT_FROM_SCRIPT);
         }
         if self.turn.engine.acl.version() != self.users_version {
@@ -157,13 +157,13 @@ impl Run<'_, '_> {
             self.attempt.note_refusal(refused.told(self.client, Context::Script, runs));
             return Err(error);
         }
-        if flags.has(Flags::WRITE.and(Flags::MAY_REPLICATE)) && !self.rights.writes {
+        if flags.intersects(Flags::WRITE.union(Flags::MAY_REPLICATE)) && !self.rights.writes {
             return Err(READ_ONLY);
         }
         // As in the reference, a script that has begun to write goes on to its end.
         let may_grow = self.rights.grows || self.has_written;
-        let states = self.turn.states.without(PAUSED);
-        let states = if may_grow { states.without(States::FULL) } else { states };
+        let states = self.turn.states.difference(PAUSED);
+        let states = if may_grow { states.difference(States::FULL) } else { states };
         match states.refusal(RefusalScope::one(flags)) {
             Some(RefusalAnswer::Error(told)) if *told == error::PRIMARY_LOST => return Err(STALE),
             Some(RefusalAnswer::Error(error)) => return Err(error.clone()),
@@ -183,7 +183,7 @@ impl Run<'_, '_> {
 
     /// Whether this is DEBUG, and DEBUG SET-DISABLE-DENY-SCRIPTS lets scripts call it.
     fn may_debug(&self, flags: Flags) -> bool {
-        let is_debug = flags.has(Flags::ADMIN) && flags.has(Flags::WHOLE);
+        let is_debug = flags.intersects(Flags::ADMIN) && flags.intersects(Flags::WHOLE);
         is_debug && self.turn.engine.condition.switches.scripts_may_debug.is_on()
     }
 
@@ -268,7 +268,7 @@ impl Run<'_, '_> {
             return Ok(());
         }
         self.locked.set_scope(self.turn.scope(&self.session));
-        let is_elsewhere = found.row.flags.has(Flags::WHOLE.and(Flags::OTHER_DB));
+        let is_elsewhere = found.row.flags.intersects(Flags::WHOLE.union(Flags::OTHER_DB));
         if is_elsewhere || !self.locked.can_undo(keys, UNDO_LIMITS) {
             return self.end_undoing(Reason::Locking(Locking::Incremental));
         }
@@ -277,7 +277,7 @@ impl Run<'_, '_> {
 
     /// Runs a command whose partitions are held.
     fn run_held(&mut self, request: CommandRequest<'_>, reply: &mut Vec<u8>) -> Result<(), Abort> {
-        let is_steady = request.found.row.flags.has(Flags::FAST.and(Flags::STEADY));
+        let is_steady = request.found.row.flags.intersects(Flags::FAST.union(Flags::STEADY));
         let began_us = (self.turn.is_timed || !is_steady).then(monotonic_us);
         let verdict = self.turn.run_locked(&mut self.session, request, self.locked, reply);
         match verdict {
@@ -422,12 +422,12 @@ impl ScriptHost for Run<'_, '_> {
         let flags = found.row.flags;
         let positions = key_positions(found.row, args).unwrap_or_default();
         let hashes = self.turn.hashes(args, &positions);
-        if flags.has(Flags::WHOLE) {
+        if flags.intersects(Flags::WHOLE) {
             self.reach_everything()?;
         } else {
             self.reach(&hashes)?;
         }
-        if flags.has(Flags::WRITE) {
+        if flags.intersects(Flags::WRITE) {
             let keys: SmallVec<[Key<'_>; 4]> = positions
                 .iter()
                 .zip(&hashes)
@@ -449,7 +449,7 @@ impl ScriptHost for Run<'_, '_> {
 
     fn may_run(&mut self, args: &[&[u8]]) -> Result<bool, Vec<u8>> {
         match self.turn.engine.registry.resolve(args) {
-            Some(found) if args.len() == 1 || !found.row.flags.has(Flags::CONTAINER) => {
+            Some(found) if args.len() == 1 || !found.row.flags.intersects(Flags::CONTAINER) => {
                 Ok(self.turn.engine.ask(&self.session, self.session.db, (found, args)).is_ok())
             }
             _ => Err(b"ERR Invalid command passed to server.acl_check_cmd()".to_vec()),

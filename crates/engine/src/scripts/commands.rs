@@ -13,11 +13,11 @@ use super::thread;
 use crate::engine::Engine;
 
 const SCRIPT_FLAGS: Flags = Flags::NOSCRIPT
-    .and(Flags::SKIP_MONITOR)
-    .and(Flags::STALE)
-    .and(Flags::MOVABLEKEYS)
-    .and(Flags::NO_MANDATORY_KEYS)
-    .and(Flags::SCRIPT);
+    .union(Flags::SKIP_MONITOR)
+    .union(Flags::STALE)
+    .union(Flags::MOVABLEKEYS)
+    .union(Flags::NO_MANDATORY_KEYS)
+    .union(Flags::SCRIPT);
 
 const KEYS: &[KeySpec] = &[KeySpec::counted(2, 1, KeyFlags::CHANGE)];
 const READ_KEYS: &[KeySpec] = &[KeySpec::counted(2, 1, KeyFlags::READ)];
@@ -81,38 +81,38 @@ const SUBCOMMANDS: &[Command] = &[
         .summary("Refused: there is no debugger for scripts."),
     sub("EXISTS", exists)
         .arity(-3)
-        .flags(Flags::STALE.and(Flags::NOSCRIPT))
+        .flags(Flags::STALE.union(Flags::NOSCRIPT))
         .tips(&["request_policy:all_shards", "response_policy:agg_logical_and"])
         .complexity("O(N) for N digests")
         .syntax("sha1 [sha1 ...]")
         .summary("Tells which scripts are known."),
     sub("FLUSH", flush)
         .arity(-2)
-        .flags(Flags::STALE.and(Flags::NOSCRIPT))
+        .flags(Flags::STALE.union(Flags::NOSCRIPT))
         .tips(TO_ALL)
         .complexity("O(N) for N scripts")
         .syntax("[flush-type: ASYNC | SYNC]")
         .summary("Forgets all scripts."),
     sub("HELP", help)
         .arity(2)
-        .flags(Flags::STALE.and(Flags::LOADING))
+        .flags(Flags::STALE.union(Flags::LOADING))
         .since("5.0.0")
         .summary("Describes the subcommands."),
     sub("KILL", kill)
         .arity(2)
-        .flags(Flags::ALLOW_BUSY.and(Flags::NOSCRIPT))
+        .flags(Flags::ALLOW_BUSY.union(Flags::NOSCRIPT))
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"])
         .summary("Ends running scripts that have changed nothing."),
     sub("LOAD", load)
         .arity(3)
-        .flags(Flags::STALE.and(Flags::NOSCRIPT))
+        .flags(Flags::STALE.union(Flags::NOSCRIPT))
         .tips(TO_ALL)
         .complexity("O(N) for N bytes")
         .syntax("script")
         .summary("Remembers a script, to be run by its digest."),
     sub("SHOW", show)
         .arity(3)
-        .flags(Flags::STALE.and(Flags::NOSCRIPT))
+        .flags(Flags::STALE.union(Flags::NOSCRIPT))
         .since("8.0.0")
         .syntax("sha1")
         .summary("Returns the text of a known script."),

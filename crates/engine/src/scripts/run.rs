@@ -144,10 +144,11 @@ impl<'r> Turn<'r> {
 
     fn find_program(&self, request: CommandRequest<'_>) -> Result<Arc<CachedScripts>, Stop> {
         let known = self.look_up(request)?;
-        if request.found.row.flags.has(Flags::READONLY) && known.flags.says_that_it_writes() {
+        if request.found.row.flags.intersects(Flags::READONLY) && known.flags.says_that_it_writes()
+        {
             return Err(WRITES_IN_READ_ONLY.into());
         }
-        if self.states.has(States::FULL) && known.flags.says_that_it_grows() {
+        if self.states.intersects(States::FULL) && known.flags.says_that_it_grows() {
             return Err(error::OUT_OF_MEMORY.into());
         }
         Ok(known)
@@ -267,8 +268,8 @@ impl<'r> Turn<'r> {
             Program::Function { name, .. } => (Kind::Function, &**name),
         };
         let flags = known.flags;
-        let reads_only =
-            request.found.row.flags.has(Flags::READONLY) || flags.has(ScriptFlags::NO_WRITES);
+        let reads_only = request.found.row.flags.intersects(Flags::READONLY)
+            || flags.has(ScriptFlags::NO_WRITES);
         Run {
             turn: Turn { may_wait: false, tally: attempt.tally(), ..*self },
             locked,

@@ -98,7 +98,7 @@ impl LatencyMonitor {
     #[inline]
     pub fn note(&self, row: &Command, took_us: u64) {
         if self.is_long(took_us) {
-            let is_fast = row.flags.has(Flags::FAST);
+            let is_fast = row.flags.intersects(Flags::FAST);
             self.add(if is_fast { "fast-command" } else { "command" }, took_us / 1000);
         }
     }

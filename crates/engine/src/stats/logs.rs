@@ -192,7 +192,7 @@ impl Logs {
         took_us: u64,
         reply_bytes: usize,
     ) {
-        if found.row.flags.has(Flags::SKIP_COMMANDLOG) {
+        if found.row.flags.intersects(Flags::SKIP_COMMANDLOG) {
             return;
         }
         let took_us = took_us.cast_signed();
@@ -220,7 +220,9 @@ impl Logs {
     ) {
         self.note_inside(notes, session, (found, args), Some(took_us), reply_bytes);
         let request_bytes = request_bytes(args);
-        if self.large_request.wants(request_bytes) && !found.row.flags.has(Flags::SKIP_COMMANDLOG) {
+        if self.large_request.wants(request_bytes)
+            && !found.row.flags.intersects(Flags::SKIP_COMMANDLOG)
+        {
             let entry = Entry::new(session, found, args, request_bytes);
             self.large_request.put_off(entry, &mut notes.large_requests);
         }
@@ -240,7 +242,7 @@ impl Logs {
         let took_us = took_us.map(u64::cast_signed).filter(|took_us| self.slow.wants(*took_us));
         let reply_bytes = reply_bytes.cast_signed() as i64;
         let is_large = self.large_reply.wants(reply_bytes);
-        if (took_us.is_none() && !is_large) || found.row.flags.has(Flags::SKIP_COMMANDLOG) {
+        if (took_us.is_none() && !is_large) || found.row.flags.intersects(Flags::SKIP_COMMANDLOG) {
             return;
         }
         if let Some(took_us) = took_us {

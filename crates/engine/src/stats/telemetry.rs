@@ -67,7 +67,7 @@ impl Telemetry {
         let FinishedCommand { found, args, took_us, .. } = ended;
         let took_us = took_us.cast_signed();
         // The slow log leaves EXEC out, as it has its commands.
-        let is_in_log = !found.row.flags.has(Flags::SKIP_COMMANDLOG);
+        let is_in_log = !found.row.flags.intersects(Flags::SKIP_COMMANDLOG);
         if is_in_log && logs.of(Kind::Slow).wants(took_us) {
             return;
         }

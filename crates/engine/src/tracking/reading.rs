@@ -40,7 +40,7 @@ pub fn remember(
 /// Whether the keys of a command of this client are registered.
 fn remembers(session: &Session, found: CommandRef) -> bool {
     let flags = found.row.flags;
-    let is_read = flags.has(Flags::READONLY) && !flags.has(Flags::PUBSUB);
+    let is_read = flags.intersects(Flags::READONLY) && !flags.intersects(Flags::PUBSUB);
     is_read && session.tracking.as_ref().is_some_and(|tracking| tracking.remembers())
 }
 

@@ -73,7 +73,7 @@ impl Engine {
     pub fn keys_waited_for_by_consumers(&self) -> usize {
         self.space.waited_keys_where(&|request| {
             let row = request.downcast_ref::<PendingServe>().map(|pending| pending.found.row);
-            row.is_some_and(|row| row.group == Group::Stream && row.flags.has(Flags::WRITE))
+            row.is_some_and(|row| row.group == Group::Stream && row.flags.intersects(Flags::WRITE))
         })
     }
 }
@@ -277,7 +277,7 @@ fn concerns(waiter: &Waiter, kind: Option<Type>) -> bool {
         Group::List => Some(Type::List),
         Group::SortedSet => Some(Type::SortedSet),
         // A consumer is also told that its stream is gone.
-        Group::Stream if !pending.found.row.flags.has(Flags::WRITE) => Some(Type::Stream),
+        Group::Stream if !pending.found.row.flags.intersects(Flags::WRITE) => Some(Type::Stream),
         _ => None,
     });
     wanted.is_none() || wanted == kind

@@ -33,8 +33,8 @@ pub const ROWS: &[Command] = &[Command::container("ACL", Group::Server, SUBCOMMA
     .complexity("Depends on the subcommand.")
     .summary("Who may do what.")];
 
-const ANY_TIME: Flags = Flags::LOADING.and(Flags::STALE).and(Flags::NOSCRIPT);
-const ADMIN: Flags = ANY_TIME.and(Flags::ADMIN);
+const ANY_TIME: Flags = Flags::LOADING.union(Flags::STALE).union(Flags::NOSCRIPT);
+const ADMIN: Flags = ANY_TIME.union(Flags::ADMIN);
 const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
 const fn sub(name: &'static str, handler: Handler) -> Command {
@@ -81,7 +81,7 @@ const SUBCOMMANDS: &[Command] = &[
         .summary("Tells all users as lines of an ACL file."),
     sub("LOAD", file::load)
         .arity(2)
-        .flags(ADMIN.and(Flags::LANE).and(Flags::OPERATOR))
+        .flags(ADMIN.union(Flags::LANE).union(Flags::OPERATOR))
         .complexity("O(N) for N users.")
         .summary("Reads the users from the ACL file, all or none."),
     sub("LOG", log::show)
@@ -92,7 +92,7 @@ const SUBCOMMANDS: &[Command] = &[
         .summary("Tells the newest refusals, or forgets them."),
     sub("SAVE", file::save)
         .arity(2)
-        .flags(ADMIN.and(Flags::LANE).and(Flags::OPERATOR))
+        .flags(ADMIN.union(Flags::LANE).union(Flags::OPERATOR))
         .tips(ALL_NODES)
         .complexity("O(N) for N users.")
         .summary("Writes the users to the ACL file."),
@@ -115,7 +115,7 @@ const SUBCOMMANDS: &[Command] = &[
         .summary("Tells the name of the connection's user."),
     sub("HELP", help)
         .arity(2)
-        .flags(Flags::LOADING.and(Flags::STALE))
+        .flags(Flags::LOADING.union(Flags::STALE))
         .summary("Tells what the subcommands do."),
 ];
 

@@ -16,12 +16,12 @@ use pantala_engine::clients::permission::describe;
 use pantala_engine::pubsub::commands as pubsub;
 
 const GREETING: Flags = Flags::NOSCRIPT
-    .and(Flags::LOADING)
-    .and(Flags::STALE)
-    .and(Flags::FAST)
-    .and(Flags::NO_AUTH)
-    .and(Flags::ALLOW_BUSY)
-    .and(Flags::REVERSIBLE);
+    .union(Flags::LOADING)
+    .union(Flags::STALE)
+    .union(Flags::FAST)
+    .union(Flags::NO_AUTH)
+    .union(Flags::ALLOW_BUSY)
+    .union(Flags::REVERSIBLE);
 
 /// The server name for clients: some decide by it which commands there are.
 const SERVER: &str = "redis";
@@ -206,7 +206,7 @@ fn reply_greeting(call: &mut Call<'_, '_>) {
 
 pub(super) const RESET: Command = Command::new("RESET", reset, Group::Connection)
     .arity(1)
-    .flags(GREETING.and(Flags::UNQUEUED).and(Flags::SUBSCRIBED))
+    .flags(GREETING.union(Flags::UNQUEUED).union(Flags::SUBSCRIBED))
     .since("6.2.0")
     .summary("Makes the connection as it was when it began.");
 

@@ -55,12 +55,12 @@ const fn sub(name: &'static str, handler: pantala_commands::Handler) -> Command 
     Command::new(name, handler, Group::Connection)
         .of("CLIENT")
         .keeps_caching()
-        .flags(Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE))
+        .flags(Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE))
 }
 
 /// Flags of subcommands that may run while a script runs for too long: they touch only their own
 /// connection.
-const OWN: Flags = Flags::ALLOW_BUSY.and(Flags::REVERSIBLE);
+const OWN: Flags = Flags::ALLOW_BUSY.union(Flags::REVERSIBLE);
 
 const TO_ALL: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
@@ -73,7 +73,7 @@ const CLIENT_HELP: Command = Command::new("HELP", help, Group::Connection)
     .of("CLIENT")
     .keeps_caching()
     .arity(2)
-    .flags(Flags::LOADING.and(Flags::STALE))
+    .flags(Flags::LOADING.union(Flags::STALE))
     .since("5.0.0")
     .summary("Shows this text.");
 
@@ -159,7 +159,7 @@ fn setinfo(call: &mut Call<'_, '_>) -> CommandResult {
 
 const CLIENT_NO_EVICT: Command = sub("NO-EVICT", no_evict)
     .arity(3)
-    .flags(OWN.and(Flags::ADMIN))
+    .flags(OWN.union(Flags::ADMIN))
     .since("7.0.0")
     .syntax("(enabled: ON | OFF)")
     .summary("Whether this connection is kept when connections need too much memory.");
@@ -201,7 +201,7 @@ fn capa(call: &mut Call<'_, '_>) -> CommandResult {
 
 const CLIENT_REPLY: Command = sub("REPLY", reply)
     .arity(3)
-    .flags(OWN.and(Flags::NO_MULTI))
+    .flags(OWN.union(Flags::NO_MULTI))
     .since("3.2.0")
     .syntax("(action: ON | OFF | SKIP)")
     .summary("Whether this connection wants replies; SKIP: not the next one.");

@@ -47,7 +47,7 @@ const LIST: &str = "[TYPE (client-type: NORMAL | MASTER | REPLICA | PUBSUB)] \
     [NOT-CAPA not-capa] [NOT-IP not-ip]";
 
 /// Flags of commands that ask all workers, and wait for them.
-const ASKS: Flags = Flags::LANE.and(Flags::OUTSIDE).and(Flags::OPERATOR);
+const ASKS: Flags = Flags::LANE.union(Flags::OUTSIDE).union(Flags::OPERATOR);
 
 /// The longest wait for the answers of all workers.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -134,7 +134,7 @@ fn info(call: &mut Call<'_, '_>) -> CommandResult {
 
 pub(super) const CLIENT_LIST: Command = sub("LIST", list)
     .arity(-2)
-    .flags(ASKS.and(Flags::ADMIN))
+    .flags(ASKS.union(Flags::ADMIN))
     .tips(&["nondeterministic_output"])
     .since("2.4.0")
     .complexity("O(N) for N connections")
@@ -160,7 +160,7 @@ fn list(call: &mut Call<'_, '_>) -> CommandResult {
 
 pub(super) const CLIENT_KILL: Command = sub("KILL", kill)
     .arity(-3)
-    .flags(ASKS.and(Flags::ADMIN))
+    .flags(ASKS.union(Flags::ADMIN))
     .since("2.4.0")
     .complexity("O(N) for N connections")
     .syntax(KILL)
@@ -201,7 +201,7 @@ fn kill(call: &mut Call<'_, '_>) -> CommandResult {
 
 pub(super) const CLIENT_UNBLOCK: Command = sub("UNBLOCK", unblock)
     .arity(-3)
-    .flags(ASKS.and(Flags::ADMIN))
+    .flags(ASKS.union(Flags::ADMIN))
     .since("5.0.0")
     .complexity("O(N) for N connections")
     .syntax("client-id:int [unblock-type: TIMEOUT | ERROR]")

@@ -13,25 +13,25 @@ pub const ROWS: &[Command] = &[
         .summary("Modules: there are none."),
     Command::new("READONLY", read_here, Group::Cluster)
         .arity(1)
-        .flags(Flags::FAST.and(ANY_TIME))
+        .flags(Flags::FAST.union(ANY_TIME))
         .categories(&[Category::Connection])
         .since("3.0.0")
         .summary("A client that follows redirections reads from a replica all the same."),
     Command::new("READWRITE", read_there, Group::Cluster)
         .arity(1)
-        .flags(Flags::FAST.and(ANY_TIME))
+        .flags(Flags::FAST.union(ANY_TIME))
         .categories(&[Category::Connection])
         .since("3.0.0")
         .summary("A client that follows redirections is sent to the primary to read."),
 ];
 
-const ANY_TIME: Flags = Flags::LOADING.and(Flags::STALE);
+const ANY_TIME: Flags = Flags::LOADING.union(Flags::STALE);
 
 const MODULE: &[Command] = &[
     Command::new("LIST", list, Group::Server)
         .of("MODULE")
         .arity(2)
-        .flags(Flags::ADMIN.and(Flags::NOSCRIPT))
+        .flags(Flags::ADMIN.union(Flags::NOSCRIPT))
         .tips(&["nondeterministic_output_order"])
         .since("4.0.0")
         .complexity("O(N) for N modules")

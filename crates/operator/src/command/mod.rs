@@ -13,7 +13,7 @@ use pantala_commands::{
 };
 use pantala_protocol::Reply;
 
-const ANY_TIME: Flags = Flags::LOADING.and(Flags::STALE);
+const ANY_TIME: Flags = Flags::LOADING.union(Flags::STALE);
 const CONNECTION: &[Category] = &[Category::Connection];
 const UNORDERED: &[&str] = &["nondeterministic_output_order"];
 
@@ -220,7 +220,7 @@ fn keyed(call: &Call<'_, '_>) -> Result<KeyAccesses, ClientError> {
         return Err(ClientError::text(text));
     }
     let accesses = key_accesses(found.row, args).unwrap_or_default();
-    if accesses.is_empty() && !found.row.flags.has(Flags::NO_MANDATORY_KEYS) {
+    if accesses.is_empty() && !found.row.flags.intersects(Flags::NO_MANDATORY_KEYS) {
         return Err(ClientError::text("ERR Invalid arguments specified for command"));
     }
     Ok(accesses)

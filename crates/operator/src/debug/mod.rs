@@ -32,8 +32,8 @@ use pantala_engine::Engine;
 /// The rows of this family.
 pub const ROWS: &[Command] = &[Command::new("DEBUG", debug, Group::Server)
     .arity(-2)
-    .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE))
-    .flags(Flags::LANE.and(Flags::OUTSIDE).and(Flags::WHOLE))
+    .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE))
+    .flags(Flags::LANE.union(Flags::OUTSIDE).union(Flags::WHOLE))
     .complexity("Depends on the subcommand.")
     .syntax("subcommand [arg [arg ...]]")
     .summary("For tests and for looking inside.")];

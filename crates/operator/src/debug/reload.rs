@@ -86,7 +86,7 @@ pub(super) fn reload(call: &mut Call<'_, '_>) -> CommandResult {
 /// A full copy of a primary that is loaded beside the present data would be mixed with what is
 /// loaded here.
 fn refuse_beside_a_copy(operator: &Operator) -> Result<(), ClientError> {
-    let is_loading = operator.engine.condition.lasting.now().has(States::LOADING_BESIDE);
+    let is_loading = operator.engine.condition.lasting.now().intersects(States::LOADING_BESIDE);
     if is_loading { Err(error::LOADING) } else { Ok(()) }
 }
 

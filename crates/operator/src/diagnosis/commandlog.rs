@@ -8,8 +8,8 @@ use pantala_commands::{
 use pantala_engine::Engine;
 use pantala_engine::stats::logs::{Entry, Kind, Log};
 
-const ADMIN: Flags = Flags::ADMIN.and(Flags::LOADING).and(Flags::STALE);
-const ANY_TIME: Flags = Flags::LOADING.and(Flags::STALE);
+const ADMIN: Flags = Flags::ADMIN.union(Flags::LOADING).union(Flags::STALE);
+const ANY_TIME: Flags = Flags::LOADING.union(Flags::STALE);
 const TIPS_GET: &[&str] = &["request_policy:all_nodes", "nondeterministic_output"];
 const TIPS_LEN: &[&str] =
     &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"];

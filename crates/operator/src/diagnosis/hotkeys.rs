@@ -11,9 +11,9 @@ use pantala_protocol::Reply;
 
 use crate::info::cpu_seconds;
 
-const ADMIN: Flags = Flags::ADMIN.and(Flags::NOSCRIPT);
+const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT);
 /// Flags of forms that wait for other threads' notes, if only for moments.
-const ASKS: Flags = ADMIN.and(Flags::LANE).and(Flags::OPERATOR);
+const ASKS: Flags = ADMIN.union(Flags::LANE).union(Flags::OPERATOR);
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[Command::container("HOTKEYS", Group::Server, SUBCOMMANDS)
@@ -54,7 +54,7 @@ const SUBCOMMANDS: &[Command] = &[
     Command::new("HELP", help, Group::Server)
         .of("HOTKEYS")
         .arity(2)
-        .flags(Flags::LOADING.and(Flags::STALE))
+        .flags(Flags::LOADING.union(Flags::STALE))
         .since("8.6.0")
         .summary("Tells what the subcommands do."),
 ];

@@ -11,7 +11,7 @@ use pantala_engine::stats::Octaves;
 use pantala_engine::stats::latency_monitor::{Event, LatencySpike};
 use pantala_engine::stats::tallies::CommandTally;
 
-const ADMIN: Flags = Flags::ADMIN.and(Flags::LOADING).and(Flags::NOSCRIPT).and(Flags::STALE);
+const ADMIN: Flags = Flags::ADMIN.union(Flags::LOADING).union(Flags::NOSCRIPT).union(Flags::STALE);
 const TIPS: &[&str] =
     &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
 
@@ -72,7 +72,7 @@ const SUBCOMMANDS: &[Command] = &[
     Command::new("HELP", help, Group::Server)
         .of("LATENCY")
         .arity(2)
-        .flags(Flags::LOADING.and(Flags::STALE))
+        .flags(Flags::LOADING.union(Flags::STALE))
         .since("2.8.13")
         .summary("Tells what the subcommands do."),
 ];

@@ -37,7 +37,7 @@ const SUBCOMMANDS: &[Command] = &[
     Command::new("PURGE", purge, Group::Server)
         .of("MEMORY")
         .arity(2)
-        .flags(Flags::LOADING.and(Flags::LANE).and(Flags::OPERATOR))
+        .flags(Flags::LOADING.union(Flags::LANE).union(Flags::OPERATOR))
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .since("4.0.0")
         .complexity("Depends on how much memory is idle.")
@@ -58,7 +58,7 @@ const SUBCOMMANDS: &[Command] = &[
     Command::new("HELP", help, Group::Server)
         .of("MEMORY")
         .arity(2)
-        .flags(Flags::LOADING.and(Flags::STALE))
+        .flags(Flags::LOADING.union(Flags::STALE))
         .since("4.0.0")
         .summary("Tells what the subcommands do."),
 ];

@@ -6,8 +6,8 @@ use pantala_commands::{Call, Command, CommandResult, Flags, Group};
 /// registers the connection as a monitor.
 pub const ROWS: &[Command] = &[Command::new("MONITOR", monitor, Group::Server)
     .arity(1)
-    .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE))
-    .flags(Flags::LANE.and(Flags::OPERATOR))
+    .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE))
+    .flags(Flags::LANE.union(Flags::OPERATOR))
     .summary("Shows every command that the server runs, from now on.")];
 
 fn monitor(call: &mut Call<'_, '_>) -> CommandResult {

@@ -25,7 +25,7 @@ use pantala_replication::catch_up;
 /// The rows of this family.
 pub const ROWS: &[Command] = &[Command::new("INFO", info, Group::Server)
     .arity(-1)
-    .flags(Flags::LOADING.and(Flags::STALE))
+    .flags(Flags::LOADING.union(Flags::STALE))
     .categories(&[Category::Dangerous])
     .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
     .syntax("[section [section ...]]")

@@ -209,8 +209,8 @@ pub(super) fn persistence(operator: &Operator, page: &mut Page) {
     };
     let seconds = |took_s: Option<u64>| took_s.map_or(-1, u64::cast_signed);
     let states = operator.engine.condition.lasting.now();
-    page.line("loading", u8::from(states.has(States::LOADING)));
-    page.line("async_loading", u8::from(states.has(States::LOADING_BESIDE)));
+    page.line("loading", u8::from(states.intersects(States::LOADING)));
+    page.line("async_loading", u8::from(states.intersects(States::LOADING_BESIDE)));
     page.each(&["current_cow_peak", "current_cow_size"], 0);
     page.line("current_cow_size_age", 0);
     let done = ratio(progress.written, progress.keys.max(1)) * 100.0;
@@ -236,7 +236,7 @@ pub(super) fn persistence(operator: &Operator, page: &mut Page) {
     append_only(operator, page);
     page.each(&["aof_last_cow_size", "module_fork_in_progress"], 0);
     page.each(&["module_fork_last_cow_size", "slot_migration_fork_in_progress"], 0);
-    if states.has(States::LOADING.and(States::LOADING_BESIDE)) {
+    if states.intersects(States::LOADING.union(States::LOADING_BESIDE)) {
         loading(operator, page);
     }
 }

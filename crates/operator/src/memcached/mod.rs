@@ -35,7 +35,7 @@ pub const ROWS: &[Command] = &[
     Command::write("mc.flush_all", flush_all, Group::Memcached)
         .arity(-2)
         .allowed_as("FLUSHDB")
-        .flags(Flags::LANE.and(Flags::OUTSIDE).and(Flags::WHOLE))
+        .flags(Flags::LANE.union(Flags::OUTSIDE).union(Flags::WHOLE))
         .syntax("delay [words]")
         .summary("Removes all keys of database 0, at once or later."),
     of_server("mc.cache_memlimit", cache_memlimit)
@@ -46,7 +46,7 @@ pub const ROWS: &[Command] = &[
         .arity(-5)
         .secrets(|_, position| position == 2)
         .allowed_as("AUTH")
-        .flags(Flags::FAST.and(Flags::NO_AUTH).and(Flags::LOADING).and(Flags::STALE))
+        .flags(Flags::FAST.union(Flags::NO_AUTH).union(Flags::LOADING).union(Flags::STALE))
         .syntax("key data flags exptime [words]")
         .summary("Authenticates the connection."),
     figures("mc.b.stats", binary_stats, "INFO").summary("Returns figures of the server."),
@@ -56,14 +56,14 @@ pub const ROWS: &[Command] = &[
     Command::write("mc.b.flush", binary_flush, Group::Memcached)
         .arity(-3)
         .allowed_as("FLUSHDB")
-        .flags(Flags::LANE.and(Flags::OUTSIDE).and(Flags::WHOLE))
+        .flags(Flags::LANE.union(Flags::OUTSIDE).union(Flags::WHOLE))
         .syntax("none header")
         .summary("Removes all keys of database 0, at once or later."),
     Command::new("mc.b.auth", binary_auth, Group::Memcached)
         .arity(-4)
         .secrets(|_, position| position == 3)
         .allowed_as("AUTH")
-        .flags(Flags::FAST.and(Flags::NO_AUTH).and(Flags::LOADING).and(Flags::STALE))
+        .flags(Flags::FAST.union(Flags::NO_AUTH).union(Flags::LOADING).union(Flags::STALE))
         .syntax("mechanism header data")
         .summary("Authenticates the connection."),
 ];
@@ -71,7 +71,7 @@ pub const ROWS: &[Command] = &[
 const fn of_server(name: &'static str, handler: Handler) -> Command {
     Command::new(name, handler, Group::Memcached)
         .arity(-2)
-        .flags(Flags::LANE.and(Flags::OPERATOR).and(Flags::LOADING).and(Flags::STALE))
+        .flags(Flags::LANE.union(Flags::OPERATOR).union(Flags::LOADING).union(Flags::STALE))
 }
 
 /// A row for a page of statistics, for users that may run the command `like`.

@@ -17,7 +17,7 @@ pub struct StopMode {
 impl StopMode {
     /// Whether a snapshot is to be saved first.
     pub fn saves(self, replication: &Replication) -> bool {
-        let is_loading = replication.engine.condition.lasting.now().has(States::LOADING);
+        let is_loading = replication.engine.condition.lasting.now().intersects(States::LOADING);
         let has_points = || !replication.engine.settings.current().save.0.is_empty();
         !is_loading && self.saves.unwrap_or_else(has_points)
     }
@@ -32,7 +32,7 @@ impl StopMode {
     /// Whether there is an append-only file, which is to get everything. As in Redis, even with
     /// NOSAVE and NOW.
     pub fn awaits_journal(self, replication: &Replication) -> bool {
-        let is_loading = replication.engine.condition.lasting.now().has(States::LOADING);
+        let is_loading = replication.engine.condition.lasting.now().intersects(States::LOADING);
         !self.is_forced && !is_loading && replication.durability.appending.is_running()
     }
 

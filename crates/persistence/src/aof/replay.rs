@@ -171,7 +171,7 @@ impl Replay<'_> {
         if !found.row.accepts(args.len()) {
             return Err(Refused::Not("a command with as many arguments as it takes"));
         }
-        let is_outside = found.row.flags.has(Flags::OUTSIDE.and(Flags::OPERATOR));
+        let is_outside = found.row.flags.intersects(Flags::OUTSIDE.union(Flags::OPERATOR));
         let gate = engine.space.gate();
         let _inside = (!is_outside).then(|| gate.enter(Role::Lane, self.slot));
         let target = ReplyTarget { inbox: &self.inbox, connection: 0, parking: 0, waited: None };

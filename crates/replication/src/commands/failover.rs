@@ -14,7 +14,7 @@ use crate::replica::Primary;
 
 pub(super) const FAILOVER: Command = Command::new("FAILOVER", hand_over, Group::Server)
     .arity(-1)
-    .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE))
+    .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::STALE))
     .since("6.2.0")
     .complexity("O(1)")
     .syntax("[TO (target: host port:int [FORCE])] [ABORT] [TIMEOUT milliseconds:int]")

@@ -20,7 +20,7 @@ use crate::Replication;
 use crate::primary;
 
 const SYNCS: Flags =
-    Flags::ADMIN.and(Flags::NO_MULTI).and(Flags::NOSCRIPT).and(Flags::NO_ASYNC_LOADING);
+    Flags::ADMIN.union(Flags::NO_MULTI).union(Flags::NOSCRIPT).union(Flags::NO_ASYNC_LOADING);
 
 const NOT_EOF: ClientError = ClientError::text("ERR Filtered replica requires EOF capability");
 const IS_TOLD: ClientError = ClientError::text(

@@ -26,7 +26,7 @@ const NO_FILTER: ClientError = ClientError::text("ERR Missing rdb-filter-only va
 
 pub(super) const REPLCONF: Command = Command::new("REPLCONF", replconf, Group::Server)
     .arity(-1)
-    .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE))
+    .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE))
     .flags(Flags::ALLOW_BUSY)
     .since("3.0.0")
     .complexity("O(1)")

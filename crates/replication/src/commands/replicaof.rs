@@ -17,11 +17,11 @@ use crate::Replication;
 use crate::replica::{self, Primary};
 
 const CHANGES_ROLE: Flags = Flags::ADMIN
-    .and(Flags::NOSCRIPT)
-    .and(Flags::STALE)
-    .and(Flags::NO_ASYNC_LOADING)
-    .and(Flags::LANE)
-    .and(Flags::OUTSIDE);
+    .union(Flags::NOSCRIPT)
+    .union(Flags::STALE)
+    .union(Flags::NO_ASYNC_LOADING)
+    .union(Flags::LANE)
+    .union(Flags::OUTSIDE);
 
 pub(super) const REPLICAOF: Command = Command::new("REPLICAOF", follow, Group::Server)
     .arity(3)

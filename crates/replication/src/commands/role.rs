@@ -10,7 +10,7 @@ use crate::replica::{self, LinkPhase, LinkReport};
 
 pub(super) const ROLE: Command = Command::new("ROLE", role, Group::Server)
     .arity(1)
-    .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE).and(Flags::NOSCRIPT))
+    .flags(Flags::FAST.union(Flags::LOADING).union(Flags::STALE).union(Flags::NOSCRIPT))
     .categories(&[Category::Admin, Category::Dangerous])
     .since("2.8.12")
     .summary("Tells the server's part in replication.");

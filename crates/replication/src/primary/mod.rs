@@ -251,7 +251,7 @@ pub fn heard(replication: &Replication) {
     if replication.downstream.waiters.are_there() {
         replication.engine.workers.post_to_waiting(&|| Message::JournalKept);
     }
-    if replication.engine.condition.lasting.now().has(States::TOO_FEW_REPLICAS) {
+    if replication.engine.condition.lasting.now().intersects(States::TOO_FEW_REPLICAS) {
         count_good(replication);
     }
 }

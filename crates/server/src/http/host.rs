@@ -25,7 +25,7 @@ use pantala_workers::workers::inbox::Message;
 const LIB_NAME: &[u8] = b"console";
 
 /// States in which writes would not last.
-const UNKEPT: States = States::UNKEPT.and(States::UNSAVED).and(States::UNWRITTEN);
+const UNKEPT: States = States::UNKEPT.union(States::UNSAVED).union(States::UNWRITTEN);
 
 /// The server behind the HTTP pages: implements [`AdminHost`] on [`Shared`].
 pub struct Server(pub Arc<Shared>);
@@ -76,10 +76,10 @@ impl AdminHost for Server {
         if condition.shutdown.is_final() || condition.shutdown.is_preparing() {
             return Err(NotReady::Stopping);
         }
-        if states.has(States::LOADING) {
+        if states.intersects(States::LOADING) {
             return Err(NotReady::Loading);
         }
-        match states.has(UNKEPT) {
+        match states.intersects(UNKEPT) {
             true => Err(NotReady::DiskFails),
             false => Ok(()),
         }

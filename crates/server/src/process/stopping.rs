@@ -440,7 +440,7 @@ mod tests {
             let shared = self.shared();
             assert!(!shared.engine.condition.shutdown.is_final());
             let states = shared.engine.condition.lasting.now();
-            assert!(!states.has(States::PAUSED_WRITES), "writes go on");
+            assert!(!states.intersects(States::PAUSED_WRITES), "writes go on");
             shared.durability.appending.begin_rewrite(0).expect("a rewrite may begin");
             shared.durability.appending.forgo_rewrite();
             let save = shared.durability.saves.begin(0, true).expect("a snapshot may begin");

@@ -145,13 +145,13 @@ impl Node {
     }
 
     pub fn is_loading(&self) -> bool {
-        self.shared.engine.condition.lasting.now().has(States::LOADING)
+        self.shared.engine.condition.lasting.now().intersects(States::LOADING)
     }
 
     /// Whether a copy is arriving, with or without the old data.
     pub fn is_receiving(&self) -> bool {
         let states = self.shared.engine.condition.lasting.now();
-        states.has(States::LOADING) || states.has(States::LOADING_BESIDE)
+        states.intersects(States::LOADING) || states.intersects(States::LOADING_BESIDE)
     }
 
     /// Lets the link's thread run until it waits.

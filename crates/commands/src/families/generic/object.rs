@@ -23,7 +23,7 @@ const SUBCOMMANDS: &[Command] = &[
     Command::new("HELP", help, Group::Generic)
         .of("OBJECT")
         .arity(2)
-        .flags(Flags::LOADING.and(Flags::STALE))
+        .flags(Flags::LOADING.union(Flags::STALE))
         .since("6.2.0")
         .summary("Lists the subcommands."),
 ];

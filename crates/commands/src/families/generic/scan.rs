@@ -19,7 +19,7 @@ const DEFAULT_COUNT: usize = 10;
 
 pub(super) const KEYS: Command = Command::read("KEYS", keys, Group::Generic)
     .arity(2)
-    .flags(Flags::LANE.and(Flags::WHOLE))
+    .flags(Flags::LANE.union(Flags::WHOLE))
     .categories(&[Category::Keyspace, Category::Dangerous])
     .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
     .complexity("O(N) for N keys in the database")

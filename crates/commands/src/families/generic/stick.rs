@@ -12,7 +12,7 @@ const fn row(name: &'static str, handler: Handler) -> Command {
     Command::write(name, handler, Group::Generic)
         .replaces()
         .arity(-2)
-        .flags(Flags::FAST.and(Flags::ONLY_OURS))
+        .flags(Flags::FAST.union(Flags::ONLY_OURS))
         .keys(KEYS)
         .tips(super::presence::SUMMED)
         .since("7.0.0")

@@ -14,7 +14,7 @@ use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const PFADD: Command = Command::write("PFADD", pfadd, Group::HyperLogLog)
     .arity(-2)
-    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .flags(Flags::DENYOOM.union(Flags::FAST))
     .keys(&[KeySpec::one(1, KeyFlags::ADD)])
     .since("2.8.9")
     .complexity("O(1) for each element")

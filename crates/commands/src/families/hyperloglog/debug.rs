@@ -13,7 +13,7 @@ use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const PFDEBUG: Command = Command::write("PFDEBUG", pfdebug, Group::HyperLogLog)
     .arity(3)
-    .flags(Flags::ADMIN.and(Flags::DENYOOM))
+    .flags(Flags::ADMIN.union(Flags::DENYOOM))
     .keys(&[KeySpec::one(2, KeyFlags::READ_CACHE)])
     .since("2.8.9")
     .complexity("O(N) for N registers")

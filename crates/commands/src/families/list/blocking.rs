@@ -16,7 +16,7 @@ use crate::options::{PopOptions, timeout};
 use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 const ALL_BUT_LAST: &[KeySpec] = &[KeySpec::range(1, -2, 1, KeyFlags::TAKE)];
-const WAIT_AND_PUSH: Flags = Flags::BLOCKING.and(Flags::DENYOOM);
+const WAIT_AND_PUSH: Flags = Flags::BLOCKING.union(Flags::DENYOOM);
 const WAIT: Flags = Flags::BLOCKING;
 
 pub(super) const BLPOP: Command = Command::write("BLPOP", blpop, Group::List)
@@ -75,7 +75,7 @@ fn pop(call: &mut Call<'_, '_>, end: End) -> CommandResult {
 
 pub(super) const BLMPOP: Command = Command::write("BLMPOP", blmpop, Group::List)
     .arity(-5)
-    .flags(WAIT.and(Flags::MOVABLEKEYS))
+    .flags(WAIT.union(Flags::MOVABLEKEYS))
     .keys(&[KeySpec::counted(2, 1, KeyFlags::TAKE)])
     .since("7.0.0")
     .complexity("O(N+M) for N keys and M elements")

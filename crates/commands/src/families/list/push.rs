@@ -10,7 +10,7 @@ use super::{ADD, storable};
 use crate::calls::call::{Call, CommandResult};
 use crate::rows::command::{Command, Flags, Group};
 
-const PUSH: Flags = Flags::DENYOOM.and(Flags::FAST);
+const PUSH: Flags = Flags::DENYOOM.union(Flags::FAST);
 
 pub(super) const LPUSH: Command = Command::write("LPUSH", lpush, Group::List)
     .arity(-3)

@@ -76,17 +76,17 @@ pub const ROWS: &[Command] = &[
         .allowed_as("DEL")
         .replaces()
         .summary("Removes an item."),
-    changes("mc.incr", text::incr, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+    changes("mc.incr", text::incr, CHANGE, Flags::DENYOOM.union(Flags::FAST))
         .allowed_as("INCRBY")
         .summary("Adds to a number."),
-    changes("mc.decr", text::decr, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+    changes("mc.decr", text::decr, CHANGE, Flags::DENYOOM.union(Flags::FAST))
         .allowed_as("DECRBY")
         .summary("Takes from a number, down to zero."),
     changes("mc.touch", text::touch, MODIFY, Flags::FAST)
         .allowed_as("EXPIRE")
         .summary("Gives an item another time to live."),
     reads("mc.mg", meta::get).summary("Returns an item, or what is known of it."),
-    changes("mc.mgc", meta::get, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+    changes("mc.mgc", meta::get, CHANGE, Flags::DENYOOM.union(Flags::FAST))
         .allowed_as("SET")
         .and_as("GET")
         .summary("Returns an item, or makes it."),
@@ -105,10 +105,10 @@ pub const ROWS: &[Command] = &[
     changes("mc.md", meta::delete, REMOVE, Flags::FAST)
         .allowed_as("DEL")
         .summary("Removes an item, or marks it as stale."),
-    changes("mc.ma", meta::count, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+    changes("mc.ma", meta::count, CHANGE, Flags::DENYOOM.union(Flags::FAST))
         .allowed_as("INCRBY")
         .summary("Adds to a number."),
-    changes("mc.mad", meta::count, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+    changes("mc.mad", meta::count, CHANGE, Flags::DENYOOM.union(Flags::FAST))
         .allowed_as("DECRBY")
         .summary("Takes from a number, down to zero."),
     reads("mc.me", meta::describe).summary("Returns what is known of an item."),
@@ -131,10 +131,10 @@ pub const ROWS: &[Command] = &[
         .allowed_as("DEL")
         .replaces()
         .summary("Removes an item."),
-    changes("mc.b.incr", binary::count, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+    changes("mc.b.incr", binary::count, CHANGE, Flags::DENYOOM.union(Flags::FAST))
         .allowed_as("INCRBY")
         .summary("Adds to a number."),
-    changes("mc.b.decr", binary::count, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+    changes("mc.b.decr", binary::count, CHANGE, Flags::DENYOOM.union(Flags::FAST))
         .allowed_as("DECRBY")
         .summary("Takes from a number, down to zero."),
     changes("mc.flags", item::flags, MODIFY, Flags::FAST)
@@ -158,7 +158,7 @@ const fn says(name: &'static str, handler: Handler) -> Command {
         .allowed_as("PING")
         .arity(-1)
         .syntax("[words]")
-        .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE).and(Flags::REVERSIBLE))
+        .flags(Flags::FAST.union(Flags::LOADING).union(Flags::STALE).union(Flags::REVERSIBLE))
 }
 
 const fn reads(name: &'static str, handler: Handler) -> Command {
@@ -172,7 +172,7 @@ const fn changes(name: &'static str, handler: Handler, keys: Keys, flags: Flags)
 }
 
 const fn stores(name: &'static str, handler: Handler) -> Command {
-    changes(name, handler, CHANGE, Flags::DENYOOM.and(Flags::STEADY)).allowed_as("SET")
+    changes(name, handler, CHANGE, Flags::DENYOOM.union(Flags::STEADY)).allowed_as("SET")
 }
 
 macro_rules! verbs {

@@ -33,7 +33,7 @@ fn set_of(members: &[&[u8]], limits: SetLimits, now: UnixMs) -> Set {
 
 pub(super) const SADD: Command = writes("SADD", sadd)
     .arity(-3)
-    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .flags(Flags::DENYOOM.union(Flags::FAST))
     .keys(ADD)
     .complexity("O(N) for N members")
     .syntax("key member [member ...]")
@@ -107,7 +107,7 @@ fn publish_added(opened: &mut OpenKey<'_, '_>, added: usize) {
 
 pub(super) const SADDEX: Command = writes("SADDEX", saddex)
     .arity(-4)
-    .flags(Flags::DENYOOM.and(Flags::FAST).and(Flags::ONLY_OURS))
+    .flags(Flags::DENYOOM.union(Flags::FAST).union(Flags::ONLY_OURS))
     .keys(ADD)
     .complexity("O(N) for N members")
     .syntax("key [KEEPTTL] seconds:int member [member ...]")
@@ -155,7 +155,7 @@ fn saddex(call: &mut Call<'_, '_>) -> CommandResult {
 
 pub(super) const SPEXPIREAT: Command = writes("SPEXPIREAT", spexpireat)
     .arity(-6)
-    .flags(Flags::FAST.and(Flags::ONLY_OURS))
+    .flags(Flags::FAST.union(Flags::ONLY_OURS))
     .keys(CHANGE_REMOVE)
     .complexity("O(N) for N members")
     .syntax("key unix-time-milliseconds:unix-time (MEMBERS nummembers:int member [member ...])")

@@ -60,7 +60,7 @@ const PATTERN_KEYS: KeySpec =
 const SORT: Command = Command::write("SORT", sort, Group::Generic)
     .replaces()
     .arity(-2)
-    .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS).and(Flags::WHOLE))
+    .flags(Flags::DENYOOM.union(Flags::MOVABLEKEYS).union(Flags::WHOLE))
     .categories(CATEGORIES)
     .keys(&[
         KeySpec::one(1, KeyFlags::READ),
@@ -77,7 +77,7 @@ const SORT: Command = Command::write("SORT", sort, Group::Generic)
 
 const SORT_RO: Command = Command::read("SORT_RO", sort, Group::Generic)
     .arity(-2)
-    .flags(Flags::MOVABLEKEYS.and(Flags::WHOLE))
+    .flags(Flags::MOVABLEKEYS.union(Flags::WHOLE))
     .categories(CATEGORIES)
     .keys(&[KeySpec::one(1, KeyFlags::READ), PATTERN_KEYS])
     .since("7.0.0")
@@ -92,7 +92,7 @@ const SORT_RO: Command = Command::read("SORT_RO", sort, Group::Generic)
 const TRIES: usize = 4;
 
 fn sort(call: &mut Call<'_, '_>) -> CommandResult {
-    let may_store = call.command.flags.has(Flags::WRITE);
+    let may_store = call.command.flags.intersects(Flags::WRITE);
     if call.session.has_rules()
         && let Some(error) = query::denied(call.args, may_store)
         && !permission::may_read_every_key(call)

@@ -40,7 +40,7 @@ const SUBCOMMANDS: &[Command] = &[
     Command::new("HELP", help, Chapter::Stream)
         .of("XINFO")
         .arity(2)
-        .flags(Flags::LOADING.and(Flags::STALE))
+        .flags(Flags::LOADING.union(Flags::STALE))
         .since("5.0.0")
         .summary("Lists the subcommands."),
 ];

@@ -33,7 +33,7 @@ const fn streams_from(at: isize) -> KeySpec {
 
 pub(super) const XREAD: Command = Command::read("XREAD", xread, Chapter::Stream)
     .arity(-4)
-    .flags(Flags::BLOCKING.and(Flags::MOVABLEKEYS))
+    .flags(Flags::BLOCKING.union(Flags::MOVABLEKEYS))
     .keys(&[streams_from(1)])
     .since("5.0.0")
     .complexity("O(N) for N entries returned")
@@ -44,7 +44,7 @@ pub(super) const XREAD: Command = Command::read("XREAD", xread, Chapter::Stream)
 
 pub(super) const XREADGROUP: Command = Command::write("XREADGROUP", xreadgroup, Chapter::Stream)
     .arity(-7)
-    .flags(Flags::BLOCKING.and(Flags::MOVABLEKEYS))
+    .flags(Flags::BLOCKING.union(Flags::MOVABLEKEYS))
     .keys(&[streams_from(4)])
     .since("5.0.0")
     .complexity("O(M log N) for M entries delivered of N that are pending")

@@ -109,7 +109,7 @@ fn msetnx(call: &mut Call<'_, '_>) -> CommandResult {
 pub(super) const MSETEX: Command = Command::write("MSETEX", msetex, Group::String)
     .replaces()
     .arity(-4)
-    .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS))
+    .flags(Flags::DENYOOM.union(Flags::MOVABLEKEYS))
     .keys(&[KeySpec::counted(1, 2, KeyFlags::OVERWRITE)])
     .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"])
     .since("9.1.0")

@@ -10,7 +10,7 @@ use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const INCR: Command = Command::write("INCR", incr, Group::String)
     .arity(2)
-    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .flags(Flags::DENYOOM.union(Flags::FAST))
     .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
     .syntax("key")
     .summary("Adds one to the integer at a key; a missing key counts as 0.");
@@ -21,7 +21,7 @@ fn incr(call: &mut Call<'_, '_>) -> CommandResult {
 
 pub(super) const DECR: Command = Command::write("DECR", decr, Group::String)
     .arity(2)
-    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .flags(Flags::DENYOOM.union(Flags::FAST))
     .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
     .syntax("key")
     .summary("Subtracts one from the integer at a key; a missing key counts as 0.");
@@ -32,7 +32,7 @@ fn decr(call: &mut Call<'_, '_>) -> CommandResult {
 
 pub(super) const INCRBY: Command = Command::write("INCRBY", incrby, Group::String)
     .arity(3)
-    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .flags(Flags::DENYOOM.union(Flags::FAST))
     .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
     .syntax("key increment:int")
     .summary("Adds to the integer at a key; a missing key counts as 0.");
@@ -44,7 +44,7 @@ fn incrby(call: &mut Call<'_, '_>) -> CommandResult {
 
 pub(super) const DECRBY: Command = Command::write("DECRBY", decrby, Group::String)
     .arity(3)
-    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .flags(Flags::DENYOOM.union(Flags::FAST))
     .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
     .syntax("key decrement:int")
     .summary("Subtracts from the integer at a key; a missing key counts as 0.");
@@ -71,7 +71,7 @@ fn add(call: &mut Call<'_, '_>, step: i64) -> CommandResult {
 
 pub(super) const INCRBYFLOAT: Command = Command::write("INCRBYFLOAT", incrbyfloat, Group::String)
     .arity(3)
-    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .flags(Flags::DENYOOM.union(Flags::FAST))
     .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
     .since("2.6.0")
     .syntax("key increment:double")

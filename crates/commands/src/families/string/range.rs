@@ -12,7 +12,7 @@ const WORKER_FILL_BYTES: usize = 1 << 20;
 
 pub(super) const APPEND: Command = Command::write("APPEND", append, Group::String)
     .arity(3)
-    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .flags(Flags::DENYOOM.union(Flags::FAST))
     .keys(&[KeySpec::one(1, KeyFlags::ADD)])
     .since("2.0.0")
     .complexity("O(1) amortised, for short values")
@@ -83,7 +83,7 @@ fn slice(text: &[u8], start: i64, end: i64) -> &[u8] {
 
 pub(super) const SETRANGE: Command = Command::write("SETRANGE", setrange, Group::String)
     .arity(4)
-    .flags(Flags::DENYOOM.and(Flags::STEADY))
+    .flags(Flags::DENYOOM.union(Flags::STEADY))
     .keys(&[KeySpec::one(1, KeyFlags::MODIFY)])
     .since("2.2.0")
     .complexity("O(M) for M bytes written, gap included")

@@ -80,7 +80,7 @@ fn seconds(ns: i64) -> i64 {
 
 pub(super) const CL_THROTTLE: Command = Command::write("CL.THROTTLE", throttle, Group::String)
     .arity(-5)
-    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .flags(Flags::DENYOOM.union(Flags::FAST))
     .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
     .since("4.0.0")
     .syntax("key max-burst:int count:int period:int [quantity:int]")

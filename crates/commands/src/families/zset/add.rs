@@ -90,7 +90,7 @@ impl Options {
 
 pub(super) const ZADD: Command = writes("ZADD", zadd)
     .arity(-4)
-    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .flags(Flags::DENYOOM.union(Flags::FAST))
     .keys(MODIFY)
     .since("1.2.0")
     .complexity("O(log(N)) for each member")
@@ -107,7 +107,7 @@ fn zadd(call: &mut Call<'_, '_>) -> CommandResult {
 
 pub(super) const ZINCRBY: Command = writes("ZINCRBY", zincrby)
     .arity(4)
-    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .flags(Flags::DENYOOM.union(Flags::FAST))
     .keys(CHANGE)
     .since("1.2.0")
     .complexity("O(log(N))")

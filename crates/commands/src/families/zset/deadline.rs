@@ -26,7 +26,7 @@ fn members<'c>(args: &'c [&'c [u8]], at: usize) -> Result<&'c [&'c [u8]], Client
 
 pub(super) const ZEXPIRE: Command = writes("ZEXPIRE", |call| expire(call, TimeForm::Seconds))
     .arity(-6)
-    .flags(Flags::DENYOOM.and(Flags::FAST).and(Flags::ONLY_OURS))
+    .flags(Flags::DENYOOM.union(Flags::FAST).union(Flags::ONLY_OURS))
     .keys(MODIFY)
     .since("8.0.0")
     .complexity("O(log(N)) for each member")
@@ -36,7 +36,7 @@ pub(super) const ZEXPIRE: Command = writes("ZEXPIRE", |call| expire(call, TimeFo
 pub(super) const ZEXPIREAT: Command =
     writes("ZEXPIREAT", |call| expire(call, TimeForm::UnixSeconds))
         .arity(-6)
-        .flags(Flags::DENYOOM.and(Flags::FAST).and(Flags::ONLY_OURS))
+        .flags(Flags::DENYOOM.union(Flags::FAST).union(Flags::ONLY_OURS))
         .keys(MODIFY)
         .since("8.0.0")
         .complexity("O(log(N)) for each member")
@@ -49,7 +49,7 @@ pub(super) const ZEXPIREAT: Command =
 pub(super) const ZPEXPIRE: Command =
     writes("ZPEXPIRE", |call| expire(call, TimeForm::Milliseconds))
         .arity(-6)
-        .flags(Flags::DENYOOM.and(Flags::FAST).and(Flags::ONLY_OURS))
+        .flags(Flags::DENYOOM.union(Flags::FAST).union(Flags::ONLY_OURS))
         .keys(MODIFY)
         .since("8.0.0")
         .complexity("O(log(N)) for each member")
@@ -62,7 +62,7 @@ pub(super) const ZPEXPIRE: Command =
 pub(super) const ZPEXPIREAT: Command =
     writes("ZPEXPIREAT", |call| expire(call, TimeForm::UnixMilliseconds))
         .arity(-6)
-        .flags(Flags::DENYOOM.and(Flags::FAST).and(Flags::ONLY_OURS))
+        .flags(Flags::DENYOOM.union(Flags::FAST).union(Flags::ONLY_OURS))
         .keys(MODIFY)
         .since("8.0.0")
         .complexity("O(log(N)) for each member")
@@ -143,7 +143,7 @@ fn ttl(call: &mut Call<'_, '_>, form: Form) -> CommandResult {
 
 pub(super) const ZPERSIST: Command = writes("ZPERSIST", persist)
     .arity(-5)
-    .flags(Flags::FAST.and(Flags::ONLY_OURS))
+    .flags(Flags::FAST.union(Flags::ONLY_OURS))
     .keys(MODIFY)
     .since("8.0.0")
     .complexity("O(log(N)) for each member")

@@ -203,7 +203,7 @@ fn wait(call: &mut Call<'_, '_>, until: Option<UnixMs>) -> CommandResult {
 
 pub(super) const BZPOPMIN: Command = writes("BZPOPMIN", bzpopmin)
     .arity(-3)
-    .flags(Flags::BLOCKING.and(Flags::FAST))
+    .flags(Flags::BLOCKING.union(Flags::FAST))
     .keys(&[KeySpec::range(1, -2, 1, KeyFlags::TAKE)])
     .since("5.0.0")
     .complexity("O(log(N))")
@@ -219,7 +219,7 @@ fn bzpopmin(call: &mut Call<'_, '_>) -> CommandResult {
 
 pub(super) const BZPOPMAX: Command = writes("BZPOPMAX", bzpopmax)
     .arity(-3)
-    .flags(Flags::BLOCKING.and(Flags::FAST))
+    .flags(Flags::BLOCKING.union(Flags::FAST))
     .keys(&[KeySpec::range(1, -2, 1, KeyFlags::TAKE)])
     .since("5.0.0")
     .complexity("O(log(N))")
@@ -259,7 +259,7 @@ fn pop_or_wait(call: &mut Call<'_, '_>, end: End) -> CommandResult {
 
 pub(super) const BZMPOP: Command = writes("BZMPOP", bzmpop)
     .arity(-5)
-    .flags(Flags::BLOCKING.and(Flags::MOVABLEKEYS))
+    .flags(Flags::BLOCKING.union(Flags::MOVABLEKEYS))
     .keys(&[KeySpec::counted(2, 1, KeyFlags::TAKE)])
     .since("7.0.0")
     .complexity("O(K) + O(M*log(N)) for K keys, M members taken and N members")

@@ -12,16 +12,16 @@ use crate::Replication;
 
 /// Flags of commands that may touch more than their key, or have to run alone.
 const NOT_SPREAD: Flags = Flags::WHOLE
-    .and(Flags::OUTSIDE)
-    .and(Flags::OPERATOR)
-    .and(Flags::SCRIPT)
-    .and(Flags::TRANSACTION)
-    .and(Flags::OTHER_DB)
-    .and(Flags::ADMIN)
-    .and(Flags::MAY_REPLICATE);
+    .union(Flags::OUTSIDE)
+    .union(Flags::OPERATOR)
+    .union(Flags::SCRIPT)
+    .union(Flags::TRANSACTION)
+    .union(Flags::OTHER_DB)
+    .union(Flags::ADMIN)
+    .union(Flags::MAY_REPLICATE);
 
 /// Flags of commands that run in no group, because they may take long.
-const NOT_GROUPED: Flags = Flags::LANE.and(Flags::BLOCKING);
+const NOT_GROUPED: Flags = Flags::LANE.union(Flags::BLOCKING);
 
 /// A command's arguments.
 pub type Args<'c> = SmallVec<[&'c [u8]; 8]>;
@@ -107,10 +107,10 @@ fn look(replication: &Replication, step: CutStep<'_>) -> StepSummary {
     };
     let alone = StepSummary { found: Some(found), ..alone };
     let flags = found.row.flags;
-    if flags.has(Flags::WRITE) && !flags.has(NOT_SPREAD) {
+    if flags.intersects(Flags::WRITE) && !flags.intersects(NOT_SPREAD) {
         let positions = key_positions(found.row, &args).unwrap_or_default();
         let [position] = positions[..] else { return alone };
-        let is_grouped = found.row.only_key != 0 && !flags.has(NOT_GROUPED);
+        let is_grouped = found.row.only_key != 0 && !flags.intersects(NOT_GROUPED);
         let kind = if is_grouped { StepKind::Grouped } else { StepKind::OneKey };
         return StepSummary { kind, hash: engine.space.hash(args[position]), ..alone };
     }

@@ -218,5 +218,6 @@ impl Runner {
 }
 
 fn is_outside(look: &StepSummary) -> bool {
-    look.found.is_some_and(|found| found.row.flags.has(Flags::OUTSIDE.and(Flags::OPERATOR)))
+    look.found
+        .is_some_and(|found| found.row.flags.intersects(Flags::OUTSIDE.union(Flags::OPERATOR)))
 }

@@ -257,7 +257,7 @@ impl<'t> ApplyContext<'t> {
 
 /// Whether it is always so quick that it is not timed on its own.
 fn is_steady(found: CommandRef) -> bool {
-    found.row.flags.has(Flags::FAST.and(Flags::STEADY))
+    found.row.flags.intersects(Flags::FAST.union(Flags::STEADY))
 }
 
 /// Whether a primary may send this to a replica: commands that change data or are published to
@@ -268,7 +268,7 @@ fn is_about_data(found: CommandRef) -> bool {
         return true;
     }
     let flags = found.row.flags;
-    let is_meant = flags.has(Flags::WRITE.and(Flags::MAY_REPLICATE).and(Flags::SCRIPT))
+    let is_meant = flags.intersects(Flags::WRITE.union(Flags::MAY_REPLICATE).union(Flags::SCRIPT))
         || matches!(found.row.databases, Databases::Selects);
-    is_meant && !flags.has(Flags::ADMIN)
+    is_meant && !flags.intersects(Flags::ADMIN)
 }

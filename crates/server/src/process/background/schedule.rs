@@ -42,7 +42,7 @@ pub fn keep(shared: &Arc<Shared>) {
             changes: shared.durability.changes().wrapping_sub(history.changes),
         };
         let rests = engine.condition.switches.no_housekeeping.is_on();
-        let is_loading = engine.condition.lasting.now().has(States::LOADING);
+        let is_loading = engine.condition.lasting.now().intersects(States::LOADING);
         let may_save = !rests && !is_loading && !shutdown.is_preparing();
         let due = schedule.is_due(now_s(), since);
         if let Some(cause) = due.filter(|_| may_save) {

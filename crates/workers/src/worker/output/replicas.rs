@@ -31,7 +31,7 @@ const UNSENT_BYTES: usize = 256 << 10;
 /// The most bytes that are taken from the stream at a time.
 const PIECE_BYTES: usize = 256 << 10;
 /// Commands that read or change data.
-const DATA: Flags = Flags::READONLY.and(Flags::WRITE);
+const DATA: Flags = Flags::READONLY.union(Flags::WRITE);
 
 /// The result of serving a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl Worker {
                         let found = context.engine.registry.resolve(&args);
                         let full_name = found.map(|found| found.row.full_name());
                         command = full_name.unwrap_or_else(|| name_of(&args));
-                        if found.is_some_and(|found| found.row.flags.has(DATA)) {
+                        if found.is_some_and(|found| found.row.flags.intersects(DATA)) {
                             tell_data_refused(&command);
                         }
                     }

@@ -197,7 +197,7 @@ impl Worker {
             has_begun: false,
             answer: None,
         };
-        if found.row.flags.has(Flags::TRANSACTION) {
+        if found.row.flags.intersects(Flags::TRANSACTION) {
             // Watching ends with EXEC; the lane has the watched keys.
             connection.session.watching = None;
         }

@@ -64,7 +64,7 @@ pub struct ParserView<'w, 'r, 't> {
 pub fn group_hash(found: Option<CommandRef>, args: &[&[u8]], turn: &Turn<'_>) -> Option<u64> {
     let row = found?.row;
     let position = usize::from(row.only_key);
-    if position == 0 || row.flags.has(Flags::LANE.and(Flags::BLOCKING)) {
+    if position == 0 || row.flags.intersects(Flags::LANE.union(Flags::BLOCKING)) {
         return None;
     }
     args.get(position).map(|key| turn.engine.space.hash(key))

@@ -24,13 +24,13 @@ const HTTP_QUIET_US: u64 = 60_000_000;
 /// How many bytes of a broken request are logged.
 const SAMPLED_BYTES: usize = 128;
 /// Commands that may publish, directly or by what they run.
-const PUBLISHING: Flags = Flags::PUBSUB.and(Flags::TRANSACTION).and(Flags::MAY_REPLICATE);
+const PUBLISHING: Flags = Flags::PUBSUB.union(Flags::TRANSACTION).union(Flags::MAY_REPLICATE);
 
 /// Commands that may change users, directly or by what they run.
-const CHANGING_USERS: Flags = Flags::ADMIN.and(Flags::TRANSACTION);
+const CHANGING_USERS: Flags = Flags::ADMIN.union(Flags::TRANSACTION);
 
 /// Commands that may be given a wrong password, directly or by what they run.
-const LOGGING_IN: Flags = Flags::NO_AUTH.and(Flags::TRANSACTION);
+const LOGGING_IN: Flags = Flags::NO_AUTH.union(Flags::TRANSACTION);
 
 /// Commands whose locks are held together.
 struct Group<'r> {
@@ -142,7 +142,7 @@ impl Worker {
         window.replied_bytes.set(before);
         let action = match turn.admit(&connection.session, found, args, args.len()) {
             Ok(found) => {
-                let is_steady = found.row.flags.has(Flags::FAST.and(Flags::STEADY));
+                let is_steady = found.row.flags.intersects(Flags::FAST.union(Flags::STEADY));
                 let began_us = window.clock_us();
                 let locked = &mut group.locked;
                 let Connection { session, output, .. } = &mut *connection;
@@ -214,11 +214,11 @@ impl Worker {
             }
         };
         let row_flags = found.map_or(Flags::NONE, |found| found.row.flags);
-        if row_flags.has(Flags::PUBSUB) || connection.session.is_subscribed() {
+        if row_flags.intersects(Flags::PUBSUB) || connection.session.is_subscribed() {
             self.deliver_published();
         }
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
-        connection.note_meters(row_flags.has(LOGGING_IN));
+        connection.note_meters(row_flags.intersects(LOGGING_IN));
         let target = connection.reply_target(&self.mailbox);
         window.replied_bytes.set(connection.output.bytes.len());
         let session = &mut connection.session;
@@ -266,14 +266,14 @@ impl Worker {
     /// What is to be done after a command with these flags has run alone.
     #[inline]
     fn follow(&mut self, index: u32, flags: Flags) {
-        if flags.has(PUBLISHING) {
+        if flags.intersects(PUBLISHING) {
             self.after_publishing(index);
         }
-        if flags.has(CHANGING_USERS) {
+        if flags.intersects(CHANGING_USERS) {
             self.look_at_users();
             self.begin_to_follow(index);
         }
-        if flags.has(LOGGING_IN) {
+        if flags.intersects(LOGGING_IN) {
             // Later commands of the pipeline wait too after a wrong password.
             self.hold_back(index);
         }
@@ -289,7 +289,7 @@ fn admit(
     has_waited: bool,
 ) -> Result<CommandRef, Refusal> {
     match turn.admit(session, found, args, arg_count) {
-        Err(Refusal::Error(..)) if has_waited && turn.states.has(States::LOADING) => {
+        Err(Refusal::Error(..)) if has_waited && turn.states.intersects(States::LOADING) => {
             Err(Refusal::Pause)
         }
         admitted => admitted,

@@ -63,5 +63,5 @@ impl FrontEnd for Resp {
 }
 
 fn is_of_operator(found: Option<CommandRef>) -> bool {
-    found.is_some_and(|found| found.row.flags.has(Flags::ADMIN))
+    found.is_some_and(|found| found.row.flags.intersects(Flags::ADMIN))
 }
