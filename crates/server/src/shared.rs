@@ -124,8 +124,7 @@ impl Shared {
 
 impl Server for Shared {
     fn find_part(&self, id: TypeId) -> Option<&dyn Any> {
-        let parts: [&dyn Any; 6] = [
-            self,
+        let parts: [&dyn Any; 5] = [
             &*self.durability,
             &*self.replication,
             &*self.context,
