@@ -201,7 +201,8 @@ impl File {
             }
             Order::RemoveHistory(removed) => {
                 // A removal that is under way answers it, too; without history there is none.
-                if self.has_history || self.remove_history() {
+                let is_removing = self.has_history || self.remove_history();
+                if is_removing {
                     self.removals.push(removed);
                 }
             }
