@@ -9,7 +9,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_tokio::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::watch;
 use tower_service::Service;
 

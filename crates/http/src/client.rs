@@ -7,14 +7,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_bodies::combinators::BoxBody;
-use http_bodies::{BodyExt, Full};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{HeaderValue, USER_AGENT};
 use hyper::{Request, Response};
-use hyper_tokio::client::legacy::Client as Pool;
-use hyper_tokio::client::proxy::matcher::Matcher;
-use hyper_tokio::rt::{TokioExecutor, TokioTimer};
+use hyper_util::client::legacy::Client as Pool;
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use crate::fault::{FaultKind, HttpFault};

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use hyper::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_tokio::client::legacy::connect::HttpConnector;
-use hyper_tokio::client::legacy::connect::proxy::Tunnel;
-use hyper_tokio::client::proxy::matcher::Matcher;
-use hyper_tokio::rt::TokioIo;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tower_service::Service;

@@ -5,12 +5,12 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use futures_streams::{SinkExt, StreamExt};
-use http_bodies::{BodyExt, Full};
+use futures_util::{SinkExt, StreamExt};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::{HeaderMap, Request};
-use hyper_tokio::rt::TokioIo;
+use hyper_util::rt::TokioIo;
 use pantala_server::commands::registry;
 use pantala_server::process::start::{Running, start_with};
 use pantala_settings::{Disk, Settings, Start};
