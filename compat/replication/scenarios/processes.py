@@ -47,7 +47,10 @@ def replica_shut_down(trial):
 @scenario(rows=["valkey>pantala", "redis>pantala"])
 def files_of_others(trial):
     """The append-only file of Valkey or Redis, written anew as commands while clients write, is
-    loaded as it is: the same contents, and no command of it fails."""
+    loaded as it is, and no command of it fails: each key is what it was there, or what they load.
+
+    They do not write all: a pending entry that was deleted is lost with the file. Nor do they load
+    all: Redis forgets how many entries a stream has had."""
     other = trial.node(0, appendonly="yes", aof_use_rdb_preamble="no")
     with trial.writers(other, short=False) as writers:
         writers.wait_for(3_000)
@@ -55,12 +58,16 @@ def files_of_others(trial):
         until(lambda: other.info("persistence")["aof_rewrite_in_progress"] == "0", "it is written")
         writers.wait_for(6_000).end()
     with_fields = knows_field_deadlines(other)
-    there = contents(other, with_fields)
+    before = contents(other, with_fields)
     other.end()
     ours = trial.not_started(1, appendonly="yes")
     shutil.copytree(other.directory / "appendonlydir", ours.directory / "appendonlydir")
+    other.start()
+    reloaded = contents(other, with_fields)
     ours.start()
-    found = differences(there, contents(ours, with_fields))
+    here = contents(ours, with_fields)
+    unlike_reloaded = {line.split(": ")[0] for line in differences(reloaded, here)}
+    found = [one for one in differences(before, here) if one.split(": ")[0] in unlike_reloaded]
     assert not found, found[:3]
     assert ours.stat("unexpected_error_replies") == 0, ours.log_text()[-600:]
 
