@@ -173,6 +173,9 @@ fn unwrap(file: &File) -> Vec<Finding> {
 const EMPTY_PARTS: [&str; 8] =
     ["manager", "util", "utils", "helper", "helpers", "shard", "shards", "sharded"];
 
+/// Names that others have given their crates.
+const CRATES_OF_OTHERS: [&str; 3] = ["futures_util", "http_body_util", "hyper_util"];
+
 fn names(file: &File) -> Vec<Finding> {
     let is_empty = |name: &str| parts(name).iter().any(|part| EMPTY_PARTS.contains(&part.as_str()));
     let mut found = Vec::new();
@@ -182,7 +185,8 @@ fn names(file: &File) -> Vec<Finding> {
     if let Some(source) = &file.source {
         let all = source.code.iter().map(String::as_str).enumerate();
         found.extend(where_lines(all, |line| {
-            words(line).find(|word| is_empty(word)).map(String::from)
+            let is_ours = |word: &&str| !CRATES_OF_OTHERS.contains(word);
+            words(line).filter(is_ours).find(|word| is_empty(word)).map(String::from)
         }));
     }
     found
