@@ -1,7 +1,7 @@
 //! Commands that have failed here although another server had accepted them: of a primary's stream,
 //! and of append-only files. Their effect is missing, so they are reported prominently.
 //!
-//! Tests: `tests/replicas.rs`, compat/replication.
+//! Tests: the server's `tests/replicas.rs`, compat/replication.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -46,7 +46,7 @@ pub fn begin(durability: &Arc<Durability>) -> Result<(), NoRewrite> {
 }
 
 /// Starts the thread of a rewrite that
-/// [`begin_rewrite`](crate::appending::Appending::begin_rewrite) has admitted; whether it could be
+/// [`begin_rewrite`](crate::appending::AppendOnlyState::begin_rewrite) has admitted; whether it
 /// started. If not, the rewrite has failed.
 pub fn go_on(durability: &Arc<Durability>) -> bool {
     let of_thread = Arc::clone(durability);

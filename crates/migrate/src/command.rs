@@ -1,7 +1,8 @@
 //! MIGRATE: its arguments, its runs and its replies; what happens in between is in
 //! `errand`.
 //!
-//! Tests: tests/migrate.rs; compat/transcripts/generic/migrate.txt; compat/clients/migrate.py.
+//! Tests: the server's `tests/migrate.rs`; compat/transcripts/generic/migrate.txt;
+//! compat/clients/migrate.py.
 
 use std::sync::Arc;
 use std::time::Duration;

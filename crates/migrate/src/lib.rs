@@ -27,7 +27,8 @@
 //!    is given up, and so is a command whose client has gone.
 //!
 //! Not here: payloads (`families::generic::transfer`).
-//! Tests: tests/migrate.rs; compat/transcripts/generic/migrate.txt; compat/clients/migrate.py.
+//! Tests: the server's `tests/migrate.rs`; compat/transcripts/generic/migrate.txt;
+//! compat/clients/migrate.py.
 
 #![forbid(unsafe_code)]
 

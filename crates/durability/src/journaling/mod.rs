@@ -19,7 +19,7 @@
 //! 5. The thread is started when it is first needed, and ends with the server.
 //!
 //! Not here: the snapshot (`saving`), what is loaded at the start (`loading`). Tests:
-//! `tests/append_only.rs`.
+//! the server's `tests/append_only.rs`.
 
 mod awaited;
 mod feed;

@@ -5,7 +5,7 @@
 //! 2. From before the save to the end writes wait, so that none is lost; clients are answered
 //!    -LOADING while the data is incomplete.
 //!
-//! Tests: compat/transcripts/server/save.txt; tests/append_only.rs.
+//! Tests: compat/transcripts/server/save.txt; the server's `tests/append_only.rs`.
 
 use std::sync::{MutexGuard, TryLockError};
 use std::time::Duration;

@@ -9,7 +9,7 @@
 //!
 //! Skipped or shortened steps are in no history: the data gets a new one, or is copied anew.
 //!
-//! Tests: `tests/replicas.rs`.
+//! Tests: the server's `tests/replicas.rs`.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex};

@@ -17,7 +17,7 @@
 //!    it finishes what is under way, and hands each connection over, with its bytes, as soon as
 //!    none of them are being sent.
 //!
-//! Tests: `tests/`, and everything in compat.
+//! Tests: the server's `tests/`, and everything in compat.
 
 pub mod admission;
 pub mod connection;
