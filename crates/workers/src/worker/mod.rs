@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use pantala_acl::VersionedUsers;
 use pantala_base::clock::monotonic_us;
-use pantala_commands::{Protocol, Server, ServicePlace};
+use pantala_commands::{Protocol, ServicePlace};
 use pantala_engine::Mailbox;
 use pantala_journal::Recorder;
 use pantala_keyspace::WorkerMark;
@@ -44,7 +44,7 @@ use crate::worker::connection::{Connection, Life, handle_of};
 use crate::worker::serving::begins_with_resp;
 use crate::worker::serving::chunk::{Chunk, Chunks};
 use crate::worker::serving::window::Scratch;
-use crate::worker::state::{Balance, Handshakes, Sharing, Timeouts};
+use crate::worker::state::{Balance, Handshakes, Sharing, Timeouts, TurnParts};
 use crate::worker::turn::spare::SpareBuffers;
 use crate::workers::inbox::{Inbox, Message};
 use pantala_engine::engine::limits::Limited;
@@ -117,8 +117,8 @@ pub struct Delivery {
 /// A worker without its reactor, so that events can be read while connections change.
 pub struct Worker {
     pub(crate) context: Arc<WorkerContext>,
-    /// Runs the commands.
-    pub server: Arc<dyn Server>,
+    /// What each turn borrows.
+    pub(crate) parts: Arc<TurnParts>,
     pub(crate) index: usize,
     /// Its messages.
     pub inbox: Arc<Inbox>,
@@ -196,7 +196,7 @@ impl Worker {
         let tally = context.engine.stats.tallies.join();
         let recorder = Box::new(context.engine.journal.join());
         Worker {
-            server: context.server(),
+            parts: Arc::new(TurnParts::of(&context)),
             context,
             index,
             mailbox: inbox.clone(),

@@ -1,13 +1,33 @@
 //! What a worker keeps between turns, for the parts of a turn.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
+use pantala_commands::Server;
+use pantala_engine::Engine;
 use pantala_engine::pubsub::message::Message;
 use pantala_engine::pubsub::name::{Name, SubscriberId};
 use pantala_reactor::Token;
 
+use crate::WorkerContext;
 use crate::worker::connection::Connection;
 use crate::worker::turn::load::Sample;
+
+/// What each turn borrows while the worker changes. It is an allocation of this worker's own, so
+/// that counting its references writes to no cache line that other workers use.
+pub struct TurnParts {
+    /// The data, and what runs commands.
+    pub(crate) engine: Arc<Engine>,
+    /// The server that the commands are given.
+    pub(crate) server: Arc<dyn Server>,
+}
+
+impl TurnParts {
+    /// The parts of this server.
+    pub fn of(context: &WorkerContext) -> TurnParts {
+        TurnParts { engine: Arc::clone(&context.engine), server: context.server() }
+    }
+}
 
 /// A message that was too much for one turn, and the subscribers that have yet to get it, in
 /// reverse order.

@@ -165,10 +165,10 @@ impl Worker {
     /// arguments were not at hand when the command was admitted.
     fn refuses_to_keep(&mut self, index: u32, found: CommandRef, args: &OwnedArgs) -> bool {
         let tally = Arc::clone(&self.tally);
-        let server = Arc::clone(&self.server);
+        let parts = Arc::clone(&self.parts);
         let (limited, now) = (Arc::clone(&self.limited), (unix_ms(), self.now_us));
         let Some(recorder) = self.recorder.take() else { return false };
-        let turn = Turn::new(&*server, (&tally, &recorder), &limited, Lane::Worker, now);
+        let turn = Turn::new(&*parts.server, (&tally, &recorder), &limited, Lane::Worker, now);
         let is_refused = self.at(index).is_some_and(|connection| {
             let Connection { session, output, .. } = connection;
             turn.refuses(session, (found, &args.slices()), &mut output.bytes)

@@ -80,13 +80,13 @@ impl Worker {
 
     /// Runs the commands of one protocol that have arrived, inside the gate.
     fn serve_all<F: FrontEnd>(&mut self, chunks: Vec<Chunk<'_>>) {
-        let (context, server) = (Arc::clone(&self.context), Arc::clone(&self.server));
+        let parts = Arc::clone(&self.parts);
         let tally = Arc::clone(&self.tally);
         let limited = Arc::clone(&self.limited);
         let recorder = take(&mut self.recorder).expect("only this takes it");
-        let inside = context.engine.space.gate().enter(Role::Worker, self.index);
+        let inside = parts.engine.space.gate().enter(Role::Worker, self.index);
         let now = (unix_ms(), self.now_us);
-        let mut turn = Turn::new(&*server, (&tally, &recorder), &limited, Lane::Worker, now);
+        let mut turn = Turn::new(&*parts.server, (&tally, &recorder), &limited, Lane::Worker, now);
         let arena = Arena::default();
         let mut scratch = take(&mut self.scratch);
         scratch.progress.resize(chunks.len(), Progress::default());
