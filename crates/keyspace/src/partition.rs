@@ -6,17 +6,18 @@
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use pantala_journal::Stamp;
 
 use crate::access::ticket::Waiter;
-use crate::changes::change::{Databases, Db};
+use crate::changes::databases::{Databases, Db};
 use crate::changes::effects::{TrackedCounts, TrackedKeys};
-use crate::crowd::{WatchSet, WatchSets};
-use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
+use crate::key::DbIndex;
 use crate::snapshot::Saving;
+use crate::watch::Watch;
+use crate::watch_set::{WatchSet, WatchSets};
 
 /// One lock stripe of the keyspace: its tables, one a database, and what goes with their keys.
 /// Accessed only with its lock held.
@@ -64,24 +65,6 @@ const SHORT_QUEUE: usize = 16;
 
 /// Waiters in the order of their arrival.
 type Queue = VecDeque<Arc<Waiter>>;
-
-/// Notices that a key has changed: for WATCH, and for values that are read in steps. One for a
-/// transaction and all its keys.
-#[derive(Debug, Default)]
-pub struct Watch {
-    is_touched: AtomicBool,
-}
-
-impl Watch {
-    /// Whether one of its keys has changed. Reliable while their partitions are held.
-    pub fn is_touched(&self) -> bool {
-        self.is_touched.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn touch(&self) {
-        self.is_touched.store(true, Ordering::Release);
-    }
-}
 
 /// A key by database and name, present or not.
 type KeyName = (DbIndex, Box<[u8]>);
@@ -314,93 +297,6 @@ impl Waiters {
             *queue = waiters;
             self.count(before);
         }
-    }
-}
-
-/// The numbers of keys of one database in each partition, readable without locks.
-pub struct DatabaseSizes {
-    cells: Box<[SizeCell]>,
-}
-
-#[derive(Default)]
-struct SizeCell {
-    keys: AtomicU32,
-    with_deadline: AtomicU32,
-    timed: AtomicU32,
-}
-
-impl Default for DatabaseSizes {
-    fn default() -> Self {
-        DatabaseSizes { cells: (0..PARTITION_COUNT).map(|_| SizeCell::default()).collect() }
-    }
-}
-
-impl DatabaseSizes {
-    /// Copies the counts, with the partition locked, after any of them has changed.
-    #[inline]
-    pub(crate) fn publish(&self, partition: PartitionId, db: &Db) {
-        let cell = &self.cells[partition.index()];
-        cell.keys.store(saturate(db.table().len()), Ordering::Relaxed);
-        cell.with_deadline.store(saturate(db.table().deadline_count()), Ordering::Relaxed);
-        cell.timed.store(saturate(db.timed().len()), Ordering::Relaxed);
-    }
-
-    /// Keys in the whole database.
-    pub fn keys(&self) -> u64 {
-        self.cells.iter().map(|cell| u64::from(cell.keys.load(Ordering::Relaxed))).sum()
-    }
-
-    /// Keys with a deadline in the whole database.
-    pub fn with_deadline(&self) -> u64 {
-        self.cells.iter().map(|cell| u64::from(cell.with_deadline.load(Ordering::Relaxed))).sum()
-    }
-
-    /// Keys whose elements have deadlines of their own, in the whole database.
-    pub fn with_timed_elements(&self) -> u64 {
-        self.cells.iter().map(|cell| u64::from(cell.timed.load(Ordering::Relaxed))).sum()
-    }
-
-    /// Keys whose elements have deadlines, in one partition.
-    pub(crate) fn timed_in(&self, partition: PartitionId) -> u32 {
-        self.cells[partition.index()].timed.load(Ordering::Relaxed)
-    }
-
-    /// Keys in one partition.
-    pub fn keys_in(&self, partition: PartitionId) -> u32 {
-        self.cells[partition.index()].keys.load(Ordering::Relaxed)
-    }
-
-    /// Keys with a deadline in one partition.
-    pub fn with_deadline_in(&self, partition: PartitionId) -> u32 {
-        self.cells[partition.index()].with_deadline.load(Ordering::Relaxed)
-    }
-}
-
-fn saturate(count: usize) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
-}
-
-/// The sizes of all databases; those of a database are allocated when it is first written.
-pub(crate) struct AllSizes {
-    by_db: Box<[OnceLock<DatabaseSizes>]>,
-}
-
-impl AllSizes {
-    pub(crate) fn new(databases: u32) -> Self {
-        AllSizes { by_db: (0..databases).map(|_| OnceLock::new()).collect() }
-    }
-
-    #[inline]
-    pub(crate) fn of(&self, db: DbIndex) -> &DatabaseSizes {
-        self.by_db[db.index()].get_or_init(DatabaseSizes::default)
-    }
-
-    pub(crate) fn if_used(&self, db: DbIndex) -> Option<&DatabaseSizes> {
-        self.by_db.get(db.index())?.get()
-    }
-
-    pub(crate) fn count(&self) -> u32 {
-        saturate(self.by_db.len())
     }
 }
 

@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pantala_sync::lock::Ticket as _;
 
 use crate::Keyspace;
-use crate::access::may_wait::Aborted;
+use crate::access::may_wait::{Aborted, PinWait};
 use crate::access::ticket::Ticket;
 use crate::key::{DbIndex, Key};
 
@@ -56,10 +56,6 @@ impl WaitReasons {
         self.0.fetch_and(!reason, Ordering::Relaxed);
     }
 }
-
-/// A parked command's wait for a pin to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PinWait(u64);
 
 /// All pinned keys of the keyspace, and the commands that are parked until one is unpinned.
 #[derive(Debug, Default)]

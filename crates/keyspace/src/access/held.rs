@@ -7,10 +7,18 @@
 
 use std::ops::{Deref, DerefMut};
 
+use pantala_sync::lock::Guard;
 use smallvec::SmallVec;
 
-use crate::access::locked::{FEW, Held};
+use crate::access::ticket::Ticket;
 use crate::key::PartitionId;
+use crate::partition::Partition;
+
+/// Up to this many partitions may be held in any order; they are searched linearly.
+pub(crate) const FEW: usize = 16;
+
+/// A partition that is held.
+pub(crate) type Held<'k> = Guard<'k, Partition, Ticket>;
 
 type List<'k> = SmallVec<[(PartitionId, Held<'k>); FEW]>;
 

@@ -16,56 +16,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::access::held::AllHeld;
+use crate::access::held::{AllHeld, FEW};
 use crate::access::may_wait::{self, Aborted};
 use crate::access::opened::{OpenKey, SuspendedChange, WrongType};
-use crate::access::plan::LockPlan;
-use crate::access::ticket::{FollowUps, ReadyKey, ThreadWaker, Ticket};
+use crate::access::plan::{Busy, LockPlan};
+use crate::access::scope::Scope;
+use crate::access::ticket::{ThreadWaker, Ticket};
 use crate::access::token::WaitToken;
 use crate::changes::effects::{ClientId, Effect, Effects};
-use crate::crowd::WatchSet;
+use crate::changes::follow_ups::{FollowUps, ReadyKey};
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
-use crate::partition::{Partition, Waiters, Watch};
-use crate::tally::Tally;
-use crate::{Busy, Keyspace};
-use pantala_base::UnixMs;
+use crate::partition::Waiters;
+use crate::watch::Watch;
+use crate::watch_set::WatchSet;
 use pantala_base::simd::ahead::prefetch_to_write;
-use pantala_journal::{Recorder, Stamp};
-use pantala_sync::lock::Guard;
+use pantala_journal::Stamp;
 use pantala_table::is_expired;
 use pantala_values::Collection;
 use smallvec::SmallVec;
-
-/// Up to this many partitions may be held in any order; they are searched linearly.
-pub(crate) const FEW: usize = 16;
 
 /// Keys prefetched at a time: enough cache misses in flight to fill the core's line buffers.
 pub const PREFETCHED: usize = 12;
 
 /// How long a thread that gives way waits: long enough for a woken worker to come.
 const GIVEN_WAY: Duration = Duration::from_micros(200);
-
-pub(crate) type Held<'k> = Guard<'k, Partition, Ticket>;
-
-/// The context of a command's lookups.
-#[derive(Clone, Copy)]
-pub struct Scope<'k> {
-    /// The keyspace itself.
-    pub space: &'k Keyspace,
-    /// The logical database the command works in.
-    pub db: DbIndex,
-    /// The time at which the command runs (Unix, milliseconds).
-    pub now: UnixMs,
-    /// The counters of the thread that runs it.
-    pub tally: &'k Tally,
-    /// False under CLIENT NO-TOUCH.
-    pub touch: bool,
-    /// Expired keys stay visible: for replicas and loaders, which are told when a key is gone. See
-    /// `lifetime/expiry`.
-    pub sees_expired: bool,
-    /// Records changes, if they are recorded.
-    pub recorder: Option<&'k Recorder>,
-}
 
 /// The partitions that one command holds, and the only way to the keys in them. Dropping it unlocks
 /// the partitions.
@@ -159,48 +133,6 @@ impl<'k> Locked<'k> {
         if let Some(db) = self.held[at].1.db_if_used(self.scope.db) {
             db.table().prefetch_record(hash);
         }
-    }
-
-    /// Takes one more partition if it is free now or already held: for serving blocked commands,
-    /// which may have a second key.
-    pub fn try_hold(&mut self, hash: u64) -> bool {
-        let id = PartitionId::of(hash);
-        if let Some(place) = self.place_of(id) {
-            return !self.is_barred(place, hash);
-        }
-        if self.held.len() >= FEW {
-            return false;
-        }
-        let Some(held) = self.scope.space.partition(id).try_lock() else { return false };
-        // A step that already has its stamp must not take a partition with a later one.
-        let is_late =
-            |recorder: &Recorder| recorder.has_stamp() && held.last_step > recorder.last();
-        if self.scope.recorder.is_some_and(is_late) {
-            return false;
-        }
-        self.held.push(id, held);
-        true
-    }
-
-    /// Takes one more partition if it is free now or already held, however many are held: for
-    /// commands that learn of keys while they run. It never waits.
-    pub fn reach(&mut self, hash: u64) -> bool {
-        let id = PartitionId::of(hash);
-        if let Some(place) = self.place_of(id) {
-            return !self.is_barred(place, hash);
-        }
-        let Some(held) = self.scope.space.partition(id).try_lock() else { return false };
-        if self.held.len() < FEW {
-            self.held.push(id, held);
-            return true;
-        }
-        // From here on they are searched by bisection, so they must be in order.
-        if self.held.len() == FEW {
-            self.held.sort_unstable_by_key(|(id, _)| *id);
-        }
-        let at = self.held.partition_point(|(other, _)| *other < id);
-        self.held.insert(at, id, held);
-        true
     }
 
     /// The effects so far, which others are told before the partitions are free.

@@ -13,11 +13,14 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use crate::key::PartitionId;
-use crate::pins::PinWait;
 use crate::snapshot::SnapshotWait;
 
 /// Longer waits are reported to the [`LongWaitObserver`].
 pub const LONG_WAIT: Duration = Duration::from_millis(100);
+
+/// A parked command's wait for a pin to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PinWait(pub(crate) u64);
 
 /// What a thread or command waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

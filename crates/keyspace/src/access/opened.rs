@@ -14,12 +14,14 @@ use pantala_table::{
 };
 use pantala_values::{Collection, Object, Type};
 
-use crate::access::locked::{Held, Scope};
-use crate::access::ticket::FollowUps;
-use crate::changes::change::{ChangeAudience, Changes};
+use crate::access::held::Held;
+use crate::access::scope::Scope;
+use crate::changes::change::Changes;
 use crate::changes::event::{
     DEL, HEXPIRED_BY_TIME, KEY_MISS, KeyEvent, NEW, SEXPIRED, UNNAMED, ZEXPIRED,
 };
+use crate::changes::follow_ups::FollowUps;
+use crate::changes::key_change::ChangeAudience;
 use crate::changes::undo;
 use crate::key::{DbIndex, Key, PartitionId};
 use crate::snapshot::ChangeManner;

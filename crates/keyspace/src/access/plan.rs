@@ -58,3 +58,7 @@ mod tests {
         assert_eq!(numbers, [3, 4, 5]);
     }
 }
+
+/// A partition that is held by another command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy(pub PartitionId);

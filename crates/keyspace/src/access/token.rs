@@ -23,12 +23,8 @@
 use pantala_sync::lock::Guard;
 
 use crate::Keyspace;
-use crate::access::locked::{Locked, Scope};
 use crate::access::may_wait::{self, Aborted, WaitTarget};
-use crate::access::plan::LockPlan;
 use crate::access::ticket::{ThreadWaker, Ticket};
-use crate::key::PartitionId;
-use crate::whole::walk::Busy;
 
 /// The right to wait for a partition while holding others; one for each keyspace.
 pub struct WaitToken<'k>(
@@ -67,82 +63,5 @@ impl Keyspace {
                 return Err(Aborted(WaitTarget::Token));
             }
         }
-    }
-
-    /// Takes all partitions of the plan, waiting for one after the other.
-    ///
-    /// # Errors
-    /// One of them has been held for too long; neither partitions nor the token are held.
-    pub fn lock_incrementally<'k>(
-        &'k self,
-        token: WaitToken<'k>,
-        plan: &LockPlan,
-        scope: Scope<'k>,
-    ) -> Result<Locked<'k>, Aborted> {
-        let mut locked = Locked::new(self.hold_each(plan)?, scope);
-        locked.token = Some(token);
-        Ok(locked)
-    }
-}
-
-impl<'k> Locked<'k> {
-    /// Takes the token if it is free; whether it is held now.
-    pub fn try_take_token(&mut self) -> bool {
-        may_wait::check();
-        if self.token.is_none() {
-            self.token = self.scope.space.try_token();
-        }
-        self.token.is_some()
-    }
-
-    /// Whether the token is held.
-    pub fn has_token(&self) -> bool {
-        self.token.is_some()
-    }
-
-    /// Releases the token: the command needs no further partition.
-    pub fn drop_token(&mut self) {
-        self.token = None;
-    }
-
-    /// Takes the partition of `hash`, waiting for it. Only with the token.
-    ///
-    /// # Errors
-    /// It has been held for too long.
-    pub fn reach_waiting(&mut self, hash: u64) -> Result<(), Aborted> {
-        debug_assert!(self.has_token(), "only who has the token waits while holding");
-        may_wait::check();
-        while !self.reach(hash) {
-            self.scope.space.wait_holding(Busy(PartitionId::of(hash)))?;
-        }
-        Ok(())
-    }
-
-    /// Takes the partition of `hash`, waiting for it however long: for a command that cannot be
-    /// undone. Only with the token.
-    pub fn reach_at_last(&mut self, hash: u64) {
-        debug_assert!(self.has_token(), "only who has the token waits while holding");
-        may_wait::check();
-        while !self.reach(hash) {
-            self.scope.space.wait_long_for(Busy(PartitionId::of(hash)));
-        }
-    }
-
-    /// Takes all partitions there are, waiting for them. Only with the token.
-    ///
-    /// # Errors
-    /// One of them has been held for too long. What was taken by then is held.
-    pub fn reach_everything(&mut self) -> Result<(), Aborted> {
-        PartitionId::all().try_for_each(|id| self.reach_waiting(u64::from(id.0)))
-    }
-
-    /// The partitions that are held.
-    pub fn partitions(&self) -> impl ExactSizeIterator<Item = PartitionId> + '_ {
-        self.held.iter().map(|(id, _)| *id)
-    }
-
-    /// Whether all partitions are held.
-    pub fn holds_everything(&self) -> bool {
-        self.held.len() == crate::key::PARTITION_COUNT
     }
 }

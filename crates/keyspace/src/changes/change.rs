@@ -7,10 +7,10 @@
 //!                      +--publish(key)-----> after: counts, WATCH, blocked clients, observers
 //! ```
 //!
-//! The databases of a partition are private to this file, so a table can be changed only through
-//! [`Changes::change`] and the few functions below that remove expired records, empty a database,
-//! exchange two, or take over what was loaded beside. All of them do what has to be done before and
-//! after. A `change` ends in `publish`, or in `unchanged` where nothing was changed; debug builds
+//! The tables of a partition (`databases`) are open only to this folder, so one can be changed only
+//! through [`Changes::change`] and the few functions, below and in `databases`, that remove expired
+//! records, empty a database, exchange two, or take over what was loaded beside. All of them do
+//! what has to be done before and after. A `change` ends in `publish`, or in `unchanged` where nothing was changed; debug builds
 //! panic otherwise.
 //!
 //! **Before** costs one branch, on cache lines that the command has at hand. Two may need the old
@@ -39,15 +39,19 @@ use pantala_table::{
 };
 use pantala_values::{Collection, Object};
 
-use crate::Keyspace;
-use crate::access::locked::Scope;
-use crate::access::ticket::{FollowUps, Ticket};
-use crate::changes::effects::{ClientId, EventMask, Listeners, Readers};
+use crate::access::scope::Scope;
+use crate::access::ticket::Ticket;
+use crate::changes::databases::Db;
+use crate::changes::effects::{EventMask, Readers};
 use crate::changes::event::{DEL, KeyEvent};
+use crate::changes::follow_ups::FollowUps;
+use crate::changes::key_change::{ChangeAudience, ChangeObserver, KeyChange};
+use crate::changes::listeners::Listeners;
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
-use crate::lifetime::evict::EvictionResult;
+use crate::lifetime::eviction_result::EvictionResult;
 use crate::lifetime::timed::DeadlineTable;
-use crate::partition::{DatabaseSizes, Partition, Rest};
+use crate::partition::{Partition, Rest};
+use crate::sizes::DatabaseSizes;
 use crate::snapshot::ChangeManner;
 
 /// A cas number consists of time, count and partition, so no two keys share one. This many bits of
@@ -58,140 +62,6 @@ const CAS_BITS_PER_MS: u32 = 4;
 const CAS_STEP: u64 = PARTITION_COUNT as u64;
 /// The bits of a number below the time.
 const BELOW_TIME_BITS: u32 = CAS_BITS_PER_MS + CAS_STEP.trailing_zeros();
-
-/// The part of one logical database in one partition.
-#[derive(Default)]
-pub struct Db {
-    table: Table<Object>,
-    /// Which keys have elements with deadlines.
-    timed: DeadlineTable,
-    /// Its number at the cut of the last snapshot, if it had keys then.
-    cut: Option<DbIndex>,
-}
-
-impl Db {
-    /// The records, read-only.
-    #[inline]
-    pub fn table(&self) -> &Table<Object> {
-        &self.table
-    }
-
-    #[inline]
-    pub(crate) fn timed(&self) -> &DeadlineTable {
-        &self.timed
-    }
-
-    /// Its number at the cut of the running snapshot, if it had keys then.
-    pub(crate) fn cut(&self) -> Option<DbIndex> {
-        self.cut
-    }
-
-    /// Marks all records as not saved; whether there are any.
-    pub(crate) fn begin_epoch(&mut self, number: DbIndex) -> bool {
-        self.table.begin_epoch();
-        self.cut = (!self.table.is_empty()).then_some(number);
-        self.cut.is_some()
-    }
-
-    /// The records, only to be marked as saved or reallocated.
-    pub(crate) fn table_to_mark(&mut self) -> &mut Table<Object> {
-        &mut self.table
-    }
-}
-
-/// All databases of one partition.
-#[derive(Default)]
-pub(crate) struct Databases {
-    first: Db,
-    /// Boxed, so that an unused database takes no more than a pointer in each partition.
-    others: Vec<Option<Box<Db>>>,
-}
-
-impl Databases {
-    /// A database, if it was ever used.
-    #[inline]
-    pub fn if_used(&self, index: DbIndex) -> Option<&Db> {
-        match index.index() {
-            0 => Some(&self.first),
-            number => self.others.get(number - 1)?.as_deref(),
-        }
-    }
-
-    /// A database, if it was ever used.
-    pub fn if_used_mut(&mut self, index: DbIndex) -> Option<&mut Db> {
-        match index.index() {
-            0 => Some(&mut self.first),
-            number => self.others.get_mut(number - 1)?.as_deref_mut(),
-        }
-    }
-
-    /// A database; created on first use.
-    #[inline]
-    fn at(&mut self, index: DbIndex) -> &mut Db {
-        match index.index() {
-            0 => &mut self.first,
-            number => {
-                if number > self.others.len() {
-                    self.others.resize_with(number, || None);
-                }
-                self.others[number - 1].get_or_insert_default()
-            }
-        }
-    }
-
-    /// Frees the memory of a database if it is empty and no snapshot refers to it.
-    pub fn forget_if_empty(&mut self, index: DbIndex) {
-        let Some(number) = index.index().checked_sub(1) else { return };
-        let Some(Some(db)) = self.others.get(number) else { return };
-        if !db.table.is_empty() || db.cut.is_some() {
-            return;
-        }
-        self.others[number] = None;
-        if self.others.iter().all(Option::is_none) {
-            self.others = Vec::new();
-        }
-    }
-
-    /// All used databases with their numbers.
-    pub fn all_mut(&mut self) -> impl Iterator<Item = (DbIndex, &mut Db)> {
-        let others = self.others.iter_mut().map(Option::as_deref_mut);
-        let all = std::iter::once(Some(&mut self.first)).chain(others);
-        (0..).map(DbIndex).zip(all).filter_map(|(index, db)| Some((index, db?)))
-    }
-
-    /// The first number from `from` on that a database had at the cut.
-    pub fn next_cut(&self, from: DbIndex) -> Option<DbIndex> {
-        let others = self.others.iter().filter_map(Option::as_deref);
-        let all = std::iter::once(&self.first).chain(others);
-        all.filter_map(|db| db.cut).filter(|cut| *cut >= from).min()
-    }
-
-    /// The database that had this number at the cut of the running snapshot.
-    pub fn cut_as(&mut self, cut: DbIndex) -> Option<&mut Db> {
-        self.all_mut().find(|(_, db)| db.cut == Some(cut)).map(|(_, db)| db)
-    }
-
-    /// Exchanges two databases. To be followed, for all partitions, by [`ChangeObserver::swapped`].
-    pub fn swap(&mut self, left: DbIndex, right: DbIndex, id: PartitionId, space: &Keyspace) {
-        let taken = std::mem::take(self.at(left));
-        let other = std::mem::replace(self.at(right), taken);
-        *self.at(left) = other;
-        for db in [left, right] {
-            space.sizes.of(db).publish(id, self.at(db));
-        }
-    }
-
-    /// Takes over the databases of `other`; these are empty. To be followed, for all partitions, by
-    /// [`ChangeObserver::flushed`].
-    pub fn take_all(&mut self, other: &mut Databases, id: PartitionId, space: &Keyspace) {
-        for (index, db) in other.all_mut().filter(|(_, db)| !db.table.is_empty()) {
-            let taken = std::mem::take(db);
-            let db = self.at(index);
-            *db = taken;
-            space.sizes.of(index).publish(id, db);
-        }
-    }
-}
 
 impl Partition {
     /// Empties one database. Returns its records, unless a snapshot has taken them, and the tickets
@@ -215,51 +85,6 @@ impl Partition {
             _ => (Some(table), Vec::new()),
         }
     }
-}
-
-/// The audience of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangeAudience {
-    /// Blocked clients, watches, caches, and listeners of events.
-    ByAll,
-    /// All but watches and caches: what these have seen of the key is unchanged.
-    Unwatched,
-    /// Only the journal and the counts.
-    Silently,
-}
-
-/// A change of one key.
-#[derive(Clone, Copy, Debug)]
-pub struct KeyChange<'c> {
-    /// Its database.
-    pub db: DbIndex,
-    /// The key: it has another value or deadline than before, or is there, or gone.
-    pub key: &'c [u8],
-    /// What happened.
-    pub event: KeyEvent,
-    /// The audience.
-    pub heard: ChangeAudience,
-    /// The client whose command it was; 0 if that does not matter.
-    pub author: ClientId,
-}
-
-/// Is told of every change after it was made, in order, with the partition of the key (for a whole
-/// database: with all of them) still held. Called only while something is
-/// [`EventMask`](crate::Wanted).
-pub trait ChangeObserver {
-    /// A command has changed a key.
-    fn changed(&mut self, changed: KeyChange<'_>);
-    /// A key was removed because its deadline has passed.
-    fn expired(&mut self, db: DbIndex, key: &[u8]);
-    /// Elements of a key were removed because their own deadline has passed; `was_last`: the key
-    /// with them.
-    fn elements_expired(&mut self, db: DbIndex, key: &[u8], event: KeyEvent, was_last: bool);
-    /// A key was removed for want of memory.
-    fn evicted(&mut self, db: DbIndex, key: &[u8]);
-    /// All keys of one database, or of all databases, were removed.
-    fn flushed(&mut self, only: Option<DbIndex>);
-    /// Two databases were exchanged.
-    fn swapped(&mut self, left: DbIndex, right: DbIndex);
 }
 
 /// One database in one partition, to be changed.

@@ -31,9 +31,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use smallvec::SmallVec;
 
 use crate::Keyspace;
-use crate::access::ticket::{FollowUps, Ticket};
-use crate::changes::change::{ChangeAudience, ChangeObserver, KeyChange};
-use crate::changes::event::{DEL, EVICTED, EXPIRED, EventClass, KeyEvent};
+use crate::access::ticket::Ticket;
+use crate::changes::event::{EventClass, KeyEvent};
 use crate::key::DbIndex;
 
 /// More effects than this are published before their command has ended, or end its being undoable.
@@ -183,7 +182,7 @@ impl Effects {
     }
 
     /// Adds an effect that stays when the command is undone.
-    fn push_lasting(&mut self, effect: Effect) {
+    pub(super) fn push_lasting(&mut self, effect: Effect) {
         self.lasting.push(self.list.len());
         self.list.push(effect);
     }
@@ -201,98 +200,6 @@ impl Effects {
     /// Whether there are so many that some are to be published before the end.
     pub fn is_too_long(&self) -> bool {
         self.list.len() >= MOST_EFFECTS
-    }
-}
-
-/// The listeners behind the [`ChangeSink`]: of events, and clients that track keys. Collects their
-/// effects in the `Locked` of the command.
-pub(crate) struct Listeners<'e> {
-    space: &'e Keyspace,
-    woken: &'e mut FollowUps,
-    wanted: EventMask,
-    readers: Readers,
-}
-
-impl<'e> Listeners<'e> {
-    /// For a change of a key that these clients have read.
-    pub fn new(space: &'e Keyspace, woken: &'e mut FollowUps, readers: Readers) -> Self {
-        Listeners { space, woken, wanted: space.wanted(), readers }
-    }
-
-    /// Announces an event that is no change by itself.
-    pub fn announce(&mut self, db: DbIndex, key: &[u8], event: KeyEvent) {
-        if self.wanted.has_class(event.class) {
-            self.woken.effects().push(Effect::Happened { db, key: key.into(), event });
-            self.woken.tell_if_too_many(self.space);
-        }
-    }
-
-    /// Invalidates the key for its readers, except the author.
-    fn invalidate(&mut self, key: &[u8], author: ClientId) {
-        if self.wanted.has(EventMask::ALL_KEYS) || !self.readers.is_empty() {
-            let readers = std::mem::take(&mut self.readers);
-            self.woken.effects().push(Effect::Invalidate { key: key.into(), readers, author });
-        }
-    }
-
-    /// Announces an event that no command has caused, and that is not undone with one.
-    fn announce_lasting(&mut self, db: DbIndex, key: &[u8], event: KeyEvent) {
-        if self.wanted.has_class(event.class) {
-            self.woken.effects().push_lasting(Effect::Happened { db, key: key.into(), event });
-        }
-        self.woken.tell_if_too_many(self.space);
-    }
-
-    /// Tells all tracking clients at once to flush their caches.
-    fn forget_all(&mut self) {
-        if self.wanted.has(EventMask::READ_KEYS.and(EventMask::ALL_KEYS))
-            && let Some(sink) = self.space.change_sink()
-        {
-            let mut tickets = Vec::new();
-            sink.forget_all(&mut tickets);
-            self.woken.add(tickets);
-        }
-    }
-}
-
-impl ChangeObserver for Listeners<'_> {
-    fn changed(&mut self, changed: KeyChange<'_>) {
-        let KeyChange { db, key, event, heard, author } = changed;
-        if heard == ChangeAudience::ByAll {
-            // An expiry has no author, even where a command finds it out.
-            let is_expiry = event.class == EventClass::EXPIRED;
-            self.invalidate(key, if is_expiry { 0 } else { author });
-        }
-        if heard != ChangeAudience::Silently {
-            self.announce(db, key, event);
-        }
-        self.woken.tell_if_too_many(self.space);
-    }
-
-    fn expired(&mut self, db: DbIndex, key: &[u8]) {
-        self.invalidate(key, 0);
-        self.announce_lasting(db, key, EXPIRED);
-    }
-
-    fn elements_expired(&mut self, db: DbIndex, key: &[u8], event: KeyEvent, was_last: bool) {
-        self.invalidate(key, 0);
-        self.announce_lasting(db, key, event);
-        if was_last {
-            self.announce_lasting(db, key, DEL);
-        }
-    }
-
-    fn evicted(&mut self, db: DbIndex, key: &[u8]) {
-        self.invalidate(key, 0);
-        self.announce_lasting(db, key, EVICTED);
-    }
-
-    fn flushed(&mut self, _only: Option<DbIndex>) {
-        self.forget_all();
-    }
-
-    fn swapped(&mut self, _left: DbIndex, _right: DbIndex) {
-        self.forget_all();
     }
 }
 

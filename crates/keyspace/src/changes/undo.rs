@@ -3,7 +3,7 @@
 //! A script that meets a busy partition, or takes too long for a worker, must run again from its
 //! start as if it had not run. So before it first changes a key a copy is kept (`change` calls),
 //! and put back in that case. Large values are not copied: a command that may change one asks first
-//! ([`Locked::can_undo`]) and takes the token, after which nothing can stop the script.
+//! ([`Locked::can_undo`](crate::Locked::can_undo)) and takes the token, after which nothing can stop the script.
 //!
 //! What expired meanwhile stays expired, and is announced: what time has done is not undone. A
 //! client blocked on a changed key is served by what is there afterwards. A WATCH that was touched
@@ -14,27 +14,27 @@
 use pantala_table::{Object as _, OwnedRecord, RecordPlace, Table};
 use pantala_values::Object;
 
-use crate::access::locked::Locked;
 use crate::key::{DbIndex, Key};
 
 /// A key as it was: with its value and deadline, or absent.
-struct SavedKey {
-    db: DbIndex,
-    key: Box<[u8]>,
-    hash: u64,
-    record: Option<OwnedRecord<Object>>,
+pub(crate) struct SavedKey {
+    pub db: DbIndex,
+    pub key: Box<[u8]>,
+    pub hash: u64,
+    pub record: Option<OwnedRecord<Object>>,
 }
 
 /// The copies of keys before they changed.
 #[derive(Default)]
 pub(crate) struct Undo {
-    kept: Vec<SavedKey>,
+    pub kept: Vec<SavedKey>,
     /// Their total size.
-    bytes: usize,
+    pub bytes: usize,
 }
 
 impl Undo {
-    fn has(&self, db: DbIndex, key: Key<'_>) -> bool {
+    /// Whether the key was copied.
+    pub fn has(&self, db: DbIndex, key: Key<'_>) -> bool {
         self.kept.iter().any(|one| one.hash == key.hash && one.db == db && *one.key == *key.bytes)
     }
 
@@ -64,7 +64,7 @@ pub(crate) fn copy(table: &Table<Object>, place: RecordPlace, key: &[u8]) -> Own
 }
 
 /// The approximate size of a copy of a record.
-fn record_bytes(table: &Table<Object>, place: RecordPlace) -> usize {
+pub(crate) fn record_bytes(table: &Table<Object>, place: RecordPlace) -> usize {
     table.record_bytes(place) + table.object(place).map_or(0, Object::heap_bytes)
 }
 
@@ -75,47 +75,4 @@ pub struct UndoLimits {
     pub keys: usize,
     /// Bytes of all of them.
     pub bytes: usize,
-}
-
-impl Locked<'_> {
-    /// Whether a command that may change these keys of the current database could be undone. If so,
-    /// changed keys are copied from here on.
-    pub fn can_undo(&mut self, keys: &[Key<'_>], limits: UndoLimits) -> bool {
-        let db = self.scope.db;
-        let undo = self.woken.undo.get_or_insert_default();
-        let (mut count, mut bytes) = (undo.kept.len(), undo.bytes);
-        for &key in keys {
-            if self.woken.undo.as_ref().is_some_and(|undo| undo.has(db, key)) {
-                continue;
-            }
-            count += 1;
-            let opened = self.peek(key);
-            bytes += opened.record().map_or(0, |(table, place)| record_bytes(table, place));
-            if count > limits.keys || bytes > limits.bytes {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Makes all changes so far final: they cannot be undone any more.
-    pub fn end_undo(&mut self) {
-        self.woken.undo = None;
-    }
-
-    /// Restores everything as it was before the first [`Locked::can_undo`]. Effects since then are
-    /// discarded, except for what time has done.
-    pub fn undo(&mut self) {
-        let undo = self.woken.undo.take().unwrap_or_default();
-        for SavedKey { db, key, hash, record } in undo.kept.into_iter().rev() {
-            let mut opened = self.peek_in(db, Key { bytes: &key, hash });
-            opened.remove();
-            if let Some(record) = record {
-                opened.put(record);
-            }
-            opened.unchanged();
-        }
-        self.discard_step();
-        self.discard_effects(0);
-    }
 }

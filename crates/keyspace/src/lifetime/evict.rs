@@ -28,11 +28,12 @@ use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
 use pantala_table::{Choice, EvictionClock, MOST_VICTIMS};
 
-use crate::access::locked::Scope;
+use crate::access::scope::Scope;
 use crate::changes::change::Changes;
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 use crate::lifetime::ageing::Rounds;
-use crate::partition::DatabaseSizes;
+use crate::lifetime::eviction_result::EvictionResult;
+use crate::sizes::DatabaseSizes;
 use crate::{Garbage, Keyspace};
 
 const _: () = assert!(MOST_VICTIMS <= 32, "what one lock is held for");
@@ -59,31 +60,6 @@ pub(crate) struct Eviction {
     /// Statistics of what the tables of all partitions have seen lately.
     pub(crate) lately: EvictionClock,
     pub(crate) rounds: Rounds,
-}
-
-/// The result of one call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EvictionResult {
-    /// Bytes of the evicted records.
-    pub bytes: usize,
-    /// Keys evicted.
-    pub keys: usize,
-    /// Records looked at that might be evicted.
-    pub candidates: usize,
-    /// Partitions that took a turn.
-    pub partitions: usize,
-    /// Of these, partitions that were busy.
-    pub busy: usize,
-}
-
-impl EvictionResult {
-    fn add(&mut self, other: EvictionResult) {
-        self.bytes += other.bytes;
-        self.keys += other.keys;
-        self.candidates += other.candidates;
-        self.partitions += other.partitions;
-        self.busy += other.busy;
-    }
 }
 
 impl Keyspace {

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use pantala_base::UnixMs;
 
 use crate::Keyspace;
-use crate::access::locked::Scope;
+use crate::access::scope::Scope;
 
 /// A reason to hide expired keys instead of removing them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

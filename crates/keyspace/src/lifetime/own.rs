@@ -23,7 +23,7 @@ use pantala_table::is_expired;
 
 use super::sweep::SweepResult;
 use crate::Keyspace;
-use crate::access::locked::Scope;
+use crate::access::scope::Scope;
 use crate::changes::change::Changes;
 use crate::key::{DbIndex, PartitionId};
 use crate::tally::Tally;

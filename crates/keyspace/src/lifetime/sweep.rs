@@ -34,10 +34,12 @@ use pantala_journal::Recorder;
 use pantala_table::SweepCursor;
 
 use crate::Keyspace;
-use crate::access::locked::{Held, Scope};
+use crate::access::held::Held;
 use crate::access::opened::OpenKey;
-use crate::access::ticket::{FollowUps, ThreadWaker, Ticket};
+use crate::access::scope::Scope;
+use crate::access::ticket::{ThreadWaker, Ticket};
 use crate::changes::change::Changes;
+use crate::changes::follow_ups::FollowUps;
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 use crate::tally::Tally;
 

@@ -1,35 +1,12 @@
 //! Whether a command has to wait for the snapshot; asked before it does anything.
 
-use super::SnapshotRoom;
 use super::before::Saving;
+use super::target::SnapshotRoom;
+use super::wait::SnapshotWait;
 use crate::Keyspace;
 use crate::access::locked::Locked;
 use crate::access::ticket::Ticket;
 use crate::key::{Key, PartitionId};
-
-/// A command's wait for one of its keys to be written, or for room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SnapshotWait {
-    id: PartitionId,
-    /// The counters it has seen: values of the partition that were written, and times that room was
-    /// made.
-    seen: (u32, u32),
-}
-
-impl SnapshotWait {
-    pub(crate) fn new(id: PartitionId, version: u32, room: u32) -> Self {
-        SnapshotWait { id, seen: (version, room) }
-    }
-
-    /// The partition of the key.
-    pub fn partition(&self) -> PartitionId {
-        self.id
-    }
-
-    pub(crate) fn seen(&self) -> (u32, u32) {
-        self.seen
-    }
-}
 
 /// What a command is about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +30,7 @@ impl Keyspace {
     /// What was waited for has happened: try again.
     pub fn park_for_snapshot(&self, wait: SnapshotWait, ticket: Ticket) -> Result<(), Ticket> {
         match self.snapshot.get() {
-            Some(shared) => shared.park(wait, ticket),
+            Some(state) => state.output.park(wait, ticket),
             None => Err(ticket),
         }
     }
@@ -88,10 +65,10 @@ impl Locked<'_> {
             if asked.in_place && saving.writes_in_parts(table, place, cut) {
                 return Some(saving.wait());
             }
-            if saving.shared().room() == SnapshotRoom::Overfull {
+            if saving.state().output.room() == SnapshotRoom::Overfull {
                 // Checked again after the wait is noted, so that room made now counts as news.
                 let wait = saving.wait();
-                if saving.shared().room() == SnapshotRoom::Overfull {
+                if saving.state().output.room() == SnapshotRoom::Overfull {
                     return Some(wait);
                 }
             }
@@ -103,6 +80,6 @@ impl Locked<'_> {
 impl Saving {
     /// The wait for one of its values to be written, or for room.
     fn wait(&self) -> SnapshotWait {
-        self.shared().wait_for(self.id())
+        self.state().output.wait_for(self.id())
     }
 }

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use pantala_table::{OwnedRecord, RecordPlace, Table};
-use pantala_values::{Object, Type};
+use pantala_values::Object;
 
 use super::jobs::{HandedRecord, Job};
 use super::parts::PartialKey;
-use super::shared::Shared;
+use super::state::SnapshotState;
+use super::target::{
+    PIECE_BYTES, PendingKeys, SMALL_BYTES, STREAMED_BYTES, SnapshotEntry, most_at_once,
+};
 use super::unwritten::UnwrittenShare;
-use super::{COPIED_BYTES, PIECE_BYTES, PendingKeys, SMALL_BYTES, STREAMED_BYTES, SnapshotEntry};
-use crate::access::ticket::{FollowUps, Ticket};
+use crate::access::ticket::Ticket;
+use crate::changes::follow_ups::FollowUps;
 use crate::key::{DbIndex, PartitionId};
 
 /// The way in which a record is about to change.
@@ -29,7 +32,7 @@ pub(crate) enum ChangeManner {
 /// A partition whose snapshot is not complete: what is still to be saved, and the hooks that
 /// commands call before they change a record.
 pub(crate) struct Saving {
-    shared: Arc<Shared>,
+    state: Arc<SnapshotState>,
     id: PartitionId,
     /// Values in parts of records that are in the tables: see invariant 3 of `snapshot`.
     pub(crate) in_parts: Vec<PartialKey>,
@@ -42,20 +45,20 @@ pub(crate) struct Saving {
 }
 
 impl Saving {
-    pub fn new(shared: &Arc<Shared>, id: PartitionId) -> Saving {
-        shared.open_partition();
+    pub fn new(state: &Arc<SnapshotState>, id: PartitionId) -> Saving {
+        state.open_partition();
         Saving {
-            shared: Arc::clone(shared),
+            state: Arc::clone(state),
             id,
             in_parts: Vec::new(),
             pending: Vec::new(),
             is_walked: false,
-            unwritten: shared.unwritten(size_of::<Saving>()),
+            unwritten: state.output.unwritten(size_of::<Saving>()),
         }
     }
 
-    pub fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+    pub fn state(&self) -> &Arc<SnapshotState> {
+        &self.state
     }
 
     pub fn id(&self) -> PartitionId {
@@ -73,7 +76,7 @@ impl Saving {
         if manner == ChangeManner::Remove {
             return;
         }
-        if self.shared.is_over() {
+        if self.state.output.is_over() {
             return table.mark_saved(place);
         }
         let begun = self.position(db, table.key(place));
@@ -81,16 +84,16 @@ impl Saving {
         match (begun, manner) {
             (Some(_), ChangeManner::Header) => {}
             (Some(at), ChangeManner::InPlace) => {
-                self.shared.count_unasked();
+                self.state.output.count_unasked();
                 let one = self.in_parts.swap_remove(at);
-                one.finish(&self.shared, &table.value(place));
+                one.finish(&self.state.output, &table.value(place));
                 table.mark_saved(place);
-                woken.add(self.shared.call(self.id));
+                woken.add(self.state.output.call(self.id));
             }
             (Some(at), _) => {
                 let parts = self.in_parts.swap_remove(at);
                 self.hand_over_value(table, db, place, Some(parts));
-                woken.add(self.shared.call(self.id));
+                woken.add(self.state.output.call(self.id));
             }
             (None, _) if bytes <= SMALL_BYTES => self.write(table, db, place),
             (None, ChangeManner::Header) => self.begin(table, db, place),
@@ -107,16 +110,16 @@ impl Saving {
         record: OwnedRecord<Object>,
         woken: &mut FollowUps,
     ) -> Option<OwnedRecord<Object>> {
-        if self.shared.is_over() {
+        if self.state.output.is_over() {
             self.in_parts.retain(|one| !one.is(db, record.key()));
             return Some(record);
         }
         if let Some(at) = self.position(db, record.key()) {
             let parts = Some(self.in_parts.swap_remove(at));
-            self.shared.hand_over(Job::Handed(HandedRecord { db, record, parts }));
-            woken.add(self.shared.call(self.id));
+            self.state.hand_over(Job::Handed(HandedRecord { db, record, parts }));
+            woken.add(self.state.output.call(self.id));
         } else if record.bytes() > SMALL_BYTES {
-            self.shared.hand_over(Job::Handed(HandedRecord { db, record, parts: None }));
+            self.state.hand_over(Job::Handed(HandedRecord { db, record, parts: None }));
         } else {
             self.write_entry(db, &SnapshotEntry::of(&record));
         }
@@ -126,8 +129,8 @@ impl Saving {
     /// Takes over a table with records that may not be saved. Returns the tickets to redeem.
     pub fn gone_table(&mut self, db: DbIndex, table: Table<Object>) -> Vec<Ticket> {
         let in_parts = self.in_parts.extract_if(.., |one| one.db == db).collect();
-        self.shared.hand_over(Job::table(db, table, in_parts));
-        self.shared.call(self.id)
+        self.state.hand_over(Job::table(db, table, in_parts));
+        self.state.output.call(self.id)
     }
 
     /// Whether the value of an unsaved record is large and therefore written in parts. If so, it is
@@ -138,7 +141,7 @@ impl Saving {
         place: RecordPlace,
         db: Option<DbIndex>,
     ) -> bool {
-        let Some(db) = db.filter(|_| !self.shared.is_over()) else { return false };
+        let Some(db) = db.filter(|_| !self.state.output.is_over()) else { return false };
         if self.position(db, table.key(place)).is_some() {
             return true;
         }
@@ -163,18 +166,18 @@ impl Saving {
     /// to redeem.
     pub fn close(mut self) -> Vec<Ticket> {
         for pending in &mut self.pending {
-            self.shared.flush(pending);
+            self.state.output.flush(pending);
         }
-        self.shared.close_partition();
-        self.shared.call(self.id)
+        self.state.close_partition();
+        self.state.output.call(self.id)
     }
 
     /// Begins to write a record's value in parts; a walker goes on with it.
     fn begin(&mut self, table: &Table<Object>, db: DbIndex, place: RecordPlace) {
         let entry = SnapshotEntry::at(table, place);
         let streams = table.record_bytes(place) > STREAMED_BYTES;
-        self.in_parts.push(PartialKey::begin(&self.shared, db, &entry, streams));
-        self.shared.push_urgent(Job::Parts { id: self.id, db, key: entry.key.into() });
+        self.in_parts.push(PartialKey::begin(&self.state.output, db, &entry, streams));
+        self.state.push_urgent(Job::Parts { id: self.id, db, key: entry.key.into() });
     }
 
     /// Writes a record.
@@ -195,11 +198,11 @@ impl Saving {
         match copy.flatten() {
             Some(record) => {
                 let record = record.with_stickiness(table.sticky(place));
-                self.shared.hand_over(Job::Handed(HandedRecord { db, record, parts: None }));
+                self.state.hand_over(Job::Handed(HandedRecord { db, record, parts: None }));
                 table.mark_saved(place);
             }
             None => {
-                self.shared.count_unasked();
+                self.state.output.count_unasked();
                 self.write(table, db, place);
             }
         }
@@ -215,7 +218,7 @@ impl Saving {
     ) {
         let record = table.take_value(place);
         table.mark_saved(place);
-        self.shared.hand_over(Job::Handed(HandedRecord { db, record, parts }));
+        self.state.hand_over(Job::Handed(HandedRecord { db, record, parts }));
     }
 
     fn write_entry(&mut self, db: DbIndex, entry: &SnapshotEntry<'_>) {
@@ -225,24 +228,18 @@ impl Saving {
                 self.pending.reserve_exact(1);
                 self.pending.push(PendingKeys::new(db));
                 let bytes = size_of::<Saving>() + size_of_val(&*self.pending);
-                self.unwritten = self.shared.unwritten(bytes);
+                self.unwritten = self.state.output.unwritten(bytes);
                 self.pending.len() - 1
             }
         };
         let pending = &mut self.pending[at];
-        let shared = &self.shared;
-        shared.write(entry, pending);
+        let output = &self.state.output;
+        output.write(entry, pending);
         if pending.bytes.len() >= PENDING_BYTES {
-            shared.flush(pending);
+            output.flush(pending);
         }
     }
 }
 
 /// The most bytes that commands have written which are kept in a partition.
 const PENDING_BYTES: usize = PIECE_BYTES / 8;
-
-/// The most bytes that a value of this kind may take to be written or copied by the command that
-/// changes it.
-pub(crate) fn most_at_once(table: &Table<Object>, place: RecordPlace) -> usize {
-    if table.type_tag(place) == Type::String as u8 { COPIED_BYTES } else { SMALL_BYTES }
-}

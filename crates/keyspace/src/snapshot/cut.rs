@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pantala_journal::Stamp;
 
 use super::before::Saving;
-use super::shared::Shared;
+use super::state::SnapshotState;
+use super::target::{SnapshotTarget, Target};
 use super::walk::Snapshot;
-use super::{SnapshotTarget, Target};
 use crate::Keyspace;
 use crate::access::may_wait::Aborted;
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
@@ -92,8 +92,8 @@ impl Keyspace {
         let info = self.cut_info(Stamp::first_of(last + 1));
         at_cut(&info);
         let keys = info.databases.iter().map(|database| database.keys).sum();
-        let shared = Arc::new(Shared::new(target, keys, self.snapshot.unwritten.clone()));
-        self.snapshot.begin(&shared, &self.asking);
+        let state = Arc::new(SnapshotState::new(target, keys, self.snapshot.unwritten.clone()));
+        self.snapshot.begin(&state, &self.asking);
         for (id, held) in PartitionId::all().zip(&mut all) {
             held.last_step = info.stamp;
             let mut has_keys = false;
@@ -101,9 +101,9 @@ impl Keyspace {
                 has_keys |= db.begin_epoch(number);
             }
             debug_assert!(held.rest.saving.is_none(), "the last snapshot has ended");
-            held.rest.saving = has_keys.then(|| Box::new(Saving::new(&shared, id)));
+            held.rest.saving = has_keys.then(|| Box::new(Saving::new(&state, id)));
         }
-        Ok(Snapshot::new(shared))
+        Ok(Snapshot::new(state))
     }
 
     fn cut_info(&self, stamp: Stamp) -> CutInfo {

@@ -83,8 +83,6 @@ pub(crate) struct Jobs {
     /// Jobs of busy partitions.
     pub later: VecDeque<Job>,
     pub in_flight: usize,
-    /// Counts events for sleeping walkers.
-    pub news: u64,
 }
 
 impl Jobs {

@@ -2,7 +2,7 @@
 
 use std::mem::replace;
 
-use super::shared::Shared;
+use super::output::Output;
 use super::table_walk::{Portion, TableWalk};
 use crate::Keyspace;
 use crate::access::ticket::Ticket;
@@ -23,11 +23,11 @@ impl PartitionWalk {
     }
 
     /// Writes what can be written without the partition.
-    pub fn settle(&mut self, shared: &Shared) {
+    pub fn settle(&mut self, output: &Output) {
         if let Some(mut ended) = self.ended.take() {
-            ended.end(shared);
+            ended.end(output);
         }
-        self.at.settle(shared);
+        self.at.settle(output);
     }
 
     /// Writes some of the partition; returns the tickets to redeem once it is free.
@@ -35,18 +35,18 @@ impl PartitionWalk {
         &mut self,
         space: &Keyspace,
         partition: &mut Partition,
-        shared: &Shared,
+        output: &Output,
     ) -> (Portion, Vec<Ticket>) {
         let Some(saving) = &mut partition.rest.saving else { return (Portion::End, Vec::new()) };
         let before = saving.in_parts.len();
         let portion = match partition.databases.cut_as(self.at.pending.db) {
-            Some(db) => self.at.go_on(space, (db.table_to_mark(), &mut saving.in_parts), shared),
+            Some(db) => self.at.go_on(space, (db.table_to_mark(), &mut saving.in_parts), output),
             // The database was empty at the cut, or was flushed since.
             None => Portion::End,
         };
         let mut tickets = Vec::new();
         if saving.in_parts.len() < before {
-            tickets = shared.call(self.id);
+            tickets = output.call(self.id);
         }
         if portion != Portion::End {
             return (portion, tickets);

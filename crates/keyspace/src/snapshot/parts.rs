@@ -3,8 +3,10 @@
 use pantala_table::ValueRef;
 use pantala_values::Object;
 
-use super::shared::Shared;
-use super::{PIECE_BYTES, PORTION_BYTES, SnapshotEntry, SnapshotParts, SnapshotPiece, Span};
+use super::output::Output;
+use super::target::{
+    PIECE_BYTES, PORTION_BYTES, SnapshotEntry, SnapshotParts, SnapshotPiece, Span,
+};
 use crate::key::DbIndex;
 
 /// How the parts are sent.
@@ -42,10 +44,10 @@ pub(crate) struct PartialKey {
 
 impl PartialKey {
     /// Begins a key: writes everything before the value.
-    pub fn begin(shared: &Shared, db: DbIndex, entry: &SnapshotEntry<'_>, streams: bool) -> Self {
+    pub fn begin(output: &Output, db: DbIndex, entry: &SnapshotEntry<'_>, streams: bool) -> Self {
         let mut bytes = Vec::new();
-        let target = Some(shared.target()).filter(|_| !shared.is_over());
-        let parts = target.and_then(|target| shared.guard(|| target.begin(entry, &mut bytes)));
+        let target = Some(output.target()).filter(|_| !output.is_over());
+        let parts = target.and_then(|target| output.guard(|| target.begin(entry, &mut bytes)));
         let way = if streams { PartTarget::WantsStream } else { PartTarget::Together };
         PartialKey { db, key: entry.key.into(), parts, bytes, way }
     }
@@ -55,31 +57,31 @@ impl PartialKey {
     }
 
     /// Writes one more part. It counts as the last if the snapshot is over.
-    pub fn go_on(&mut self, shared: &Shared, value: &ValueRef<'_, Object>) -> Part {
-        if shared.is_over() {
+    pub fn go_on(&mut self, output: &Output, value: &ValueRef<'_, Object>) -> Part {
+        if output.is_over() {
             return Part::Last;
         }
-        if self.way == PartTarget::WantsStream && !self.take_stream(shared) {
+        if self.way == PartTarget::WantsStream && !self.take_stream(output) {
             return Part::Blocked;
         }
-        if !self.write(shared, value, PORTION_BYTES) {
+        if !self.write(output, value, PORTION_BYTES) {
             return Part::More;
         }
-        self.end(shared);
+        self.end(output);
         Part::Last
     }
 
     /// Writes all that is left, whichever value owns the stream.
-    pub fn finish(mut self, shared: &Shared, value: &ValueRef<'_, Object>) {
-        if self.way == PartTarget::WantsStream && !self.take_stream(shared) {
+    pub fn finish(mut self, output: &Output, value: &ValueRef<'_, Object>) {
+        if self.way == PartTarget::WantsStream && !self.take_stream(output) {
             self.way = PartTarget::Together;
         }
-        while !self.write(shared, value, PIECE_BYTES) {}
-        self.end(shared);
+        while !self.write(output, value, PIECE_BYTES) {}
+        self.end(output);
     }
 
-    fn take_stream(&mut self, shared: &Shared) -> bool {
-        let is_mine = shared.take_stream();
+    fn take_stream(&mut self, output: &Output) -> bool {
+        let is_mine = output.take_stream();
         if is_mine {
             self.way = PartTarget::Streams { is_first: true };
         }
@@ -87,29 +89,29 @@ impl PartialKey {
     }
 
     /// Writes about `most` bytes; whether that was the last part, or more is of no use.
-    fn write(&mut self, shared: &Shared, value: &ValueRef<'_, Object>, most: usize) -> bool {
+    fn write(&mut self, output: &Output, value: &ValueRef<'_, Object>, most: usize) -> bool {
         let PartialKey { parts, bytes, .. } = self;
-        let Some(parts) = parts.as_mut().filter(|_| !shared.is_over()) else { return true };
-        let is_last = shared.guard(|| parts.go_on(value, most, bytes)).unwrap_or(true);
+        let Some(parts) = parts.as_mut().filter(|_| !output.is_over()) else { return true };
+        let is_last = output.guard(|| parts.go_on(value, most, bytes)).unwrap_or(true);
         if let PartTarget::Streams { is_first } = &mut self.way
             && !is_last
             && bytes.len() >= PIECE_BYTES
         {
             let span = if std::mem::take(is_first) { Span::First } else { Span::Middle };
-            shared.take(SnapshotPiece::new(self.db, std::mem::take(bytes), 0, span));
+            output.take(SnapshotPiece::new(self.db, std::mem::take(bytes), 0, span));
         }
         is_last
     }
 
-    fn end(&mut self, shared: &Shared) {
+    fn end(&mut self, output: &Output) {
         let span = match self.way {
             PartTarget::Streams { is_first: false } => Span::Last,
             _ => Span::Whole,
         };
         let bytes = std::mem::take(&mut self.bytes);
-        shared.take(SnapshotPiece::new(self.db, bytes, 1, span));
+        output.take(SnapshotPiece::new(self.db, bytes, 1, span));
         if let PartTarget::Streams { .. } = self.way {
-            shared.free_stream();
+            output.free_stream();
         }
     }
 }

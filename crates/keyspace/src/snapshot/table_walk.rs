@@ -5,11 +5,11 @@ use pantala_table::{Cursor, OwnedRecord, RecordPlace, Table};
 use pantala_values::Object;
 use smallvec::SmallVec;
 
-use super::before::most_at_once;
+use super::output::Output;
 use super::parts::{Part, PartialKey};
-use super::shared::Shared;
-use super::{
+use super::target::{
     PIECE_BYTES, PORTION_BYTES, PORTION_RECORDS, PendingKeys, STREAMED_BYTES, SnapshotEntry,
+    most_at_once,
 };
 use crate::Keyspace;
 use crate::changes::undo;
@@ -49,21 +49,21 @@ impl TableWalk {
     }
 
     /// Writes the copied records.
-    pub fn settle(&mut self, shared: &Shared) {
+    pub fn settle(&mut self, output: &Output) {
         for record in self.copied.drain(..) {
-            if !shared.is_over() {
-                shared.write(&SnapshotEntry::of(&record), &mut self.pending);
+            if !output.is_over() {
+                output.write(&SnapshotEntry::of(&record), &mut self.pending);
             }
         }
         if self.pending.bytes.len() >= PIECE_BYTES {
-            shared.flush(&mut self.pending);
+            output.flush(&mut self.pending);
         }
     }
 
     /// Hands everything it has to the target.
-    pub fn end(&mut self, shared: &Shared) {
-        self.settle(shared);
-        shared.flush(&mut self.pending);
+    pub fn end(&mut self, output: &Output) {
+        self.settle(output);
+        output.flush(&mut self.pending);
     }
 
     /// Writes or copies some unsaved records; to be followed by [`TableWalk::settle`].
@@ -71,16 +71,16 @@ impl TableWalk {
         &mut self,
         space: &Keyspace,
         (table, in_parts): (&mut Table<Object>, &mut Vec<PartialKey>),
-        shared: &Shared,
+        output: &Output,
     ) -> Portion {
         if let Some(key) = self.current.take() {
-            let portion = go_on_with(space, (table, in_parts), (self.pending.db, &key), shared);
+            let portion = go_on_with(space, (table, in_parts), (self.pending.db, &key), output);
             if let Some(portion) = portion {
                 self.current = Some(key);
                 return portion;
             }
         }
-        if shared.is_over() {
+        if output.is_over() {
             return self.mark(table);
         }
         let (mut bytes, mut looked) = (0, 0);
@@ -94,7 +94,7 @@ impl TableWalk {
                 }
             });
             for place in found {
-                match self.save(table, place, in_parts, shared) {
+                match self.save(table, place, in_parts, output) {
                     Some(saved) => bytes += saved,
                     None => return Portion::More,
                 }
@@ -114,7 +114,7 @@ impl TableWalk {
         table: &mut Table<Object>,
         place: RecordPlace,
         in_parts: &mut Vec<PartialKey>,
-        shared: &Shared,
+        output: &Output,
     ) -> Option<usize> {
         let entry = SnapshotEntry::at(table, place);
         let db = self.pending.db;
@@ -124,14 +124,14 @@ impl TableWalk {
         }
         let bytes = table.record_bytes(place);
         if bytes > most_at_once(table, place) {
-            let one = PartialKey::begin(shared, db, &entry, bytes > STREAMED_BYTES);
+            let one = PartialKey::begin(output, db, &entry, bytes > STREAMED_BYTES);
             self.current = Some(one.key.clone());
             in_parts.push(one);
             return None;
         }
         match bytes > TINY_BYTES {
             true => self.copied.push(undo::copy(table, place, entry.key)),
-            false => shared.write(&entry, &mut self.pending),
+            false => output.write(&entry, &mut self.pending),
         }
         table.mark_saved(place);
         Some(bytes)
@@ -157,7 +157,7 @@ pub(crate) fn go_on_with(
     space: &Keyspace,
     (table, in_parts): (&mut Table<Object>, &mut Vec<PartialKey>),
     (db, key): (DbIndex, &[u8]),
-    shared: &Shared,
+    output: &Output,
 ) -> Option<Portion> {
     let at = in_parts.iter().position(|one| one.is(db, key))?;
     let Some(place) = table.find(space.hash(key), key) else {
@@ -165,7 +165,7 @@ pub(crate) fn go_on_with(
         in_parts.swap_remove(at);
         return None;
     };
-    match in_parts[at].go_on(shared, &table.value(place)) {
+    match in_parts[at].go_on(output, &table.value(place)) {
         Part::More => return Some(Portion::More),
         Part::Blocked => return Some(Portion::Blocked),
         Part::Last => {}

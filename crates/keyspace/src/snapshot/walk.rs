@@ -8,16 +8,17 @@ use std::time::Duration;
 
 use super::before::Saving;
 use super::jobs::{HandedRecord, HandedTable, Job};
+use super::output::{SnapshotOutcome, SnapshotProgress};
 use super::partition_walk::PartitionWalk;
 use super::parts::{Part, PartialKey};
-use super::shared::{Shared, SnapshotOutcome, SnapshotProgress};
+use super::state::SnapshotState;
 use super::table_walk::{Portion, go_on_with};
-use super::{STREAMED_BYTES, SnapshotEntry, SnapshotRoom};
+use super::target::{STREAMED_BYTES, SnapshotEntry, SnapshotRoom};
 use crate::Keyspace;
+use crate::access::plan::Busy;
 use crate::access::ticket::Ticket;
 use crate::key::{DbIndex, PartitionId};
 use crate::partition::Partition;
-use crate::whole::walk::Busy;
 
 /// The longest sleep of a walker between two looks.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
@@ -80,24 +81,24 @@ enum Next {
 /// A snapshot that was begun. Dropping it cancels it, but [`Snapshot::walk`] still has to be called
 /// until it is done.
 pub struct Snapshot {
-    shared: Arc<Shared>,
+    state: Arc<SnapshotState>,
 }
 
 impl Snapshot {
-    pub(crate) fn new(shared: Arc<Shared>) -> Snapshot {
-        Snapshot { shared }
+    pub(crate) fn new(state: Arc<SnapshotState>) -> Snapshot {
+        Snapshot { state }
     }
 
     /// Writes a portion of what is not saved. Several threads may call this at the same time.
     pub fn walk(&self, space: &Keyspace) -> WalkOutcome {
         let allowed = self.allowed();
         let (job, is_last_resort) = {
-            let mut jobs = self.shared.jobs();
-            if self.shared.is_done(&jobs) {
+            let mut jobs = self.state.jobs();
+            if self.state.is_done(&jobs) {
                 drop(jobs);
                 return self.done(space);
             }
-            match jobs.next(self.shared.has_stream(), |job| allowed.includes(job)) {
+            match jobs.next(self.state.output.has_stream(), |job| allowed.includes(job)) {
                 Some(next) => {
                     jobs.in_flight += 1;
                     next
@@ -122,9 +123,9 @@ impl Snapshot {
 
     /// Which jobs may run with the room there is.
     fn allowed(&self) -> Allowed {
-        let room = self.shared.target_room();
-        let in_parts = match self.shared.has_stream() {
-            true => self.shared.has_room_for_parts(),
+        let room = self.state.output.target_room();
+        let in_parts = match self.state.output.has_stream() {
+            true => self.state.output.has_room_for_parts(),
             false => room < SnapshotRoom::Overfull,
         };
         Allowed { in_parts, all: room == SnapshotRoom::Free }
@@ -132,7 +133,7 @@ impl Snapshot {
 
     fn put_back(&self, space: &Keyspace, next: Next, walked: WalkOutcome) -> WalkOutcome {
         let took_time = u32::from(!matches!(next, Next::Busy(..) | Next::Nothing));
-        let is_done = self.shared.settle(|jobs| {
+        let is_done = self.state.settle(|jobs| {
             jobs.between = jobs.between.saturating_add(took_time);
             match next {
                 Next::Again(job @ Job::Walk(_)) => jobs.walks.push_front(job),
@@ -150,10 +151,10 @@ impl Snapshot {
 
     /// Ends the snapshot: nothing is left.
     fn done(&self, space: &Keyspace) -> WalkOutcome {
-        space.snapshot.end(&self.shared, &space.asking);
+        space.snapshot.end(&self.state, &space.asking);
         // Commands that wait for room need not wait any longer.
-        self.shared.has_room();
-        WalkOutcome::Done(self.shared.outcome())
+        self.state.output.has_room();
+        WalkOutcome::Done(self.state.output.outcome())
     }
 
     /// The main loop of a walking thread, until the snapshot is done. Only on threads that may
@@ -166,13 +167,15 @@ impl Snapshot {
     /// may sleep.
     pub fn work_and_rest(&self, space: &Keyspace, rest: &mut dyn FnMut()) -> SnapshotOutcome {
         loop {
-            let news = self.shared.jobs().news;
+            let news = self.state.output.news.count();
             match self.walk(space) {
                 WalkOutcome::More => rest(),
                 WalkOutcome::Done(outcome) => return outcome,
                 WalkOutcome::Busy(busy) => space.wait_long_for(busy),
-                WalkOutcome::GivesWay => self.shared.sleep(GIVEN_WAY, news),
-                WalkOutcome::Full | WalkOutcome::Idle => self.shared.sleep(LONGEST_SLEEP, news),
+                WalkOutcome::GivesWay => self.state.output.news.sleep(GIVEN_WAY, news),
+                WalkOutcome::Full | WalkOutcome::Idle => {
+                    self.state.output.news.sleep(LONGEST_SLEEP, news)
+                }
             }
         }
     }
@@ -181,17 +184,17 @@ impl Snapshot {
     ///
     /// [`SnapshotTarget::room`]: super::SnapshotTarget::room
     pub fn has_room(&self) {
-        self.shared.has_room();
+        self.state.output.has_room();
     }
 
     /// Cancels the snapshot: nothing more is written, and the walk ends soon.
     pub fn cancel(&self) {
-        self.shared.cancel();
+        self.state.output.cancel();
     }
 
     /// How far it is.
     pub fn progress(&self) -> SnapshotProgress {
-        self.shared.progress()
+        self.state.output.progress()
     }
 
     fn walk_partition(&self, space: &Keyspace, mut walk: PartitionWalk) -> Next {
@@ -202,15 +205,15 @@ impl Snapshot {
         if held.rest.saving.is_none() {
             return Next::Nothing;
         }
-        let (portion, tickets) = walk.go_on(space, &mut held, &self.shared);
+        let (portion, tickets) = walk.go_on(space, &mut held, &self.state.output);
         let is_wanted = space.partition(id).parked_count() > 0;
         drop(held);
         wake(tickets);
-        walk.settle(&self.shared);
+        walk.settle(&self.state.output);
         match portion {
             Portion::More if is_wanted => {
                 // It may pause for some time, and there may be many.
-                self.shared.flush(&mut walk.at.pending);
+                self.state.output.flush(&mut walk.at.pending);
                 Next::Rest(Job::Walk(walk))
             }
             Portion::More => Next::Again(Job::Walk(walk)),
@@ -228,13 +231,13 @@ impl Snapshot {
         let portion = match (&mut partition.rest.saving, found) {
             (Some(saving), Some(found)) => {
                 let parts = (found.table_to_mark(), &mut saving.in_parts);
-                go_on_with(space, parts, (db, &key), &self.shared)
+                go_on_with(space, parts, (db, &key), &self.state.output)
             }
             _ => None,
         };
         let mut tickets = Vec::new();
         if portion.is_none() {
-            tickets = self.shared.call(id);
+            tickets = self.state.output.call(id);
             tickets.extend(partition.close_if_saved());
         }
         let is_wanted = space.partition(id).parked_count() > 0;
@@ -249,20 +252,20 @@ impl Snapshot {
     }
 
     fn write_handed(&self, handed: HandedRecord) -> Next {
-        let shared = &self.shared;
+        let output = &self.state.output;
         let HandedRecord { db, record, parts } = handed;
         let bytes = record.bytes();
         let mut parts = parts.unwrap_or_else(|| {
-            PartialKey::begin(shared, db, &SnapshotEntry::of(&record), bytes > STREAMED_BYTES)
+            PartialKey::begin(output, db, &SnapshotEntry::of(&record), bytes > STREAMED_BYTES)
         });
-        match parts.go_on(shared, &record.value()) {
+        match parts.go_on(output, &record.value()) {
             Part::More => Next::Again(Job::Handed(HandedRecord { db, record, parts: Some(parts) })),
             Part::Blocked => {
                 Next::Blocked(Job::Handed(HandedRecord { db, record, parts: Some(parts) }))
             }
             Part::Last => {
                 drop(record);
-                shared.forget_handed(bytes);
+                output.forget_handed(bytes);
                 Next::Ended
             }
         }
@@ -270,8 +273,8 @@ impl Snapshot {
 
     fn write_table(&self, space: &Keyspace, mut handed: Box<HandedTable>) -> Next {
         let HandedTable { table, in_parts, walk, keys } = &mut *handed;
-        let portion = walk.go_on(space, (table, in_parts), &self.shared);
-        walk.settle(&self.shared);
+        let portion = walk.go_on(space, (table, in_parts), &self.state.output);
+        walk.settle(&self.state.output);
         match portion {
             Portion::More => Next::Again(Job::Table(handed)),
             Portion::Blocked => Next::Blocked(Job::Table(handed)),
@@ -281,8 +284,8 @@ impl Snapshot {
                 if walk.current.is_some() {
                     return Next::Again(Job::Table(handed));
                 }
-                walk.end(&self.shared);
-                self.shared.forget_flushed(*keys);
+                walk.end(&self.state.output);
+                self.state.output.forget_flushed(*keys);
                 Next::Ended
             }
         }
@@ -291,10 +294,10 @@ impl Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        if self.shared.is_walked_to_its_end() {
+        if self.state.is_walked_to_its_end() {
             return;
         }
-        self.shared.cancel();
+        self.state.output.cancel();
     }
 }
 

@@ -18,7 +18,7 @@ use pantala_base::UnixMs;
 
 use crate::access::locked::Locked;
 use crate::access::may_wait::Aborted;
-use crate::changes::change::ChangeObserver;
+use crate::changes::key_change::ChangeObserver;
 use crate::key::{DbIndex, PartitionId};
 use crate::lifetime::sweep::NEVER;
 use crate::{Garbage, Keyspace, KeyspaceConfig};

@@ -15,7 +15,7 @@
 use pantala_table::{Renewal, RenewalCursor};
 
 use crate::Keyspace;
-use crate::changes::change::Db;
+use crate::changes::databases::Db;
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 
 /// The most blocks looked at under one lock: some tens of microseconds.

@@ -12,11 +12,14 @@ use pantala_table::{Cursor, RecordPlace, Table, ValueRef, is_expired};
 use pantala_values::Object;
 
 use crate::access::held::AllHeld;
-use crate::access::locked::{Held, Locked, Scope};
+use crate::access::held::Held;
+use crate::access::locked::Locked;
 use crate::access::may_wait::{self, Aborted, WaitTarget};
+use crate::access::plan::Busy;
+use crate::access::scope::Scope;
 use crate::access::ticket::Ticket;
-use crate::changes::change::ChangeObserver;
-use crate::changes::effects::Listeners;
+use crate::changes::key_change::ChangeObserver;
+use crate::changes::listeners::Listeners;
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 use crate::partition::Partition;
 use crate::tally::Tally;
@@ -24,10 +27,6 @@ use crate::{Effect, Effects, Garbage, Keyspace, Readers};
 
 /// How many looks (some 20 ms) the gate stays closed the first time that the lane is waited for.
 const FIRST_LOOKS: u32 = 600;
-
-/// A partition that is held by another command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Busy(pub PartitionId);
 
 /// The position of a SCAN: the partition in the low ten bits, the table's own cursor above. Zero is
 /// the start and, as a reply, the end.

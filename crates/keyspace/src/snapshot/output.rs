@@ -1,26 +1,25 @@
-//! The shared state of a snapshot: jobs, waiting commands, progress.
+//! What the threads and commands of a snapshot write through one target: progress, room, and the
+//! commands that wait for either. It knows no jobs (`state`).
 //!
-//! Invariants
-//! 1. A job is in one place: in a queue, or in the hands of one thread (`in_flight`).
-//! 2. A waiter sleeps only if what it has seen still holds, checked under the lock (`Versions`).
+//! Invariant
+//! 1. A waiter sleeps only if what it has seen still holds, checked under the lock: a command by
+//!    the counters of [`WaitingCommands`], a walker by the number of news.
 
 use std::collections::HashMap;
 use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::ask::SnapshotWait;
-use super::jobs::{Job, Jobs};
-use super::unwritten::{UnwrittenBytes, UnwrittenShare};
-use super::{
+use super::target::{
     HANDED_BYTES, PendingKeys, SnapshotEntry, SnapshotPiece, SnapshotRoom, SnapshotTarget, Span,
     Target,
 };
+use super::unwritten::{UnwrittenBytes, UnwrittenShare};
+use super::wait::SnapshotWait;
 use crate::access::ticket::Ticket;
 use crate::key::{PARTITION_COUNT, PartitionId};
-use crate::pins::WaitReasons;
 
 /// How a snapshot ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,17 +52,13 @@ pub struct SnapshotProgress {
     pub unasked: u64,
 }
 
-/// The state of one snapshot that its threads and the commands share: jobs, waiting clients,
-/// progress and the target.
-pub(crate) struct Shared {
+/// The output of one snapshot, shared by its walkers and by the commands that write before they
+/// change something.
+pub(crate) struct Output {
     target: Target,
     unwritten: UnwrittenBytes,
-    jobs: Mutex<Jobs>,
-    /// Signals a new job, room, or the end.
-    is_news: Condvar,
+    pub news: News,
     waiting: Mutex<WaitingCommands>,
-    /// How many partitions are not done.
-    open_partitions: AtomicUsize,
     has_stream: AtomicBool,
     handed_bytes: AtomicUsize,
     flushed_keys: AtomicU64,
@@ -71,6 +66,40 @@ pub(crate) struct Shared {
     written: AtomicU64,
     unasked: AtomicU64,
     state: AtomicU8,
+}
+
+/// Counts what is new for sleeping walkers: a job, room, or the end.
+#[derive(Default)]
+pub(crate) struct News {
+    count: Mutex<u64>,
+    is_more: Condvar,
+}
+
+impl News {
+    /// How often there was something new.
+    pub fn count(&self) -> u64 {
+        *lock(&self.count)
+    }
+
+    /// Wakes one sleeping walker.
+    pub fn tell_one(&self) {
+        *lock(&self.count) += 1;
+        self.is_more.notify_one();
+    }
+
+    /// Wakes all sleeping walkers.
+    pub fn tell_all(&self) {
+        *lock(&self.count) += 1;
+        self.is_more.notify_all();
+    }
+
+    /// Sleeps until there is more than was `seen`, for `at_most` at most.
+    pub fn sleep(&self, at_most: Duration, seen: u64) {
+        let count = lock(&self.count);
+        if *count == seen {
+            _ = self.is_more.wait_timeout(count, at_most);
+        }
+    }
 }
 
 /// Parked commands, and the counters that tell whether what they wait for has happened.
@@ -81,20 +110,19 @@ struct WaitingCommands {
 }
 
 /// Poison is ignored: nothing panics with one of these locked.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
-    pub fn new(target: Target, keys: u64, unwritten: UnwrittenBytes) -> Shared {
+impl Output {
+    /// The output of a snapshot of this many keys.
+    pub fn new(target: Target, keys: u64, unwritten: UnwrittenBytes) -> Output {
         let partitions = vec![0; PARTITION_COUNT].into();
-        Shared {
+        Output {
             target,
             unwritten,
-            jobs: Mutex::default(),
-            is_news: Condvar::new(),
+            news: News::default(),
             waiting: Mutex::new(WaitingCommands { tickets: HashMap::new(), partitions, room: 0 }),
-            open_partitions: AtomicUsize::new(0),
             has_stream: AtomicBool::new(false),
             handed_bytes: AtomicUsize::new(0),
             flushed_keys: AtomicU64::new(0),
@@ -107,10 +135,6 @@ impl Shared {
 
     pub fn target(&self) -> &dyn SnapshotTarget {
         &*self.target
-    }
-
-    pub fn jobs(&self) -> MutexGuard<'_, Jobs> {
-        lock(&self.jobs)
     }
 
     /// Calls the target; `None`: it panicked, and the snapshot is over.
@@ -238,32 +262,9 @@ impl Shared {
         self.tell_walkers();
     }
 
+    /// Tells all sleeping walkers that something has changed.
     pub fn tell_walkers(&self) {
-        self.jobs().news += 1;
-        self.is_news.notify_all();
-    }
-
-    /// Sleeps until there is more news than `news`, for `at_most` at most.
-    pub fn sleep(&self, at_most: Duration, news: u64) {
-        let jobs = self.jobs();
-        if jobs.news == news {
-            _ = self.is_news.wait_timeout(jobs, at_most);
-        }
-    }
-
-    fn add(&self, add: impl FnOnce(&mut Jobs)) {
-        let mut jobs = self.jobs();
-        add(&mut jobs);
-        jobs.news += 1;
-        self.is_news.notify_one();
-    }
-
-    /// Hands a job over to the walkers; the partition it comes from is held.
-    pub fn hand_over(&self, job: Job) {
-        self.handed_bytes.fetch_add(job.handed_bytes(), Ordering::Relaxed);
-        self.unwritten.add(job.handed_bytes());
-        self.flushed_keys.fetch_add(job.flushed_keys(), Ordering::Relaxed);
-        self.add(|jobs| jobs.handed.push_back(job));
+        self.news.tell_all();
     }
 
     /// Notes that handed-over bytes are written.
@@ -280,32 +281,8 @@ impl Shared {
         self.flushed_keys.fetch_sub(keys, Ordering::Relaxed);
     }
 
-    /// Adds a job that a command waits for.
-    pub fn push_urgent(&self, job: Job) {
-        self.add(|jobs| jobs.urgent.push_back(job));
-    }
-
-    pub fn open_partition(&self) {
-        self.open_partitions.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Notes that a partition is done; it is held.
-    pub fn close_partition(&self) {
-        self.open_partitions.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// Whether [`Snapshot::walk`](super::Snapshot::walk) has nothing left to do.
-    pub fn is_walked_to_its_end(&self) -> bool {
-        self.is_done(&self.jobs())
-    }
-
-    /// Whether everything is done. Nothing is handed over any more once all partitions are done.
-    pub fn is_done(&self, jobs: &Jobs) -> bool {
-        self.open_partitions.load(Ordering::Acquire) == 0 && jobs.in_flight == 0 && jobs.is_empty()
-    }
-
     /// The wait of a command for this partition, which is held.
-    pub fn wait_for(self: &Arc<Self>, id: PartitionId) -> SnapshotWait {
+    pub fn wait_for(&self, id: PartitionId) -> SnapshotWait {
         let waiting = lock(&self.waiting);
         SnapshotWait::new(id, waiting.partitions[id.index()], waiting.room)
     }
@@ -333,62 +310,16 @@ impl Shared {
         waiting.tickets.remove(&id).unwrap_or_default()
     }
 
-    /// Puts a job back, or notes that it has ended; whether everything is done now.
-    pub fn settle(&self, back: impl FnOnce(&mut Jobs)) -> bool {
-        let mut jobs = self.jobs();
-        jobs.in_flight -= 1;
-        back(&mut jobs);
-        let is_done = self.is_done(&jobs);
-        if is_done {
-            jobs.news += 1;
-            self.is_news.notify_all();
-        }
-        is_done
+    /// Counts a job that is handed over.
+    pub fn note_handed(&self, bytes: usize, flushed_keys: u64) {
+        self.handed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.unwritten.add(bytes);
+        self.flushed_keys.fetch_add(flushed_keys, Ordering::Relaxed);
     }
 }
 
-impl Drop for Shared {
+impl Drop for Output {
     fn drop(&mut self) {
         self.unwritten.remove(*self.handed_bytes.get_mut());
-    }
-}
-
-/// The running snapshot, if any.
-#[derive(Default)]
-pub(crate) struct Current {
-    /// The bytes not written of all snapshots: those that an ended one has copied may still be in
-    /// use.
-    pub unwritten: UnwrittenBytes,
-    shared: Mutex<Option<Arc<Shared>>>,
-    is_running: AtomicBool,
-}
-
-impl Current {
-    /// Whether a snapshot runs. Reliable within a turn, or with a partition held.
-    #[inline]
-    pub fn is_running(&self) -> bool {
-        self.is_running.load(Ordering::Relaxed)
-    }
-
-    pub fn get(&self) -> Option<Arc<Shared>> {
-        lock(&self.shared).clone()
-    }
-
-    /// Begins a snapshot. With the gate closed, and none running.
-    pub fn begin(&self, shared: &Arc<Shared>, asking: &WaitReasons) {
-        let before = lock(&self.shared).replace(Arc::clone(shared));
-        debug_assert!(before.is_none(), "one at a time");
-        self.is_running.store(true, Ordering::Relaxed);
-        asking.begin(WaitReasons::SNAPSHOT);
-    }
-
-    /// Ends this snapshot.
-    pub fn end(&self, shared: &Arc<Shared>, asking: &WaitReasons) {
-        let mut current = lock(&self.shared);
-        if current.as_ref().is_some_and(|one| Arc::ptr_eq(one, shared)) {
-            *current = None;
-            self.is_running.store(false, Ordering::Relaxed);
-            asking.end(WaitReasons::SNAPSHOT);
-        }
     }
 }

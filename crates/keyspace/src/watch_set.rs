@@ -16,7 +16,7 @@ use std::sync::Weak;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
-use crate::partition::Watch;
+use crate::watch::Watch;
 
 /// A sorted set of very many keys that one command watches together, shared by all partitions
 /// concerned.

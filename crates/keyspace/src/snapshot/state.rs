@@ -1,0 +1,123 @@
+//! The state of a snapshot that its walkers and the commands share: the output, and the jobs.
+//!
+//! Invariant
+//! 1. A job is in one place: in a queue, or in the hands of one thread (`in_flight`).
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::jobs::{Job, Jobs};
+use super::output::{Output, lock};
+use super::target::Target;
+use super::unwritten::UnwrittenBytes;
+use crate::pins::WaitReasons;
+
+/// One snapshot: what it writes, and what is left to do.
+pub(crate) struct SnapshotState {
+    pub output: Output,
+    jobs: Mutex<Jobs>,
+    /// How many partitions are not done.
+    open_partitions: AtomicUsize,
+}
+
+impl SnapshotState {
+    pub fn new(target: Target, keys: u64, unwritten: UnwrittenBytes) -> SnapshotState {
+        SnapshotState {
+            output: Output::new(target, keys, unwritten),
+            jobs: Mutex::default(),
+            open_partitions: AtomicUsize::new(0),
+        }
+    }
+
+    pub fn jobs(&self) -> MutexGuard<'_, Jobs> {
+        lock(&self.jobs)
+    }
+
+    fn add(&self, add: impl FnOnce(&mut Jobs)) {
+        add(&mut self.jobs());
+        self.output.news.tell_one();
+    }
+
+    /// Hands a job over to the walkers; the partition it comes from is held.
+    pub fn hand_over(&self, job: Job) {
+        self.output.note_handed(job.handed_bytes(), job.flushed_keys());
+        self.add(|jobs| jobs.handed.push_back(job));
+    }
+
+    /// Adds a job that a command waits for.
+    pub fn push_urgent(&self, job: Job) {
+        self.add(|jobs| jobs.urgent.push_back(job));
+    }
+
+    pub fn open_partition(&self) {
+        self.open_partitions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that a partition is done; it is held.
+    pub fn close_partition(&self) {
+        self.open_partitions.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether [`Snapshot::walk`](super::Snapshot::walk) has nothing left to do.
+    pub fn is_walked_to_its_end(&self) -> bool {
+        self.is_done(&self.jobs())
+    }
+
+    /// Whether everything is done. Nothing is handed over any more once all partitions are done.
+    pub fn is_done(&self, jobs: &Jobs) -> bool {
+        self.open_partitions.load(Ordering::Acquire) == 0 && jobs.in_flight == 0 && jobs.is_empty()
+    }
+
+    /// Puts a job back, or notes that it has ended; whether everything is done now.
+    pub fn settle(&self, back: impl FnOnce(&mut Jobs)) -> bool {
+        let mut jobs = self.jobs();
+        jobs.in_flight -= 1;
+        back(&mut jobs);
+        let is_done = self.is_done(&jobs);
+        drop(jobs);
+        if is_done {
+            self.output.news.tell_all();
+        }
+        is_done
+    }
+}
+
+/// The running snapshot, if any.
+#[derive(Default)]
+pub(crate) struct Current {
+    /// The bytes not written of all snapshots: those that an ended one has copied may still be in
+    /// use.
+    pub unwritten: UnwrittenBytes,
+    state: Mutex<Option<Arc<SnapshotState>>>,
+    is_running: AtomicBool,
+}
+
+impl Current {
+    /// Whether a snapshot runs. Reliable within a turn, or with a partition held.
+    #[inline]
+    pub fn is_running(&self) -> bool {
+        self.is_running.load(Ordering::Relaxed)
+    }
+
+    pub fn get(&self) -> Option<Arc<SnapshotState>> {
+        lock(&self.state).clone()
+    }
+
+    /// Begins a snapshot. With the gate closed, and none running.
+    pub fn begin(&self, state: &Arc<SnapshotState>, asking: &WaitReasons) {
+        let before = lock(&self.state).replace(Arc::clone(state));
+        debug_assert!(before.is_none(), "one at a time");
+        self.is_running.store(true, Ordering::Relaxed);
+        asking.begin(WaitReasons::SNAPSHOT);
+    }
+
+    /// Ends this snapshot.
+    pub fn end(&self, state: &Arc<SnapshotState>, asking: &WaitReasons) {
+        let mut current = lock(&self.state);
+        if current.as_ref().is_some_and(|one| Arc::ptr_eq(one, state)) {
+            *current = None;
+            self.is_running.store(false, Ordering::Relaxed);
+            asking.end(WaitReasons::SNAPSHOT);
+        }
+    }
+}
