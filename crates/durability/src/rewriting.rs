@@ -23,10 +23,10 @@ use pantala_persistence::aof::{AofWriter, BaseKind, Fault, Manifest, Rewrite};
 use pantala_persistence::disk::{Disk, RealDisk};
 use pantala_persistence::snapshot::Form;
 
-use super::journaling;
 use super::saving::{self, Purpose, Readers, SaveFailure};
 use crate::Durability;
 use crate::appending::{NoRewrite, Order, Rewritten};
+use crate::layout::layout;
 use crate::saves::Save;
 
 /// How soon it is tried again while a snapshot is being written.
@@ -125,7 +125,7 @@ pub(super) fn tell_failed(why: &dyn Display) {
 }
 
 fn write_alone(durability: &Durability) -> Result<u64, SaveFailure> {
-    let layout = journaling::layout(&durability.engine.settings.current());
+    let layout = layout(&durability.engine.settings.current());
     let manifest = layout.open(&RealDisk).map_err(|why| SaveFailure::Failed(why.to_string()))?;
     let mut writer = AofWriter::new(Arc::new(RealDisk), layout, manifest, 0);
     writer.keep_history(durability.engine.settings.current().aof_disable_auto_gc);
@@ -139,7 +139,7 @@ fn write_alone(durability: &Durability) -> Result<u64, SaveFailure> {
 /// # Errors
 /// There is no file.
 pub fn write_first(durability: &Durability) -> Result<AofWriter, SaveFailure> {
-    let layout = journaling::layout(&durability.engine.settings.current());
+    let layout = layout(&durability.engine.settings.current());
     let cleaned = layout.make_directory(&RealDisk).and_then(|()| {
         // Removes what a server has left that was killed at this point.
         layout.clean(&RealDisk, &mut Manifest::default())
@@ -213,7 +213,7 @@ fn write(durability: &Durability, begun: &mut Option<Rewrite>) -> Result<u64, Sa
         durability.appending.cut(journal, cut.stamp, number);
     };
     let settings = durability.engine.settings.current();
-    let path = journaling::layout(&settings).temporary(&format!("rewrite.{number}"));
+    let path = layout(&settings).temporary(&format!("rewrite.{number}"));
     let plan = saving::plan_at(&settings, path.clone(), form);
     let purpose = Purpose { is_base: "1", form, readers: Readers::Pantala, at_cut: &mut at_cut };
     let written =

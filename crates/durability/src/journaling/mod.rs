@@ -27,7 +27,6 @@ mod file;
 mod keeper;
 mod rings;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::Builder;
@@ -40,12 +39,13 @@ use pantala_persistence::disk::RealDisk;
 use pantala_settings::Settings;
 use pantala_settings::field::AppendSync;
 
-pub use self::keeper::Keeper;
-pub use self::rings::directory as ring_directory;
 use super::rewriting;
 use crate::Durability;
 use crate::appending::Order;
+pub use crate::layout::layout;
+pub use keeper::Keeper;
 use pantala_engine::Message;
+pub use rings::directory as ring_directory;
 
 /// How often is checked whether the first file is complete, or a rewrite has ended.
 const LOOK: Duration = Duration::from_millis(5);
@@ -75,11 +75,6 @@ pub fn by_hand(durability: &Arc<Durability>) -> Result<Keeper, String> {
         Ok(std::thread::spawn(|| {}))
     })?;
     keeper.ok_or("there is a thread".into())
-}
-
-/// The paths of the files, by the settings.
-pub fn layout(settings: &Settings) -> AofLayout {
-    AofLayout::new(Path::new(&settings.dir), &settings.appenddirname, &settings.appendfilename)
 }
 
 /// Adds to the files that `manifest` names what a killed process had acknowledged and not written.
