@@ -1,7 +1,9 @@
 //! The users in force and the log of denied accesses, for all threads.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+
+use parking_lot::RwLock;
 
 use crate::log::AclLog;
 use crate::users::Users;
@@ -38,7 +40,7 @@ impl Acl {
 
     /// The users in force.
     pub fn users(&self) -> Arc<Users> {
-        Arc::clone(&self.users.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.users.read())
     }
 
     /// The users in force, with the version that tells whether they have been replaced since.
@@ -52,7 +54,7 @@ impl Acl {
         &self,
         change: impl FnOnce(&Users) -> Result<Users, E>,
     ) -> Result<Arc<Users>, E> {
-        let mut users = self.users.write().unwrap_or_else(PoisonError::into_inner);
+        let mut users = self.users.write();
         let changed = Arc::new(change(&users)?);
         *users = Arc::clone(&changed);
         self.version.fetch_add(1, Ordering::AcqRel);

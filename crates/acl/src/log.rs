@@ -7,7 +7,8 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// An entry absorbs similar refusals within this time.
 pub const GROUPED_MS: i64 = 60_000;
@@ -154,7 +155,7 @@ pub struct AclLog {
 
 impl AclLog {
     fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     /// Counts a refusal and logs it, with a limit of `most` entries.

@@ -6,11 +6,12 @@
 //!    not used for [`IDLE_MOST`], or when it is the oldest of more than [`MOST`].
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pantala_acl::{User, VersionedUsers};
 use pantala_commands::Login;
+use parking_lot::{Mutex, MutexGuard};
 use sha2::{Digest, Sha256};
 
 /// How long an unused session lives.
@@ -74,7 +75,7 @@ impl Sessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Digested, Session>> {
-        self.by_cookie.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_cookie.lock()
     }
 }
 

@@ -3,14 +3,15 @@
 //! Not here: writing it (`journaling`), rewriting it (`rewriting`).
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use pantala_journal::{Journal, Rings, Stamp};
 use pantala_persistence::aof::{AofWriter, Part, Rewrite};
 use pantala_persistence::snapshot::Form;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::saves::Save;
 
@@ -184,7 +185,7 @@ impl Default for Rewrites {
 
 impl AppendOnlyState {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Starts the journal's thread, if there is none.

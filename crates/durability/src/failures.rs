@@ -4,10 +4,10 @@
 //! Tests: the server's `tests/replicas.rs`, compat/replication.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use pantala_base::clock::monotonic_us;
 use pantala_persistence::aof::replay::ReplayOutcome;
+use parking_lot::Mutex;
 
 /// How many failures are logged one by one,
 const TOLD: u64 = 10;
@@ -32,11 +32,11 @@ impl Failures {
 
     /// The last failure: command and reply. Empty if there was none.
     pub fn last(&self) -> String {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.last.lock().clone()
     }
 
     fn set_last(&self, text: String) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = text;
+        *self.last.lock() = text;
     }
 
     /// Notes a failed command of the stream.

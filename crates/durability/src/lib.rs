@@ -14,7 +14,7 @@
 //! | `saving`, `saves` | snapshots; the one that is being written |
 //! | `loading/` | reading snapshots and append-only files |
 //! | `journaling/`, `appending` | writing the append-only file; its state |
-//! | `rewriting`, `layout` | replacing the append-only file's base; the paths of its parts |
+//! | `rewriting` | replacing the append-only file's base |
 //! | `moment`, `snapshot_place` | where in the stream a snapshot is taken |
 //! | `failures` | commands of other servers that have failed here |
 //! | `whole_file` | a small file that is replaced as a whole |
@@ -27,7 +27,6 @@
 pub mod appending;
 pub mod failures;
 pub mod journaling;
-mod layout;
 pub mod loading;
 pub mod moment;
 pub mod place;

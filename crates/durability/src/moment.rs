@@ -7,10 +7,10 @@
 //! On a primary the journal's thread reports the position once it has come to the cut; on a replica
 //! the moment is between two steps, and the position is the stream's end.
 
-use std::sync::MutexGuard;
 use std::sync::mpsc::Receiver;
 
 use pantala_journal::Stamp;
+use parking_lot::MutexGuard;
 
 use crate::Durability;
 use crate::snapshot_place::SnapshotPlace;

@@ -7,12 +7,14 @@
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use pantala_base::clock::unix_ms;
 use pantala_objects::{BucketPlace as ObjectPlace, ObjectBucket, ObjectFault, Upload};
+use pantala_persistence::aof::AofLayout;
 use pantala_persistence::disk::{Disk, DiskFile, RealDisk, leftovers};
 use pantala_settings::Settings;
+use parking_lot::{Mutex, MutexGuard};
 
 use pantala_http::control;
 
@@ -46,6 +48,11 @@ pub fn for_file(settings: &Settings, name: &str) -> Result<BucketPlace, String> 
     let bucket = ObjectBucket::open(&place, control::runtime()?).map_err(of_fault)?;
     let disk = ObjectDisk { bucket, name: name.into(), written: Mutex::default() };
     Ok(BucketPlace { disk: Box::new(disk), directory: PathBuf::new() })
+}
+
+/// The paths of the files, by the settings.
+pub fn layout(settings: &Settings) -> AofLayout {
+    AofLayout::new(Path::new(&settings.dir), &settings.appenddirname, &settings.appendfilename)
 }
 
 /// Checks that the append-only file can be in its place, if it is turned on.
@@ -122,7 +129,7 @@ struct ObjectDisk {
 
 impl ObjectDisk {
     fn written(&self) -> MutexGuard<'_, Option<Arc<ObjectFile>>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+        self.written.lock()
     }
 }
 
@@ -201,7 +208,7 @@ struct ObjectFile(Mutex<Option<Upload>>);
 
 impl ObjectFile {
     fn upload(&self) -> MutexGuard<'_, Option<Upload>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -26,7 +26,7 @@ use pantala_persistence::snapshot::Form;
 use super::saving::{self, Purpose, Readers, SaveFailure};
 use crate::Durability;
 use crate::appending::{NoRewrite, Order, Rewritten};
-use crate::layout::layout;
+use crate::place::layout;
 use crate::saves::Save;
 
 /// How soon it is tried again while a snapshot is being written.

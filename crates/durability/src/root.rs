@@ -1,13 +1,14 @@
 //! The state of durability that all threads share.
 
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use pantala_base::clock::unix_us;
 use pantala_commands::Call;
 use pantala_engine::Engine;
 use pantala_journal::Stamp;
 use pantala_psync::{Downstream, RoleState};
+use parking_lot::Mutex;
 
 use crate::appending::AppendOnlyState;
 use crate::failures::Failures;

@@ -10,12 +10,13 @@
 //! (`pantala_persistence::snapshot::schedule`). Tests: `saving`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use pantala_engine::Engine;
 use pantala_engine::condition::states::States;
 use pantala_keyspace::snapshot::{Snapshot, SnapshotProgress};
 use pantala_persistence::snapshot::SavedHistory;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// The snapshot that is being written, and the history of those before.
 pub struct Saves {
@@ -117,7 +118,7 @@ impl Saves {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Begins a snapshot.
@@ -182,7 +183,7 @@ impl Saves {
         let Some(current) = state.current.clone() else { return false };
         current.cancel();
         while state.current.as_ref().is_some_and(|other| Arc::ptr_eq(other, &current)) {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
         true
     }

@@ -1,8 +1,8 @@
 //! The control plane: one thread with an async runtime, for connections to other machines and HTTP.
 //! No command on a worker waits for it, and it is started when it is first needed.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use parking_lot::Mutex;
+
 use std::thread::Builder;
 
 use tokio::runtime::Handle;
@@ -14,7 +14,7 @@ static RUNTIME: Mutex<Option<Handle>> = Mutex::new(None);
 /// # Errors
 /// The system has no thread or descriptor for it.
 pub fn runtime() -> Result<Handle, String> {
-    let mut handle = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut handle = RUNTIME.lock();
     if let Some(handle) = &*handle {
         return Ok(handle.clone());
     }

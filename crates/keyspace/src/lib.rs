@@ -35,12 +35,11 @@ pub mod snapshot;
 mod space;
 mod tally;
 mod watch;
-mod watch_set;
 mod whole;
 
 pub use access::lock::ALL_OR_NONE_TRIES;
 pub use access::locked::{Locked, PREFETCHED};
-pub use access::may_wait::{Aborted, LONG_WAIT, LongWaitObserver, WaitTarget, WorkerMark};
+pub use access::may_wait::{Aborted, LONG_WAIT, LongWaitObserver, PinWait, WaitTarget, WorkerMark};
 pub use access::opened::{Expiry, OpenKey, SuspendedChange, WrongType};
 pub use access::plan::{Busy, LockPlan};
 pub use access::scope::Scope;
@@ -65,8 +64,7 @@ pub use partition::{Partition, Waiters};
 pub use sizes::DatabaseSizes;
 pub use space::{Keyspace, KeyspaceConfig};
 pub use tally::{Count, CountClass, Tally};
-pub use watch::Watch;
-pub use watch_set::WatchSet;
+pub use watch::{Watch, WatchSet};
 pub use whole::renewal::{RenewalResult, RenewalWalk};
 pub use whole::walk::{ScanCursor, WalkedKey};
 

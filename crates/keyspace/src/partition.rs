@@ -17,7 +17,7 @@ use crate::changes::effects::{TrackedCounts, TrackedKeys};
 use crate::key::DbIndex;
 use crate::snapshot::Saving;
 use crate::watch::Watch;
-use crate::watch_set::{WatchSet, WatchSets};
+use crate::watch::{WatchSet, WatchSets};
 
 /// One lock stripe of the keyspace: its tables, one a database, and what goes with their keys.
 /// Accessed only with its lock held.

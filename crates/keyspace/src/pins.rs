@@ -25,10 +25,11 @@
 //! Tests: at the foot; crates/server/tests/migrate.rs.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pantala_sync::lock::Ticket as _;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::Keyspace;
 use crate::access::may_wait::{Aborted, PinWait};
@@ -91,7 +92,7 @@ impl std::fmt::Debug for Pin {
 
 impl AllPins {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

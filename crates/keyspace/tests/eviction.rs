@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use common::{DB, NOW, OTHER_DB, keyspace, scope, set};
 use pantala_base::UnixMs;
@@ -17,6 +17,7 @@ use pantala_keyspace::{
 };
 use pantala_table::{MOST_VICTIMS, ValueRef};
 use pantala_values::Object;
+use parking_lot::Mutex;
 
 const ANY: Choice = Choice { first: First::Any, only_deadlines: false, in_need: false };
 
@@ -177,7 +178,7 @@ struct Ear(Arc<Mutex<Vec<String>>>);
 
 impl ChangeSink for Ear {
     fn hear(&self, happened: Vec<Effect>, _tickets: &mut Vec<Ticket>) {
-        let mut heard = self.0.lock().expect("no panic under it");
+        let mut heard = self.0.lock();
         heard.extend(happened.into_iter().filter_map(|effect| match effect {
             Effect::Happened { event, .. } => Some(event.name.to_owned()),
             _ => None,
@@ -197,12 +198,12 @@ fn those_concerned_are_told() {
     let key = space.key(b"k");
     let plan = LockPlan::one(key.hash);
     space.lock_waiting(&plan, scope(&space, &tally, DB, NOW)).watch(key, &watch);
-    ear.0.lock().unwrap().clear();
+    ear.0.lock().clear();
     while keys(&space)[0] > 0 {
         space.evict(scope(&space, &tally, DB, NOW), ANY, 1);
     }
     assert!(watch.is_touched());
-    assert_eq!(*ear.0.lock().unwrap(), ["evicted"]);
+    assert_eq!(*ear.0.lock(), ["evicted"]);
 }
 
 /// Keeps what it is given.
@@ -220,7 +221,7 @@ impl SnapshotTarget for Keeping {
     }
 
     fn take(&self, piece: SnapshotPiece) {
-        self.0.lock().expect("no panic under it").push(piece);
+        self.0.lock().push(piece);
     }
 
     fn room(&self) -> SnapshotRoom {
@@ -263,9 +264,9 @@ fn what_a_snapshot_has_not_written_is_counted() {
     assert!((least..most).contains(&copied), "{least} to {most}: {copied}");
     assert_eq!(snapshot.work(&space), SnapshotOutcome::Complete);
     drop(snapshot);
-    let left: usize = target.0.lock().unwrap().iter().map(|piece| piece.bytes.capacity()).sum();
+    let left: usize = target.0.lock().iter().map(|piece| piece.bytes.capacity()).sum();
     assert_eq!(space.unwritten_bytes(), left as u64, "what the target has");
-    target.0.lock().unwrap().clear();
+    target.0.lock().clear();
     assert_eq!(space.unwritten_bytes(), 0);
 }
 
@@ -307,7 +308,7 @@ struct Slow(Arc<Mutex<Vec<GarbageInTransit>>>);
 
 impl Reclaimer for Slow {
     fn reclaim(&self, garbage: GarbageInTransit) {
-        self.0.lock().expect("no panic under it").push(garbage);
+        self.0.lock().push(garbage);
     }
 }
 
@@ -324,6 +325,6 @@ fn what_is_about_to_be_freed_is_counted() {
     assert!((200_000..300_000).contains(&bytes) && pieces == 1, "{bytes} in {pieces}");
     space.dispose(Garbage::Bytes(Vec::with_capacity(1_000)), true, &tally);
     assert_eq!(space.pending_bytes(), bytes + 1_000);
-    slow.0.lock().expect("no panic under it").clear();
+    slow.0.lock().clear();
     assert_eq!((space.pending_bytes(), space.pending_pieces()), (0, 0));
 }

@@ -3,9 +3,9 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
 
 use common::{DB, NOW, get, keyspace, scope, set};
 use pantala_base::rng::Rng;
@@ -15,6 +15,7 @@ use pantala_keyspace::{
     event,
 };
 use pantala_table::StrRef;
+use parking_lot::Mutex;
 
 const ACCOUNTS: usize = 12;
 const OPENING: i64 = 1000;
@@ -39,7 +40,7 @@ struct Post(Mutex<Sender<(u64, u32)>>);
 
 impl Inbox for Post {
     fn unpark(&self, connection: u64, parking: u32) {
-        let sender = self.0.lock().expect("no panic under it");
+        let sender = self.0.lock();
         sender.send((connection, parking)).expect("the thread lives as long as its tickets");
     }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use common::recording::{Contents, Recording, contents, recording};
 use common::{DB, NOW, OTHER_DB, keyspace, remove, scope, set, swap, with};
@@ -19,6 +19,7 @@ use pantala_keyspace::{
 use pantala_table::{OwnedRecord, ValueRef};
 use pantala_values::hash::{HashLimits, Lifetime};
 use pantala_values::{Hash, Object};
+use parking_lot::Mutex;
 
 const HASH: HashLimits = HashLimits { entries: 4, value_bytes: 16 };
 const LIMITS: UndoLimits = UndoLimits { keys: 100, bytes: 4 << 20 };
@@ -520,7 +521,7 @@ struct SomeParts(Arc<Noted>, PartitionId, u32);
 impl SnapshotParts for SomeParts {
     fn go_on(&mut self, _: &ValueRef<'_, Object>, _: usize, _: &mut Vec<u8>) -> bool {
         let SomeParts(noted, id, left) = self;
-        let mut partitions = noted.partitions.lock().expect("no panic");
+        let mut partitions = noted.partitions.lock();
         if partitions.len() < 4 {
             let ticket = Ticket::Thread(ThreadWaker::for_this_thread());
             assert!(noted.space.park(Busy(*id), ticket).is_ok(), "it is held");
@@ -564,7 +565,7 @@ fn a_partition_that_somebody_waits_for_rests() {
         begin(space, Arc::new(Waiting(Arc::clone(&noted)))).work(space),
         SnapshotOutcome::Complete
     );
-    let partitions = noted.partitions.lock().expect("no panic").clone();
+    let partitions = noted.partitions.lock().clone();
     assert_eq!(partitions.len(), 400);
     assert_ne!(partitions[0], partitions[1], "it was left at once");
     let last = partitions.iter().rposition(|id| *id == partitions[0]);

@@ -1,15 +1,17 @@
 //! The errand of MIGRATE: what happens between two of its runs, on the control plane.
 
 use std::any::Any;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pantala_commands::families::generic::transfer::KeyTransfer;
 use pantala_commands::{AsyncRequest, ResumeGuard};
 use pantala_journal::resp::push_command;
-use pantala_keyspace::pins::{PinWait, Pins};
+use pantala_keyspace::PinWait;
+use pantala_keyspace::pins::Pins;
 use pantala_keyspace::{Aborted, DbIndex};
+use parking_lot::Mutex;
 
 use super::link::{Link, LinkFault};
 use crate::Migrations;
@@ -113,8 +115,8 @@ impl Migration {
         Arc::new(Migration { migrations: Shr(migrations), order, state: Mutex::new(state) })
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> parking_lot::MutexGuard<'_, State> {
+        self.state.lock()
     }
 
     /// Takes the stage; the next one is `Over` unless another is set.

@@ -1,7 +1,9 @@
 //! Connections that are kept for the next MIGRATE to the same server.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::link::Link;
 use crate::Migrations;
@@ -35,7 +37,7 @@ struct CachedLink {
 
 impl Links {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The number of kept connections.

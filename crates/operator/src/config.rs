@@ -7,7 +7,6 @@ use std::fs::read_to_string;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::PoisonError;
 
 use pantala_commands::{
     Call, ClientError, Command, CommandResult, Flags, Group, Lane, Stop, error, help,
@@ -253,7 +252,7 @@ fn listen_anew(operator: &Operator, now: &Settings) -> Result<(), String> {
     if now.tls_port != 0 && operator.context.tls.acceptor().is_none() {
         apply_tls(operator)?;
     }
-    let mut listening = operator.context.listening.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut listening = operator.context.listening.lock();
     let followed = listening.follow(now, &operator.workers);
     followed.map_err(|trouble| {
         tracing::warn!("CONFIG SET: cannot listen anew: {trouble}");

@@ -4,9 +4,9 @@
 //! at the position of the first note after it: never too early, at most one round too late.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pantala_journal::Stamp;
+use parking_lot::{Mutex, MutexGuard};
 
 /// How many notes are kept: those of the last seconds, under load. A step older than all notes is
 /// before the first of them.
@@ -18,7 +18,7 @@ pub struct Checkpoints(Mutex<VecDeque<(Stamp, u64)>>);
 
 impl Checkpoints {
     fn notes(&self) -> MutexGuard<'_, VecDeque<(Stamp, u64)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Notes that every step with a stamp before `until` is before `position`.

@@ -4,8 +4,10 @@
 //! Tests: at the foot.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// The most bytes in the queue, plus one piece.
 const MOST_BYTES: usize = 1 << 20;
@@ -47,7 +49,7 @@ enum End {
 
 impl CopyQueue {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Adds a piece without waiting; returns whether there is room for more. The caller wakes the
@@ -75,8 +77,8 @@ impl CopyQueue {
     /// replica is there and there is room.
     pub fn wait_for_room(&self, most: Duration) -> bool {
         let is_full = |state: &mut State| state.end.is_none() && state.bytes >= MOST_BYTES;
-        let waited = self.has_room.wait_timeout_while(self.state(), most, is_full);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        let _timed_out = self.has_room.wait_while_for(&mut state, is_full, most);
         state.end.is_none() && state.bytes < MOST_BYTES
     }
 

@@ -1,7 +1,8 @@
 //! The role of this server: a primary, or a replica between two steps of its primary's stream.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// The role of this server, and the lock under which it is at one position of the stream.
 #[derive(Default)]
@@ -38,6 +39,6 @@ impl RoleState {
     /// Waits until no step is being applied, and lets none begin while the guard lives: data and
     /// stream are then at one position, and the role stays.
     pub fn between_steps(&self) -> MutexGuard<'_, ()> {
-        self.applying.lock().unwrap_or_else(PoisonError::into_inner)
+        self.applying.lock()
     }
 }

@@ -12,13 +12,14 @@
 //!
 //! Tests: compat/replication, the server's `simulator`.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::Builder;
 use std::time::Duration;
 
 use pantala_engine::condition::states::States;
 use pantala_keyspace::HideReason;
 use pantala_psync::{Phase, Replica};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::primary::address;
 use super::replica::{self, Primary};
@@ -90,7 +91,7 @@ struct State {
 
 impl Failover {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The stage. `Nothing` also once it was aborted before the roles changed.
@@ -131,8 +132,8 @@ impl Failover {
         let mut state = self.state();
         state.looks += 1;
         let waits = |state: &mut State| !state.is_aborted;
-        let waited = self.changed.wait_timeout_while(state, LOOK, waits);
-        waited.unwrap_or_else(PoisonError::into_inner).0.is_aborted
+        let _timed_out = self.changed.wait_while_for(&mut state, waits, LOOK);
+        state.is_aborted
     }
 
     /// Notes the answer of the replica that was asked to take over.
@@ -195,7 +196,7 @@ pub fn begin(replication: &Arc<Replication>, wanted: FailoverRequest) -> Result<
 
 fn run(replication: &Arc<Replication>, wanted: &FailoverRequest) {
     // Another holder of `writes_wait` ends first.
-    let _held = replication.durability.writes_wait.lock().unwrap_or_else(PoisonError::into_inner);
+    let _held = replication.durability.writes_wait.lock();
     replication.engine.condition.lasting.begin(States::PAUSED_WRITES);
     replication.engine.space.hide_expired(HideReason::Replica, true);
     match hand_over(replication, wanted) {
@@ -244,8 +245,9 @@ fn hand_over(replication: &Arc<Replication>, wanted: &FailoverRequest) -> Result
         failover.state().step = FailoverStep::InProgress;
     })?;
     let waits = |state: &mut State| state.answer.is_none() && !state.is_aborted;
-    let waited = failover.changed.wait_while(failover.state(), waits);
-    match waited.unwrap_or_else(PoisonError::into_inner).answer {
+    let mut state = failover.state();
+    failover.changed.wait_while(&mut state, waits);
+    match state.answer {
         Some(true) => Ok(name),
         Some(false) => Err(format!("Failover target rejected psync request: {name}")),
         None => Err("Failover manually aborted".into()),

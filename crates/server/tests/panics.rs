@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use pantala_commands::{
@@ -25,6 +25,7 @@ use pantala_settings::{Disk, Settings, Start};
 use pantala_values::List;
 use pantala_values::list::End;
 use pantala_values::packed::Element;
+use parking_lot::Mutex;
 
 const ONE_KEY: &[KeySpec] = &[KeySpec::one(1, KeyFlags::CHANGE)];
 
@@ -76,7 +77,7 @@ fn go_to_lane(call: &mut Call<'_, '_>) -> CommandResult {
 /// Where the test meets a worker that it holds: once when the hold begins, once to end it.
 fn gate(name: &[u8]) -> Arc<Barrier> {
     static GATES: Mutex<Option<HashMap<Vec<u8>, Arc<Barrier>>>> = Mutex::new(None);
-    let mut gates = GATES.lock().expect("no panic under it");
+    let mut gates = GATES.lock();
     let gates = gates.get_or_insert_default();
     Arc::clone(gates.entry(name.to_vec()).or_insert_with(|| Arc::new(Barrier::new(2))))
 }

@@ -2,7 +2,7 @@
 //! asked for before anything is done.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
@@ -16,6 +16,7 @@ use pantala_server::in_process::LocalServer;
 use pantala_settings::Settings;
 use pantala_table::ValueRef;
 use pantala_values::Object;
+use parking_lot::Mutex;
 
 /// No element has expired at this moment.
 const BEFORE_ALL: UnixMs = UnixMs(i64::MIN);
@@ -73,7 +74,7 @@ impl SnapshotTarget for Recording {
     }
 
     fn take(&self, piece: SnapshotPiece) {
-        let mut taken = self.0.lock().expect("no panic");
+        let mut taken = self.0.lock();
         let mut bytes = piece.bytes;
         match piece.span {
             Span::First | Span::Middle => return taken.open.append(&mut bytes),
@@ -99,7 +100,7 @@ impl SnapshotTarget for Recording {
 impl Recording {
     fn contents(&self) -> Contents {
         let mut contents = Contents::new();
-        for (db, bytes) in &self.0.lock().expect("no panic").pieces {
+        for (db, bytes) in &self.0.lock().pieces {
             let mut rest = &bytes[..];
             while let Some(end) = rest.windows(MARK.len()).position(|part| part == MARK) {
                 add(&mut contents, *db, &rest[..end + MARK.len()]);

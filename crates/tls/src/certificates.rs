@@ -9,9 +9,11 @@
 //! Not here: connections (`workers`, `worker/secured`). Tests: the server's `tests/tls.rs`.
 
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, RwLock};
 
 use crate::{Acceptor, ClientCertificates, Connector, TlsOptions};
 use pantala_settings::Settings;
@@ -58,7 +60,7 @@ impl Count {
 impl Tls {
     /// The acceptor in force; `None`: no port has TLS.
     pub fn acceptor(&self) -> Option<Arc<Acceptor>> {
-        self.acceptor.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.acceptor.read().clone()
     }
 
     /// Reads all files of the current settings again and puts the result in force, if it is valid.
@@ -71,18 +73,18 @@ impl Tls {
         current: impl Fn() -> Arc<Settings>,
         asks_for_login: bool,
     ) -> Result<(), String> {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files.lock();
         let settings = current();
         let found = files_of(&settings);
         let fresh = acceptor(&settings, asks_for_login)?.map(Arc::new);
         *files = found;
-        *self.acceptor.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        *self.acceptor.write() = fresh;
         Ok(())
     }
 
     /// Whether the files in the settings are not those in force.
     fn are_others(&self, settings: &Settings) -> bool {
-        *self.files.lock().unwrap_or_else(PoisonError::into_inner) != files_of(settings)
+        *self.files.lock() != files_of(settings)
     }
 }
 

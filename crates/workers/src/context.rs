@@ -1,7 +1,7 @@
 //! What all workers are given.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use pantala_commands::families::memcached::Verbs;
 use pantala_commands::{Call, Server};
@@ -9,6 +9,7 @@ use pantala_durability::Durability;
 use pantala_engine::Engine;
 use pantala_replication::Replication;
 use pantala_tls::certificates::Tls;
+use parking_lot::Mutex;
 
 use crate::listening::Listening;
 use crate::worker::connection::Connection;

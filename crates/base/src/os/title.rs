@@ -12,7 +12,8 @@
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// Where the title is written.
 static ROOM: Mutex<Option<Room>> = Mutex::new(None);
@@ -37,7 +38,7 @@ static MAKE_ROOM: extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) = mak
 extern "C" fn make_room(_: c_int, arguments: *mut *mut c_char, variables: *mut *mut c_char) {
     // SAFETY: these are the lists, and nobody else uses them now (invariants 1 and 3).
     let room = unsafe { copy_away(arguments, variables) };
-    *ROOM.lock().unwrap_or_else(PoisonError::into_inner) = room;
+    *ROOM.lock() = room;
 }
 
 /// Lets this program have titles from now on.
@@ -47,7 +48,7 @@ pub fn begin() {
 
 /// Lets the process be called this, as far as there is room; whether there is any.
 pub fn set(text: &str) -> bool {
-    let room = ROOM.lock().unwrap_or_else(PoisonError::into_inner);
+    let room = ROOM.lock();
     let Some(Room { first, bytes }) = *room else { return false };
     if !IS_WANTED.load(Ordering::Relaxed) {
         return false;

@@ -5,7 +5,7 @@ use std::any::{Any, TypeId};
 use pantala_base::UnixMs;
 use pantala_base::clock::unix_ms;
 use pantala_base::number::parse_i64;
-use pantala_keyspace::pins::PinWait;
+use pantala_keyspace::PinWait;
 use pantala_keyspace::snapshot::SnapshotWait;
 use pantala_keyspace::{Aborted, Busy, Key, Keyspace, Locked, WaitTarget, WrongType};
 use pantala_protocol::Reply;

@@ -142,11 +142,11 @@ impl Call<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use pantala_keyspace::{Busy, Inbox, PartitionId, Ticket};
     use pantala_values::Set;
+    use parking_lot::Mutex;
 
     use super::*;
     use crate::test_support::{Fixture, fixture, wait};
@@ -293,7 +293,7 @@ mod tests {
         fn unpark(&self, _connection: u64, _parking: u32) {
             let is_barred = self.fixture.visit("TYPE key").is_err();
             let is_in = self.fixture.visit(&format!("SET {} value", self.near)) == Ok(Ok(()));
-            self.seen.lock().expect("no panic").push((is_barred, is_in));
+            self.seen.lock().push((is_barred, is_in));
         }
 
         fn wake(&self) {}
@@ -316,7 +316,7 @@ mod tests {
                 assert!(found.space.park(busy, ticket).is_ok());
                 (call.command.handler)(call)
             });
-            let seen = std::mem::take(&mut *visits.seen.lock().expect("no panic"));
+            let seen = std::mem::take(&mut *visits.seen.lock());
             assert_eq!((done, seen), (Ok(()), vec![(true, true)]), "{}", &command[..20]);
             let (held, expected_reply) = expected.call(&command, |call| {
                 call.may_wait = false;

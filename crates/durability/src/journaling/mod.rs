@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
 use pantala_keyspace::Aborted;
-use pantala_persistence::aof::{AofLayout, AofWriter, Manifest};
+use pantala_persistence::aof::{AofWriter, Manifest};
 use pantala_persistence::disk::RealDisk;
 use pantala_settings::Settings;
 use pantala_settings::field::AppendSync;
@@ -42,7 +42,7 @@ use pantala_settings::field::AppendSync;
 use super::rewriting;
 use crate::Durability;
 use crate::appending::Order;
-pub use crate::layout::layout;
+pub use crate::place::layout;
 pub use keeper::Keeper;
 use pantala_engine::Message;
 pub use rings::directory as ring_directory;

@@ -1,12 +1,12 @@
 //! The progress of loading, for INFO, and what the file states of itself.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use pantala_base::clock::monotonic_us;
 use pantala_keyspace::DbIndex;
 use pantala_persistence::loading::InsertOutcome;
 use pantala_psync::ReplicationId;
+use parking_lot::Mutex;
 
 use crate::saving::now_s;
 use crate::snapshot_place::SnapshotPlace;
@@ -79,7 +79,7 @@ impl LoadState {
         self.used_bytes.store(0, Ordering::Relaxed);
         self.parts.store(0, Ordering::Relaxed);
         self.stream_db.store(0, Ordering::Relaxed);
-        *self.history.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.history.lock() = None;
         self.position.store(0, Ordering::Relaxed);
     }
 
@@ -96,26 +96,26 @@ impl LoadState {
 
     /// The place of the data in a history, if the file states it.
     pub fn place(&self) -> Option<SnapshotPlace> {
-        let id = (*self.history.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let id = (*self.history.lock())?;
         let position = self.position.load(Ordering::Relaxed).checked_sub(1)?;
         Some(SnapshotPlace { id, position, db: self.stream_db.load(Ordering::Relaxed) })
     }
 
     /// Begins to collect expired keys.
     pub fn note_expired(&self) {
-        *self.expired.lock().unwrap_or_else(PoisonError::into_inner) = Some(Expired::default());
+        *self.expired.lock() = Some(Expired::default());
     }
 
     /// Takes the collected expired keys, and ends collecting.
     pub fn take_expired(&self) -> Expired {
-        let noted = self.expired.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let noted = self.expired.lock().take();
         noted.unwrap_or_default()
     }
 
     /// Collects an expired key, but only of a file that states its place: otherwise no replica can
     /// go on.
     pub(super) fn has_expired(&self, db: DbIndex, name: &[u8], most_bytes: u64) {
-        let mut expired = self.expired.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut expired = self.expired.lock();
         if let Some(expired) = &mut *expired
             && self.place().is_some()
         {
@@ -126,7 +126,7 @@ impl LoadState {
     /// Sets the place of the data; `None`: it is unknown.
     pub(super) fn set_place(&self, place: Option<SnapshotPlace>) {
         let next = place.and_then(|place| place.position.checked_add(1)).unwrap_or_default();
-        *self.history.lock().unwrap_or_else(PoisonError::into_inner) = place.map(|place| place.id);
+        *self.history.lock() = place.map(|place| place.id);
         self.position.store(next, Ordering::Relaxed);
         self.stream_db.store(place.map_or(0, |place| place.db), Ordering::Relaxed);
     }
@@ -142,8 +142,7 @@ impl LoadState {
                 self.stream_db.store(db, Ordering::Relaxed);
             }
             b"repl-id" => {
-                *self.history.lock().unwrap_or_else(PoisonError::into_inner) =
-                    ReplicationId::parse(value);
+                *self.history.lock() = ReplicationId::parse(value);
             }
             b"repl-offset" => {
                 // There are fewer bytes than that in the world.
@@ -177,11 +176,11 @@ impl LoadState {
 
     /// Notes what was inserted from a file.
     pub(super) fn set_last(&self, inserted: InsertOutcome) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = inserted;
+        *self.last.lock() = inserted;
     }
 
     /// What was inserted from the last file.
     pub fn last(&self) -> InsertOutcome {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.last.lock()
     }
 }

@@ -13,7 +13,6 @@ use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, Scope};
 
 use pantala_base::UnixMs;
@@ -24,6 +23,7 @@ use pantala_persistence::loading::{Batch, Fault, InsertOutcome, Inserter, Part, 
 use pantala_rdb::file::ReadOptions;
 use pantala_rdb::payload::Versions;
 use pantala_settings::field::VersionCheck;
+use parking_lot::Mutex;
 
 use super::Source;
 use super::state::LoadProgress;
@@ -55,7 +55,7 @@ impl SharedLoad<'_> {
         let mut inserted = InsertOutcome::default();
         loop {
             // Held while it waits: the other threads wait for the same anyway.
-            let batch = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let batch = batches.lock().recv();
             let Ok(batch) = batch else { break };
             if self.is_over.load(Ordering::Relaxed) {
                 continue;
@@ -73,7 +73,7 @@ impl SharedLoad<'_> {
             }
             self.durability.loading.add_loaded(batch.bytes.len());
         }
-        self.inserted.lock().unwrap_or_else(PoisonError::into_inner).add(inserted);
+        self.inserted.lock().add(inserted);
         pantala_memory::release_seat();
     }
 
@@ -81,7 +81,7 @@ impl SharedLoad<'_> {
     /// known.
     fn fail(&self, fault: Fault) {
         self.is_over.store(true, Ordering::Relaxed);
-        let mut first = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.fault.lock();
         if first.is_none() || matches!(*first, Some(Fault::CalledOff)) {
             *first = Some(fault);
         }
@@ -164,12 +164,12 @@ pub(super) fn load_from(
         functions = taking.functions;
         read.inspect_err(|_| loading.is_over.store(true, Ordering::Relaxed))
     });
-    let fault = loading.fault.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let fault = loading.fault.into_inner();
     let bytes = match (fault, read) {
         (Some(fault), _) | (None, Err(fault)) => return Err(fault),
         (None, Ok(bytes)) => bytes,
     };
-    let inserted = loading.inserted.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let inserted = loading.inserted.into_inner();
     Ok(LoadedSnapshot { inserted, bytes, functions })
 }
 

@@ -12,10 +12,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pantala_commands::ServicePlace;
 use pantala_keyspace::ClientId;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::clients::mailbox::Invalidation;
 
@@ -76,7 +76,7 @@ impl Directory {
 
     fn stripe(&self, client: ClientId) -> MutexGuard<'_, HashMap<ClientId, ClientLocation>> {
         let stripe = &self.stripes[(client % STRIPES as u64) as usize];
-        stripe.lock().unwrap_or_else(PoisonError::into_inner)
+        stripe.lock()
     }
 
     /// The client is at this place from now on; returns what was kept for it.

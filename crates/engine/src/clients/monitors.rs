@@ -21,10 +21,10 @@
 use std::collections::HashMap;
 use std::mem::take;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use pantala_base::clock::unix_us;
 use pantala_commands::{CommandRef, Flags, Session};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::clients::mailbox::{MAX_WORKERS, WorkerSet};
 use crate::stats::logs::REDACTED;
@@ -55,7 +55,7 @@ pub struct Lines {
 
 impl Feed {
     fn queue(&self) -> MutexGuard<'_, Lines> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     fn add(&self, line: &[u8]) {
@@ -157,7 +157,7 @@ impl Monitors {
 
     /// A monitor leaves a worker for another. `before` sends it what is in the worker's feed.
     pub fn depart(&self, worker: usize, client: u64, before: impl FnOnce()) {
-        let mut in_transit = self.in_transit.write().unwrap_or_else(PoisonError::into_inner);
+        let mut in_transit = self.in_transit.write();
         before();
         in_transit.insert(client, Feed::default());
         self.total.fetch_add(1, Ordering::Relaxed);
@@ -167,7 +167,7 @@ impl Monitors {
     /// A monitor arrives at a worker. `before` sends the worker's monitors what is in its feed.
     /// Returns the lines of the time between; `None`: the client was not in transit.
     pub fn arrive(&self, worker: usize, client: u64, before: impl FnOnce()) -> Option<Lines> {
-        let mut in_transit = self.in_transit.write().unwrap_or_else(PoisonError::into_inner);
+        let mut in_transit = self.in_transit.write();
         let feed = in_transit.remove(&client)?;
         before();
         self.join(worker);
@@ -177,7 +177,7 @@ impl Monitors {
 
     /// Removes a monitor that has gone in transit.
     pub fn forget(&self, client: u64) {
-        let mut in_transit = self.in_transit.write().unwrap_or_else(PoisonError::into_inner);
+        let mut in_transit = self.in_transit.write();
         if in_transit.remove(&client).is_some() {
             self.total.fetch_sub(1, Ordering::Relaxed);
         }
@@ -222,7 +222,7 @@ impl Monitors {
 
     /// Adds a line to all feeds.
     pub fn add(&self, line: &[u8]) {
-        let in_transit = self.in_transit.read().unwrap_or_else(PoisonError::into_inner);
+        let in_transit = self.in_transit.read();
         let is_watched = |feed: &&Feed| feed.watching.load(Ordering::Relaxed) > 0;
         let watched = self.feeds.iter().filter(is_watched);
         watched.chain(in_transit.values()).for_each(|feed| feed.add(line));

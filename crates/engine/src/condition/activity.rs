@@ -17,8 +17,9 @@
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::task::{Poll, Waker};
+
+use parking_lot::Mutex;
 
 /// Tells one watcher when the server does something.
 #[derive(Default)]
@@ -39,7 +40,7 @@ impl Activity {
 
     #[cold]
     fn disarm(&self) {
-        let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watcher = self.watcher.lock();
         self.is_armed.store(false, Ordering::Relaxed);
         if let Some(watcher) = watcher.take() {
             watcher.wake();
@@ -59,7 +60,7 @@ impl Activity {
     /// Waits for the first report after `arm`.
     pub async fn next_activity(&self) {
         poll_fn(|context| {
-            let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut watcher = self.watcher.lock();
             if !self.is_quiet() {
                 return Poll::Ready(());
             }

@@ -4,10 +4,10 @@
 //! after it (`HideReason`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pantala_keyspace::{HideReason, Keyspace};
+use parking_lot::{Mutex, MutexGuard};
 
 /// The commands that CLIENT PAUSE holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Pause {
     }
 
     fn change(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.changing.lock()
     }
 
     /// The commands that are held back at this time.

@@ -2,7 +2,9 @@
 //!
 //! Read only for their commands. Tests: compat/replication (`redirections`).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// The target of redirections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,11 +25,11 @@ pub struct Redirection(Mutex<Target>);
 impl Redirection {
     /// Sets the target.
     pub fn set(&self, target: Target) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = target;
+        *self.0.lock() = target;
     }
 
     /// The target now.
     pub fn target(&self) -> Target {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }

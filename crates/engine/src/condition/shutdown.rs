@@ -15,8 +15,9 @@
 //! Not here: what is done before (the server saves). Tests: at the foot.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 const RUNNING: u32 = 0;
 const PREPARING: u32 = 1;
@@ -39,7 +40,7 @@ pub struct ShutdownPermit<'s>(&'s Shutdown);
 
 impl Shutdown {
     fn lock(&self) -> MutexGuard<'_, bool> {
-        self.is_aborted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.is_aborted.lock()
     }
 
     /// Stops the server: nothing new is served.
@@ -99,9 +100,9 @@ impl Shutdown {
 
     /// Sleeps for `at_most`, or until something changes; whether the server is to stop.
     pub fn pause_for(&self, at_most: Duration) -> bool {
-        let held = self.lock();
+        let mut held = self.lock();
         if !self.is_final() {
-            drop(self.changed.wait_timeout(held, at_most));
+            let _timed_out = self.changed.wait_for(&mut held, at_most);
         }
         self.is_final()
     }
@@ -115,7 +116,7 @@ impl Shutdown {
     fn wait_while(&self, goes_on: impl Fn(u32) -> bool) {
         let mut held = self.lock();
         while goes_on(self.state.load(Ordering::Acquire)) {
-            held = self.changed.wait(held).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut held);
         }
     }
 }

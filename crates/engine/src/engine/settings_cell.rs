@@ -1,9 +1,10 @@
 //! The settings in force, for all threads.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use pantala_settings::Settings;
+use parking_lot::RwLock;
 
 /// The settings in force. Readers keep a snapshot and compare the version.
 pub struct SettingsCell {
@@ -27,7 +28,7 @@ impl SettingsCell {
 
     /// The snapshot in force.
     pub fn current(&self) -> Arc<Settings> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.read())
     }
 
     /// Replaces the settings by what `change` makes of them. Nothing changes on an error.
@@ -35,7 +36,7 @@ impl SettingsCell {
         &self,
         change: impl FnOnce(&Settings) -> Result<Settings, E>,
     ) -> Result<Arc<Settings>, E> {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write();
         let changed = Arc::new(change(&current)?);
         *current = Arc::clone(&changed);
         self.version.fetch_add(1, Ordering::AcqRel);

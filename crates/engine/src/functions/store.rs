@@ -4,11 +4,12 @@
 //! only a cache line that is read.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use pantala_commands::ClientError;
 use pantala_scripting::{Libraries, Library, LibraryFunction};
+use parking_lot::Mutex;
 
 use crate::scripts::known::CachedScripts;
 
@@ -41,7 +42,7 @@ thread_local! {
 impl Functions {
     /// The present state. It never changes; loading makes another one.
     pub fn current(&self) -> Arc<Libraries<Kept>> {
-        Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.lock())
     }
 
     /// A function, by its name in any case.
@@ -71,7 +72,7 @@ impl Functions {
         &self,
         change: impl FnOnce(&Libraries<Kept>) -> Result<Libraries<Kept>, E>,
     ) -> Result<(), E> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock();
         let next = Arc::new(change(&current)?);
         let before = std::mem::replace(&mut *current, next);
         // After the change: a thread that sees the new version finds the new state, or a later one.

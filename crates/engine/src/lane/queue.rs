@@ -1,10 +1,11 @@
 //! The lane's queues: jobs, its threads and how many may run, and jobs set aside.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use pantala_commands::{CommandRef, Flags, Locking, OwnedArgs, Session};
 use pantala_keyspace::WaitTarget;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::clients::mailbox::Mailbox;
 use crate::clients::presence::WaitingCommand;
@@ -121,11 +122,11 @@ struct DeferredJobs {
 
 impl Lane {
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     fn aside(&self) -> MutexGuard<'_, DeferredJobs> {
-        self.aside.lock().unwrap_or_else(PoisonError::into_inner)
+        self.aside.lock()
     }
 
     /// Sets what starts a further thread of the lane; once, at the start. Without it the lane gets
@@ -257,7 +258,7 @@ impl Lane {
                 queue.active += 1;
                 return Some(job);
             }
-            queue = self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            self.arrived.wait(&mut queue);
         }
     }
 
@@ -294,7 +295,7 @@ impl Lane {
             {
                 return Some(Task::Refuse(job));
             }
-            queue = self.operator_arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            self.operator_arrived.wait(&mut queue);
         }
     }
 

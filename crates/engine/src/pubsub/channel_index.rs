@@ -5,8 +5,8 @@
 //! one moment: connections that subscribed before are counted and get it, and no others.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use smallvec::SmallVec;
 
 use super::indexed_list::IndexedList;
@@ -51,24 +51,24 @@ impl ChannelIndex {
     /// The stripe of a hash, to be read.
     #[inline]
     pub fn read(&self, hash: u64) -> RwLockReadGuard<'_, Stripe> {
-        self.cell(hash).0.read().unwrap_or_else(PoisonError::into_inner)
+        self.cell(hash).0.read()
     }
 
     /// The stripe of a hash, to be changed.
     pub fn write(&self, hash: u64) -> RwLockWriteGuard<'_, Stripe> {
-        self.cell(hash).0.write().unwrap_or_else(PoisonError::into_inner)
+        self.cell(hash).0.write()
     }
 
     /// All stripes, in order; nothing is published while they are held.
     pub fn write_all(&self) -> Vec<RwLockWriteGuard<'_, Stripe>> {
         let cells = self.stripes.iter();
-        cells.map(|cell| cell.0.write().unwrap_or_else(PoisonError::into_inner)).collect()
+        cells.map(|cell| cell.0.write()).collect()
     }
 
     /// Calls `each` for every name with subscribers, stripe by stripe.
     pub fn each(&self, mut each: impl FnMut(&Name)) {
         for cell in &self.stripes {
-            let stripe = cell.0.read().unwrap_or_else(PoisonError::into_inner);
+            let stripe = cell.0.read();
             stripe.names.rows().iter().for_each(|(name, _)| each(name));
         }
     }

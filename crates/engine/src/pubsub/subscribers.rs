@@ -5,11 +5,11 @@
 //! a thread of the lane takes it when such a command is in a transaction there.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossbeam_queue::SegQueue;
 use pantala_keyspace::Ticket;
 use pantala_protocol::Version;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::Kind;
 use super::indexed_list::{IndexedList, Key};
@@ -105,7 +105,7 @@ impl WorkerSubscribers {
     /// Makes publishers wait; false if they do already.
     #[cold]
     pub fn become_crowded(&self) -> bool {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         !std::mem::replace(&mut waiting.is_crowded, true)
     }
 
@@ -115,14 +115,14 @@ impl WorkerSubscribers {
         if self.queued_bytes.load(Ordering::Relaxed) > RELIEVED_BYTES {
             return None;
         }
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         let was_crowded = std::mem::replace(&mut waiting.is_crowded, false);
         was_crowded.then(|| std::mem::take(&mut waiting.tickets))
     }
 
     /// Parks a publisher until the queue is short; the ticket is returned if it is.
     pub fn wait(&self, ticket: Ticket) -> Result<(), Ticket> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         if !waiting.is_crowded {
             return Err(ticket);
         }
@@ -132,7 +132,7 @@ impl WorkerSubscribers {
 
     /// Locks the subscriptions.
     pub fn lock(&self) -> MutexGuard<'_, SubscriberTables> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inside.lock()
     }
 }
 

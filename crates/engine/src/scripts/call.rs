@@ -15,7 +15,7 @@ use pantala_commands::{
     ClientError, CommandRef, Flags, Lane, Locking, Park, Session, error, key_positions,
 };
 use pantala_journal::Audience;
-use pantala_keyspace::pins::PinWait;
+use pantala_keyspace::PinWait;
 use pantala_keyspace::snapshot::SnapshotWait;
 use pantala_keyspace::{Aborted, Busy, Key, Locked, PartitionId, UndoLimits, WaitTarget};
 use pantala_protocol::Version;

@@ -4,12 +4,13 @@
 //! nothing shared.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{ClientError, error};
 use pantala_keyspace::{PartitionId, WaitTarget};
+use parking_lot::{Mutex, MutexGuard};
 
 /// The kind of command that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,12 +107,12 @@ pub struct RunningNow {
 impl RunningNow {
     /// Adds a script that takes long.
     pub fn enter(&self, one: Arc<Running>) {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+        self.all.lock().push(one);
     }
 
     /// Removes a script that has ended.
     pub fn leave(&self, one: &Arc<Running>) {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock();
         all.retain(|other| !Arc::ptr_eq(other, one));
         drop(all);
         let now_us = monotonic_us();
@@ -131,7 +132,7 @@ impl RunningNow {
 
     /// All of them, the longest running first.
     pub fn all(&self) -> Vec<Arc<Running>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.all.lock().clone()
     }
 
     /// Kills all scripts of a kind that have not written.
@@ -178,7 +179,7 @@ struct Held {
 
 impl BusyScripts {
     fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 
     /// The number of such scripts.

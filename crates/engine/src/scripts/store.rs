@@ -8,9 +8,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
 
 use pantala_scripting::{ErrorText, SHA_HEX_BYTES, Script};
+use parking_lot::{Mutex, RwLock};
 
 use super::known::{CachedScripts, Program};
 use super::running::{BusyScripts, RunningNow};
@@ -89,7 +90,7 @@ impl Scripts {
     /// The script with this digest, in lower case.
     pub fn find(&self, sha: &[u8]) -> Option<Arc<CachedScripts>> {
         let sha: &Sha = sha.try_into().ok()?;
-        let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
+        let store = self.store.read();
         store.by_sha.get(sha).cloned()
     }
 
@@ -111,7 +112,7 @@ impl Scripts {
         }
         let sha = *script.sha();
         let known = Arc::new(CachedScripts::script(Arc::new(script)));
-        let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
+        let mut store = self.store.write();
         if let Some(earlier) = store.by_sha.get(&sha) {
             return Ok(Arc::clone(earlier));
         }
@@ -134,7 +135,7 @@ impl Scripts {
 
     /// Keeps a script until SCRIPT FLUSH (SCRIPT LOAD).
     pub fn keep(&self, known: &Arc<CachedScripts>) {
-        let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
+        let mut store = self.store.write();
         if known.is_loaded.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -150,7 +151,7 @@ impl Scripts {
 
     /// Drops all scripts.
     pub fn flush(&self) {
-        let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
+        let mut store = self.store.write();
         for known in store.by_sha.values() {
             known.is_gone.store(true, Ordering::Release);
         }
@@ -182,13 +183,13 @@ impl Scripts {
     /// The counter of a new interpreter, summed while it lives.
     pub fn join(&self) -> Arc<VmBytes> {
         let bytes = Arc::new(VmBytes::default());
-        self.vms.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&bytes));
+        self.vms.lock().push(Arc::downgrade(&bytes));
         bytes
     }
 
     /// The memory of all interpreters, and of it that of libraries, in bytes.
     pub fn vm_bytes(&self) -> (usize, usize) {
-        let mut vms = self.vms.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut vms = self.vms.lock();
         vms.retain(|bytes| bytes.strong_count() > 0);
         vms.iter().filter_map(Weak::upgrade).fold((0, 0), |(all, libraries), bytes| {
             let of_libraries = bytes.libraries.load(Ordering::Relaxed);
@@ -198,12 +199,12 @@ impl Scripts {
 
     /// Counts those that are dropped from now on (CONFIG RESETSTAT).
     pub fn reset_evicted(&self) {
-        self.store.write().unwrap_or_else(PoisonError::into_inner).evicted = 0;
+        self.store.write().evicted = 0;
     }
 
     /// The number of stored scripts, their bytes, and how many were dropped for newer ones.
     pub fn counts(&self) -> (usize, usize, u64) {
-        let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
+        let store = self.store.read();
         (store.by_sha.len(), store.bytes, store.evicted)
     }
 }

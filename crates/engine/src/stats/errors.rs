@@ -1,7 +1,8 @@
 //! Error replies, counted by their code.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// The most error codes that are counted separately; further ones, made up by scripts, share one
 /// line.
@@ -23,13 +24,13 @@ pub struct ErrorsInside(Mutex<BTreeMap<ErrorCode, u64>>);
 impl ErrorsInside {
     /// Counts an error.
     pub fn count(&self, code: ErrorCode) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.0.lock();
         *counts.entry(code).or_default() += 1;
     }
 
     /// All counts, which are reset.
     pub fn take(&self) -> BTreeMap<ErrorCode, u64> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.lock())
     }
 }
 
@@ -40,7 +41,7 @@ pub struct ErrorCounts(Mutex<BTreeMap<String, u64>>);
 impl ErrorCounts {
     /// Adds `more` errors of a code.
     pub fn add(&self, code: ErrorCode, more: u64) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.0.lock();
         let name = match code {
             ErrorCode::Own(name) => name,
             ErrorCode::Made(name) if counts.len() < ERROR_CODES => name,
@@ -52,12 +53,12 @@ impl ErrorCounts {
 
     /// All counts, by code.
     pub fn all(&self) -> BTreeMap<String, u64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     /// Resets all counts.
     pub fn reset(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.0.lock().clear();
     }
 }
 

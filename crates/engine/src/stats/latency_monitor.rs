@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use pantala_base::clock::unix_us;
 use pantala_commands::{Command, Flags};
+use parking_lot::Mutex;
 
 /// How many spikes an event keeps.
 pub const KEPT: usize = 160;
@@ -120,24 +120,24 @@ impl LatencyMonitor {
     #[cold]
     fn add(&self, name: &'static str, took_ms: u64) {
         let spike = LatencySpike { unix_s: unix_us() / 1_000_000, took_ms };
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = self.events.lock();
         events.entry(name).or_default().add(spike);
     }
 
     /// All events, by name.
     pub fn all(&self) -> BTreeMap<&'static str, Event> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.events.lock().clone()
     }
 
     /// One event.
     pub fn event(&self, name: &[u8]) -> Option<Event> {
-        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let events = self.events.lock();
         events.get(std::str::from_utf8(name).ok()?).cloned()
     }
 
     /// Drops these events, or all of them; returns how many there were.
     pub fn forget(&self, names: &[&[u8]]) -> usize {
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = self.events.lock();
         let before = events.len();
         let is_meant = |name: &str| names.is_empty() || names.contains(&name.as_bytes());
         events.retain(|name, _| !is_meant(name));

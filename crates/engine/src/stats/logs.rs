@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use pantala_base::clock::unix_us;
 use pantala_commands::{CommandRef, Flags, Session, SharedText};
+use parking_lot::Mutex;
 
 /// How many arguments an entry keeps.
 const KEPT_ARGUMENTS: usize = 32;
@@ -97,7 +97,7 @@ impl Log {
     pub fn configure(&self, threshold: i64, most: u64) {
         self.threshold.store(threshold, Ordering::Relaxed);
         self.most.store(most, Ordering::Relaxed);
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         entries.truncate(usize::try_from(most).unwrap_or(usize::MAX));
     }
 
@@ -118,7 +118,7 @@ impl Log {
             // As in Valkey, a log that keeps nothing counts nothing.
             return;
         }
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         // Under the lock, so that their order is that of their numbers.
         entry.id = self.next_id.fetch_add(1, Ordering::Relaxed);
         entries.push_front(entry);
@@ -136,13 +136,13 @@ impl Log {
 
     /// The newest `count` entries.
     pub fn newest(&self, count: usize) -> Vec<Entry> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         entries.iter().take(count).cloned().collect()
     }
 
     /// The entries from this number on, oldest first, and the number of the next entry.
     pub fn since(&self, id: u64) -> (Vec<Entry>, u64) {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         let mut newer: Vec<Entry> =
             entries.iter().take_while(|entry| entry.id >= id).cloned().collect();
         newer.reverse();
@@ -151,12 +151,12 @@ impl Log {
 
     /// How many entries there are.
     pub fn count(&self) -> usize {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.entries.lock().len()
     }
 
     /// Forgets all entries.
     pub fn clear(&self) {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.entries.lock().clear();
     }
 }
 

@@ -3,9 +3,10 @@
 //! A count is declared once, by `counts!`; sums, CONFIG RESETSTAT and what stays of an undone
 //! script derive from that. Tests: at the foot.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use pantala_keyspace::{Count, Tally, counts};
+use parking_lot::Mutex;
 
 use super::errors::{ErrorCode, ErrorCounts, ErrorsInside};
 use super::histogram::Histogram;
@@ -222,7 +223,7 @@ impl Tallies {
     /// A tally for the calling thread: one that no thread uses any more, with its counts, or a new
     /// one.
     pub fn join(&self) -> Arc<ThreadTally> {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock();
         // This also orders earlier counts before later ones.
         if let Some(left) = all.iter_mut().find_map(|tally| {
             Arc::get_mut(tally)?;
@@ -237,37 +238,37 @@ impl Tallies {
 
     /// Calls `see` with the tally of each thread.
     pub fn each(&self, see: &mut dyn FnMut(&ThreadTally)) {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.lock();
         all.iter().for_each(|tally| see(tally));
     }
 
     /// The sum of one count over all threads, since the last reset.
     pub fn sum(&self, pick: impl Fn(&ThreadTally) -> u64) -> u64 {
         let sum = self.sum_ever(&pick);
-        let at_reset = self.at_reset.lock().unwrap_or_else(PoisonError::into_inner);
+        let at_reset = self.at_reset.lock();
         sum.wrapping_sub(pick(&at_reset))
     }
 
     /// The largest value of one count over all threads.
     pub fn most(&self, pick: impl Fn(&ThreadTally) -> u64) -> u64 {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.lock();
         all.iter().map(|tally| pick(tally)).max().unwrap_or(0)
     }
 
     /// The sum of one count over all threads, since the start.
     pub fn sum_ever(&self, pick: impl Fn(&ThreadTally) -> u64) -> u64 {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.lock();
         all.iter().map(|tally| pick(tally)).fold(0, u64::wrapping_add)
     }
 
     /// The counts of one row, over all threads, since the last reset.
     pub fn row(&self, number: usize) -> CommandTally {
         let sums = CommandTally::new();
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.lock();
         for tally in all.iter() {
             sums.each_with(&tally.commands[number], &mut |sum, count| sum.add(count.get()));
         }
-        let at_reset = self.at_reset.lock().unwrap_or_else(PoisonError::into_inner);
+        let at_reset = self.at_reset.lock();
         let before = &at_reset.commands[number];
         sums.each_with(before, &mut |sum, count| sum.set(sum.get().wrapping_sub(count.get())));
         sums
@@ -275,7 +276,7 @@ impl Tallies {
 
     /// CONFIG RESETSTAT: all sums begin again at zero.
     pub fn reset(&self) {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.lock();
         let sums = ThreadTally::new(self.rows);
         for tally in all.iter() {
             sums.each_with(tally, &mut |sum, count| sum.add(count.get()));
@@ -283,7 +284,7 @@ impl Tallies {
             tally.most_in_turn.set(0);
             tally.longest_turn_us.set(0);
         }
-        *self.at_reset.lock().unwrap_or_else(PoisonError::into_inner) = sums;
+        *self.at_reset.lock() = sums;
     }
 }
 
@@ -338,7 +339,7 @@ mod tests {
         let tally = tallies.join();
         every(&tally).for_each(|(_, count)| count.set(5));
         tallies.reset();
-        let at_reset = tallies.at_reset.lock().expect("nobody else");
+        let at_reset = tallies.at_reset.lock();
         for (number, (class, count)) in every(&at_reset).enumerate() {
             assert_eq!(count.get(), if class == CountClass::Level { 0 } else { 5 }, "{number}");
         }

@@ -14,10 +14,10 @@
 
 use std::mem::take;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use pantala_base::rng::Rng;
 use pantala_commands::{CommandRef, Flags, Session};
+use parking_lot::Mutex;
 
 use super::logs::{Entry, Kind, Logs};
 
@@ -72,7 +72,7 @@ impl Telemetry {
             return;
         }
         let entry = Entry::new(session, found, args, took_us);
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         if entries.len() < MOST {
             entries.push(entry);
         } else {
@@ -82,7 +82,7 @@ impl Telemetry {
 
     /// Takes all waiting entries.
     pub fn take(&self) -> Vec<Entry> {
-        take(&mut *self.entries.lock().unwrap_or_else(PoisonError::into_inner))
+        take(&mut *self.entries.lock())
     }
 }
 

@@ -1,13 +1,14 @@
 //! Clients that track keys, and their prefixes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use pantala_commands::Tracking;
 use pantala_keyspace::event::EventClass;
 use pantala_keyspace::{ClientId, EventMask, Keyspace};
 use pantala_settings::Settings;
+use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::engine::settings_cell::SettingsCell;
 
@@ -88,7 +89,7 @@ impl Trackers {
     }
 
     pub(super) fn read(&self) -> RwLockReadGuard<'_, AllTrackers> {
-        self.everybody.read().unwrap_or_else(PoisonError::into_inner)
+        self.everybody.read()
     }
 
     fn change(
@@ -97,7 +98,7 @@ impl Trackers {
         settings: &SettingsCell,
         change: impl FnOnce(&mut AllTrackers),
     ) {
-        let mut everybody = self.everybody.write().unwrap_or_else(PoisonError::into_inner);
+        let mut everybody = self.everybody.write();
         change(&mut everybody);
         self.count.store(everybody.by_client.len(), Ordering::Relaxed);
         // Under the lock, so that the keyspace is told of the later of two changes last.

@@ -354,7 +354,7 @@ fn forget_waiter(engine: &Engine, db: DbIndex, key: &[u8], waiter: &Arc<Waiter>)
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use pantala_base::clock::unix_ms;
     use pantala_base::hash::HashSeed;
@@ -378,7 +378,7 @@ mod tests {
 
     impl Mailbox for Looking {
         fn leave(&self, message: Message) {
-            self.1.lock().expect("no panic").push((self.0.waiting_bytes(), message));
+            self.1.lock().push((self.0.waiting_bytes(), message));
         }
     }
 
@@ -419,7 +419,7 @@ mod tests {
         let pushed = run(&engine, &recorder, &inbox, 3, "RPUSH k a b");
         assert!(matches!(pushed, Verdict::Finished));
         let all = engine.journal.waiting_bytes();
-        let left = looking.1.lock().expect("no panic");
+        let left = looking.1.lock();
         let served = left.iter().map(|(waiting_bytes, message)| match message {
             Message::Served { connection, reply, step, .. } => {
                 assert_eq!(*step, recorder.last());

@@ -28,7 +28,7 @@ use crate::changes::follow_ups::{FollowUps, ReadyKey};
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 use crate::partition::Waiters;
 use crate::watch::Watch;
-use crate::watch_set::WatchSet;
+use crate::watch::WatchSet;
 use pantala_base::simd::ahead::prefetch_to_write;
 use pantala_journal::Stamp;
 use pantala_table::is_expired;

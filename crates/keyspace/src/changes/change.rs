@@ -10,8 +10,8 @@
 //! The tables of a partition (`databases`) are open only to this folder, so one can be changed only
 //! through [`Changes::change`] and the few functions, below and in `databases`, that remove expired
 //! records, empty a database, exchange two, or take over what was loaded beside. All of them do
-//! what has to be done before and after. A `change` ends in `publish`, or in `unchanged` where nothing was changed; debug builds
-//! panic otherwise.
+//! what has to be done before and after. A `change` ends in `publish`, or in `unchanged` where
+//! nothing was changed; debug builds panic otherwise.
 //!
 //! **Before** costs one branch, on cache lines that the command has at hand. Two may need the old
 //! value: a script that may be undone (`undo`), and a snapshot that is not done with the partition

@@ -15,11 +15,12 @@
 //! Tests: `tests/expiry.rs`.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use pantala_base::UnixMs;
 use pantala_journal::Recorder;
 use pantala_table::is_expired;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::sweep::SweepResult;
 use crate::Keyspace;
@@ -42,7 +43,7 @@ struct State {
 
 impl OwnDeadlines {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Notes that a client has given a key a deadline; whether it is the earliest now.

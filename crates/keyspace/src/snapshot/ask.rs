@@ -1,8 +1,8 @@
 //! Whether a command has to wait for the snapshot; asked before it does anything.
 
 use super::before::Saving;
+use super::output::SnapshotWait;
 use super::target::SnapshotRoom;
-use super::wait::SnapshotWait;
 use crate::Keyspace;
 use crate::access::locked::Locked;
 use crate::access::ticket::Ticket;

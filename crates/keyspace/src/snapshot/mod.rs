@@ -63,19 +63,17 @@ mod state;
 mod table_walk;
 mod target;
 mod unwritten;
-mod wait;
 mod walk;
 
 pub use ask::IntendedChange;
 pub use cut::{CutDatabase, CutInfo, NoSnapshot};
-pub use output::{SnapshotOutcome, SnapshotProgress};
+pub use output::{SnapshotOutcome, SnapshotProgress, SnapshotWait};
 pub use target::{
     COPIED_BYTES, HANDED_BYTES, PIECE_BYTES, PORTION_BYTES, PORTION_RECORDS, SMALL_BYTES,
     STREAMED_BYTES, SnapshotEntry, SnapshotParts, SnapshotPiece, SnapshotRoom, SnapshotTarget,
     Span,
 };
 pub use unwritten::UnwrittenShare;
-pub use wait::SnapshotWait;
 pub use walk::{Snapshot, WalkOutcome};
 
 pub(crate) use before::{ChangeManner, Saving};

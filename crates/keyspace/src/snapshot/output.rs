@@ -9,15 +9,15 @@ use std::collections::HashMap;
 use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 use super::target::{
     HANDED_BYTES, PendingKeys, SnapshotEntry, SnapshotPiece, SnapshotRoom, SnapshotTarget, Span,
     Target,
 };
 use super::unwritten::{UnwrittenBytes, UnwrittenShare};
-use super::wait::SnapshotWait;
 use crate::access::ticket::Ticket;
 use crate::key::{PARTITION_COUNT, PartitionId};
 
@@ -78,27 +78,51 @@ pub(crate) struct News {
 impl News {
     /// How often there was something new.
     pub fn count(&self) -> u64 {
-        *lock(&self.count)
+        *self.count.lock()
     }
 
     /// Wakes one sleeping walker.
     pub fn tell_one(&self) {
-        *lock(&self.count) += 1;
+        *self.count.lock() += 1;
         self.is_more.notify_one();
     }
 
     /// Wakes all sleeping walkers.
     pub fn tell_all(&self) {
-        *lock(&self.count) += 1;
+        *self.count.lock() += 1;
         self.is_more.notify_all();
     }
 
     /// Sleeps until there is more than was `seen`, for `at_most` at most.
     pub fn sleep(&self, at_most: Duration, seen: u64) {
-        let count = lock(&self.count);
+        let mut count = self.count.lock();
         if *count == seen {
-            _ = self.is_more.wait_timeout(count, at_most);
+            let _timed_out = self.is_more.wait_for(&mut count, at_most);
         }
+    }
+}
+
+/// A command's wait for one of its keys to be written, or for room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotWait {
+    id: PartitionId,
+    /// The counters it has seen: values of the partition that were written, and times that room was
+    /// made.
+    seen: (u32, u32),
+}
+
+impl SnapshotWait {
+    fn new(id: PartitionId, version: u32, room: u32) -> Self {
+        SnapshotWait { id, seen: (version, room) }
+    }
+
+    /// The partition of the key.
+    pub fn partition(&self) -> PartitionId {
+        self.id
+    }
+
+    fn seen(&self) -> (u32, u32) {
+        self.seen
     }
 }
 
@@ -107,11 +131,6 @@ struct WaitingCommands {
     tickets: HashMap<PartitionId, Vec<Ticket>>,
     partitions: Box<[u32]>,
     room: u32,
-}
-
-/// Poison is ignored: nothing panics with one of these locked.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Output {
@@ -254,7 +273,7 @@ impl Output {
     /// Notes that the target has room again, and redeems the tickets of waiting commands.
     pub fn has_room(&self) {
         let tickets: Vec<Ticket> = {
-            let mut waiting = lock(&self.waiting);
+            let mut waiting = self.waiting.lock();
             waiting.room = waiting.room.wrapping_add(1);
             waiting.tickets.drain().flat_map(|(_, tickets)| tickets).collect()
         };
@@ -283,7 +302,7 @@ impl Output {
 
     /// The wait of a command for this partition, which is held.
     pub fn wait_for(&self, id: PartitionId) -> SnapshotWait {
-        let waiting = lock(&self.waiting);
+        let waiting = self.waiting.lock();
         SnapshotWait::new(id, waiting.partitions[id.index()], waiting.room)
     }
 
@@ -292,7 +311,7 @@ impl Output {
     /// # Errors
     /// There was news meanwhile.
     pub fn park(&self, wait: SnapshotWait, ticket: Ticket) -> Result<(), Ticket> {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         let now = (waiting.partitions[wait.partition().index()], waiting.room);
         if now != wait.seen() || self.is_over() {
             return Err(ticket);
@@ -304,7 +323,7 @@ impl Output {
     /// Notes that a value of this partition is no longer written in parts; returns the tickets to
     /// redeem once the partition is free.
     pub fn call(&self, id: PartitionId) -> Vec<Ticket> {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         let version = &mut waiting.partitions[id.index()];
         *version = version.wrapping_add(1);
         waiting.tickets.remove(&id).unwrap_or_default()

@@ -3,11 +3,13 @@
 //! Invariant
 //! 1. A job is in one place: in a queue, or in the hands of one thread (`in_flight`).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::jobs::{Job, Jobs};
-use super::output::{Output, lock};
+use super::output::Output;
 use super::target::Target;
 use super::unwritten::UnwrittenBytes;
 use crate::pins::WaitReasons;
@@ -30,7 +32,7 @@ impl SnapshotState {
     }
 
     pub fn jobs(&self) -> MutexGuard<'_, Jobs> {
-        lock(&self.jobs)
+        self.jobs.lock()
     }
 
     fn add(&self, add: impl FnOnce(&mut Jobs)) {
@@ -100,12 +102,12 @@ impl Current {
     }
 
     pub fn get(&self) -> Option<Arc<SnapshotState>> {
-        lock(&self.state).clone()
+        self.state.lock().clone()
     }
 
     /// Begins a snapshot. With the gate closed, and none running.
     pub fn begin(&self, state: &Arc<SnapshotState>, asking: &WaitReasons) {
-        let before = lock(&self.state).replace(Arc::clone(state));
+        let before = self.state.lock().replace(Arc::clone(state));
         debug_assert!(before.is_none(), "one at a time");
         self.is_running.store(true, Ordering::Relaxed);
         asking.begin(WaitReasons::SNAPSHOT);
@@ -113,7 +115,7 @@ impl Current {
 
     /// Ends this snapshot.
     pub fn end(&self, state: &Arc<SnapshotState>, asking: &WaitReasons) {
-        let mut current = lock(&self.state);
+        let mut current = self.state.lock();
         if current.as_ref().is_some_and(|one| Arc::ptr_eq(one, state)) {
             *current = None;
             self.is_running.store(false, Ordering::Relaxed);

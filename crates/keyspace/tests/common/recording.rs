@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex};
 
 use pantala_base::UnixMs;
 use pantala_keyspace::snapshot::{
@@ -12,6 +12,7 @@ use pantala_keyspace::snapshot::{
 use pantala_keyspace::{DbIndex, Keyspace};
 use pantala_table::ValueRef;
 use pantala_values::Object;
+use parking_lot::Mutex;
 
 use super::with;
 
@@ -47,12 +48,12 @@ impl Recording {
 
     /// The number of values that came in several pieces.
     pub fn streamed(&self) -> usize {
-        self.taken.lock().expect("no panic").streamed
+        self.taken.lock().streamed
     }
 
     /// All keys it was given; each must come once.
     pub fn contents(&self) -> Contents {
-        let taken = self.taken.lock().expect("no panic");
+        let taken = self.taken.lock();
         assert!(taken.open.is_none(), "a value without its end");
         let mut contents = Contents::new();
         for (db, bytes, keys) in &taken.pieces {
@@ -148,7 +149,7 @@ impl SnapshotTarget for Recording {
     }
 
     fn take(&self, piece: SnapshotPiece) {
-        let mut taken = self.taken.lock().expect("no panic");
+        let mut taken = self.taken.lock();
         let SnapshotPiece { db, bytes, keys, span, .. } = piece;
         match span {
             Span::Whole => taken.pieces.push((db, bytes, keys)),

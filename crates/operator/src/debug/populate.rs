@@ -19,7 +19,6 @@
 
 use std::ops::Range;
 use std::panic::resume_unwind;
-use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, ScopedJoinHandle};
 
 use pantala_base::UnixMs;
@@ -32,6 +31,7 @@ use pantala_keyspace::{DbIndex, Expiry, Key, LockPlan, Locked, PartitionId, Scop
 use pantala_protocol::Reply;
 use pantala_settings::Settings;
 use pantala_values::Type;
+use parking_lot::Mutex;
 
 use super::set_if_absent;
 use pantala_engine::Engine;
@@ -255,7 +255,7 @@ impl<'a> Numbers<'a> {
     fn take(&self, batch: &mut Vec<u64>) -> bool {
         batch.clear();
         let mut name = Vec::new();
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = self.left.lock();
         let (count, next) = *left;
         let most = count.min(BATCH as u64) as usize;
         let looked_at = (next..).take(MOST_LOOKED_AT);
@@ -269,7 +269,7 @@ impl<'a> Numbers<'a> {
 
     /// Ends giving out numbers.
     fn stop(&self) {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).0 = 0;
+        self.left.lock().0 = 0;
     }
 }
 

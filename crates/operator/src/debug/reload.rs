@@ -7,10 +7,10 @@
 //!
 //! Tests: compat/transcripts/server/save.txt; the server's `tests/append_only.rs`.
 
-use std::sync::{MutexGuard, TryLockError};
 use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
+use parking_lot::MutexGuard;
 
 use pantala_commands::{Call, ClientError, CommandResult, error, options::is_word};
 use pantala_engine::condition::states::States;
@@ -153,10 +153,9 @@ impl<'s> ReloadGuard<'s> {
         let shutdown = &operator.engine.condition.shutdown;
         let held = loop {
             match operator.durability.writes_wait.try_lock() {
-                Ok(held) => break held,
-                Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) if shutdown.pause_for(LOOK) => return None,
-                Err(TryLockError::WouldBlock) => {}
+                Some(held) => break held,
+                None if shutdown.pause_for(LOOK) => return None,
+                None => {}
             }
         };
         operator.engine.condition.lasting.begin(States::PAUSED_WRITES);

@@ -4,7 +4,7 @@ use pantala_acl::Reason;
 use pantala_base::clock::monotonic_us;
 use pantala_base::rng::Rng;
 use pantala_keyspace::DbIndex;
-use std::sync::PoisonError;
+
 use std::sync::atomic::Ordering;
 
 use super::Page;
@@ -140,7 +140,7 @@ fn rates(operator: &Operator) -> [f64; RATES] {
         ever(nanoseconds),
     ];
     let up_us = monotonic_us().saturating_sub(operator.run.started_us);
-    operator.rates.lock().unwrap_or_else(PoisonError::into_inner).sample(up_us, counts)
+    operator.rates.lock().sample(up_us, counts)
 }
 
 /// The CPU seconds of the process, in user mode and in the kernel.

@@ -1,6 +1,5 @@
 //! The sections of INFO that describe the server, its clients, its memory and its replication.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use pantala_base::clock::{monotonic_us, unix_us};
@@ -316,7 +315,7 @@ pub(super) fn pantala(operator: &Operator, page: &mut Page) {
     let sum = |pick: fn(&pantala_engine::stats::tallies::ThreadTally) -> u64| {
         operator.engine.stats.tallies.sum(pick)
     };
-    let mut loads = operator.context.loads.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut loads = operator.context.loads.lock();
     let loads = loads.sample(&operator.context, monotonic_us());
     page.line("workers", loads.len());
     for (worker, percent) in loads {

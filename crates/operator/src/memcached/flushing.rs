@@ -7,7 +7,7 @@
 //!
 //! Tests: the server's `tests/memcached.rs`.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pantala_base::clock::monotonic_us;
@@ -17,6 +17,7 @@ use pantala_engine::clients::presence::WaitingCommand;
 use pantala_engine::condition::pause::PauseScope;
 use pantala_engine::lane::Job;
 use pantala_engine::{Mailbox, Message};
+use parking_lot::{Condvar, Mutex};
 
 use crate::Operator;
 
@@ -39,7 +40,7 @@ struct State {
 impl DelayedFlush {
     /// Cancels the flush.
     pub fn cancel(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).at = None;
+        self.state.lock().at = None;
         self.changed.notify_all();
     }
 }
@@ -51,7 +52,7 @@ impl DelayedFlush {
 pub fn flush_in(operator: &Operator, delay: Duration) -> std::io::Result<()> {
     let Some(at) = Instant::now().checked_add(delay) else { return Ok(()) };
     let Some(owned) = operator.arc() else { return Ok(()) };
-    let mut state = operator.delayed_flush.state.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut state = operator.delayed_flush.state.lock();
     state.at = Some(at);
     operator.delayed_flush.changed.notify_all();
     if !state.has_thread {
@@ -64,7 +65,7 @@ pub fn flush_in(operator: &Operator, delay: Duration) -> std::io::Result<()> {
 /// The main loop of the thread.
 fn wait_and_flush(operator: &Operator) {
     let DelayedFlush { state, changed } = &operator.delayed_flush;
-    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut state = state.lock();
     while let Some(at) = state.at {
         let mut left = at.saturating_duration_since(Instant::now());
         if left.is_zero()
@@ -77,7 +78,7 @@ fn wait_and_flush(operator: &Operator) {
             submit(operator);
             break;
         }
-        state = changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        let _timed_out = changed.wait_for(&mut state, left);
     }
     state.has_thread = false;
 }

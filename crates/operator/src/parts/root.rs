@@ -1,6 +1,6 @@
 //! The state that commands for operators share.
 
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use pantala_commands::Call;
 use pantala_durability::Durability;
@@ -8,6 +8,7 @@ use pantala_engine::Engine;
 use pantala_replication::Replication;
 use pantala_workers::WorkerContext;
 use pantala_workers::workers::Workers;
+use parking_lot::Mutex;
 
 use crate::memcached::flushing::DelayedFlush;
 use crate::parts::process::ProcessControl;

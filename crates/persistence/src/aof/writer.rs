@@ -30,7 +30,9 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::growth::{Growth, GrowthRules};
 use super::layout::{AofLayout, BaseKind, LayoutError};
@@ -72,7 +74,7 @@ impl SyncedFile {
     /// Syncs it, one thread at a time. The system reports a failure once; it is remembered here, so
     /// that no thread takes a later success for its own.
     fn sync(&self) -> io::Result<()> {
-        let mut has_failed = self.has_failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut has_failed = self.has_failed.lock();
         if *has_failed {
             return Err(io::Error::other("an earlier sync of this file has failed"));
         }

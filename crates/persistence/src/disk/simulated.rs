@@ -18,9 +18,10 @@
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use pantala_base::Rng;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{Disk, DiskFile, directory_of};
 
@@ -134,7 +135,7 @@ impl SimulatedDisk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn file(&self, number: usize, boot: u64) -> Arc<dyn DiskFile> {

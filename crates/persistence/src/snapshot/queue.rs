@@ -12,9 +12,9 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use pantala_keyspace::snapshot::{SnapshotPiece, SnapshotRoom, Span};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Walkers pause while the queue has this many bytes.
 pub const FULL_BYTES: usize = 4 << 20;
@@ -107,7 +107,7 @@ impl Inner {
 
 impl SnapshotQueue {
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     fn publish(&self, inner: &Inner) {
@@ -189,7 +189,7 @@ impl SnapshotQueue {
             if inner.end == Some(QueueEnd::Complete) {
                 return (if inner.is_inside { QueueItem::Broken } else { QueueItem::End }, false);
             }
-            inner = self.arrived.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            self.arrived.wait(&mut inner);
         }
     }
 }

@@ -12,11 +12,12 @@
 //!
 //! Tests: at the foot; compat/replication, `several_connections` and those after it.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pantala_psync::link::{MOST_CONNECTIONS, frames};
 use pantala_psync::{CopyQueue, Phase, Replica, ReplicationId};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::recipients::Recipients;
 use super::{Primary, call, close, name};
@@ -60,7 +61,7 @@ impl JoinedParts {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// All connections.
@@ -101,8 +102,8 @@ impl JoinedParts {
     /// Waits a while for the missing connections; whether all have come.
     fn wait(&self, most: Duration) -> bool {
         let waits = |state: &mut State| state.parts.len() < state.most;
-        let waited = self.changed.wait_timeout_while(self.state(), most, waits);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        let _timed_out = self.changed.wait_while_for(&mut state, waits, most);
         state.parts.len() >= state.most
     }
 

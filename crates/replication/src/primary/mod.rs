@@ -33,9 +33,9 @@ mod recipients;
 mod sink;
 mod spread;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::Builder;
 
 use pantala_base::clock::monotonic_us;
@@ -43,6 +43,7 @@ use pantala_commands::Acknowledgements;
 use pantala_engine::condition::states::States;
 use pantala_journal::Stamp;
 use pantala_psync::{FollowerKind, Phase, Replica};
+use parking_lot::{Condvar, Mutex};
 
 pub use self::joined::join;
 
@@ -118,28 +119,28 @@ pub struct Primary {
 impl Primary {
     /// The recipients of the copy that is being made.
     fn copying(&self) -> Option<Arc<Recipients>> {
-        self.copying.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.copying.lock().clone()
     }
 
     /// Begins a copy for these; false if another one is being made.
     fn begin_copy(&self, recipients: &Arc<Recipients>) -> bool {
-        let mut copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut copying = self.copying.lock();
         let is_free = copying.is_none();
         copying.get_or_insert_with(|| Arc::clone(recipients));
         is_free
     }
 
     fn end_copy(&self) {
-        *self.copying.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.copying.lock() = None;
         self.copied.notify_all();
     }
 
     /// Cancels the copy that is being made, and waits for its end. Only on threads that may wait.
     pub fn cancel_and_wait(&self) {
-        let mut copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut copying = self.copying.lock();
         while let Some(recipients) = copying.as_ref() {
             recipients.save.cancel();
-            copying = self.copied.wait(copying).unwrap_or_else(PoisonError::into_inner);
+            self.copied.wait(&mut copying);
         }
     }
 
@@ -150,12 +151,12 @@ impl Primary {
 
     /// Leaves the keeper's work to callers of [`keeper::look_once`].
     pub fn keep_by_hand(&self) {
-        *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(channel().0);
+        *self.keeper.lock() = Some(channel().0);
     }
 
     /// Wakes the keeper.
     fn wake(&self) {
-        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let keeper = self.keeper.lock();
         // It ends with the server.
         let _ended = keeper.as_ref().map(|keeper| keeper.send(()));
     }
@@ -218,7 +219,7 @@ pub fn let_go(replication: &Replication) {
 /// Reports how much memory waits for replicas, beyond the backlog.
 fn tell_memory(replication: &Replication) {
     let measuring = &replication.primary.measuring;
-    let _one_at_a_time = measuring.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one_at_a_time = measuring.lock();
     let kept = replication.engine.settings.current().repl_backlog_bytes;
     let stream = replication.downstream.stream.memory_bytes().saturating_sub(kept);
     let copies = replication.downstream.replicas.all();
@@ -259,7 +260,7 @@ pub fn heard(replication: &Replication) {
 /// Checks whether as many good replicas follow as `min-replicas-to-write` wants.
 pub fn count_good(replication: &Replication) {
     let counting = &replication.primary.counting;
-    let _one_at_a_time = counting.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one_at_a_time = counting.lock();
     let settings = replication.engine.settings.current();
     let (wanted, lag_s) = (settings.min_replicas_to_write, settings.min_replicas_max_lag_s);
     let is_meant = wanted > 0 && lag_s > 0 && !replication.is_replica();
@@ -349,7 +350,7 @@ fn is_on_disk(replication: &Replication, step: Stamp) -> bool {
 /// Starts the keeper's thread, if there is none.
 fn start_keeper(replication: &Arc<Replication>) -> Result<(), String> {
     let primary = &replication.primary;
-    let mut keeper = primary.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut keeper = primary.keeper.lock();
     if keeper.is_none() {
         let (sender, woken) = channel();
         let replication = Arc::downgrade(replication);

@@ -1,6 +1,6 @@
 //! The recipients: the replicas that get one full copy, and how they get it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use pantala_base::clock::monotonic_us;
 use pantala_keyspace::snapshot::CutInfo;
@@ -8,6 +8,7 @@ use pantala_persistence::snapshot::{Form, SnapshotFacts};
 use pantala_psync::{CopyQueue, Filter, FollowerKind, Phase, Replica, ReplicationId};
 use pantala_rdb::file::{FIRST_OF_VALKEY, OLDEST_WRITTEN};
 use pantala_settings::Settings;
+use parking_lot::Mutex;
 
 use super::joined::JoinedParts;
 use super::{call, close, tell_memory};
@@ -175,7 +176,7 @@ impl Recipients {
 
     /// Sends signs of life to those whose file is not complete yet, or that are sent parts.
     pub fn keep_alive(&self, replication: &Replication) {
-        let has_begun = self.has_begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_begun = self.has_begun.lock();
         let in_parts = self.way.readers == Readers::InParts;
         if *has_begun || self.way.is_direct && !in_parts {
             return;
@@ -193,7 +194,7 @@ impl Recipients {
         if !self.way.is_direct {
             self.list.iter().for_each(|recipient| recipient.queue.begin_file());
         }
-        *self.has_begun.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.has_begun.lock() = true;
     }
 
     /// Adds the same bytes to all queues.

@@ -11,12 +11,13 @@
 //!
 //! Tests: the server's `tests/replicas.rs`.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::relock;
+use parking_lot::{Condvar, Mutex};
+
 use crate::Replication;
 
 /// How long scripts and steps may go on.
@@ -55,7 +56,7 @@ impl PromotionHaste {
 
 impl Drop for PromotionHaste {
     fn drop(&mut self) {
-        *relock(&self.end.has_come) = true;
+        *self.end.has_come.lock() = true;
         self.end.told.notify_all();
         if let Some(thread) = self.thread.take() {
             // A panic was logged already.
@@ -90,9 +91,9 @@ fn hasten(replication: &Replication, end: &End) {
     let (following, began) = (&replication.following, Instant::now());
     let mut rest = PATIENCE;
     loop {
-        let is_under_way = |has_come: &mut bool| !*has_come;
-        let waited = end.told.wait_timeout_while(relock(&end.has_come), rest, is_under_way);
-        if waited.is_ok_and(|(has_come, _)| *has_come) {
+        let mut has_come = end.has_come.lock();
+        let _timed_out = end.told.wait_while_for(&mut has_come, |has_come| !*has_come, rest);
+        if *has_come {
             return;
         }
         rest = LOOK;

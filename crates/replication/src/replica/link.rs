@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pantala_journal::resp::push_command;
@@ -20,6 +20,7 @@ use pantala_psync::link::{
     Cutter, Greeting, Handshake, HandshakeAnswer, HandshakeStep, ResumeRequest,
 };
 use pantala_psync::{History, ReplicationId};
+use parking_lot::Mutex;
 
 use super::apply::Applier;
 use super::copy::{Dialer, FullCopy};

@@ -25,7 +25,7 @@ pub mod socket;
 mod told;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,7 @@ use pantala_engine::condition::states::States;
 use pantala_keyspace::HideReason;
 use pantala_psync::{History, RoleState};
 use pantala_settings::Settings;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use self::client::LinkClient;
 use self::haste::PromotionHaste;
@@ -143,10 +144,6 @@ struct CopyProgress {
     bytes: AtomicU64,
 }
 
-fn relock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl FollowState {
     /// The state of a server that follows none.
     pub fn new(role: Arc<RoleState>) -> FollowState {
@@ -154,7 +151,7 @@ impl FollowState {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        relock(&self.state)
+        self.state.lock()
     }
 
     /// Notes that steps are skipped or shortened: the data is at no position of the stream.
@@ -273,8 +270,7 @@ impl FollowState {
     /// Waits for `most`, or until the link with this number is not in force any more.
     fn rest(&self, number: u64, most: Duration) {
         let is_in_force = |_: &mut State| self.is_in_force(number);
-        let waited = self.changed.wait_timeout_while(self.state(), most, is_in_force);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        let _timed_out = self.changed.wait_while_for(&mut self.state(), is_in_force, most);
     }
 
     /// Begins no link for this long: DEBUG SLEEP, which stops all of Redis.
@@ -363,7 +359,7 @@ pub fn settings_changed(replication: &Replication, now: &Settings) {
 /// A text for the operator.
 pub fn follow(replication: &Arc<Replication>, primary: &Primary) -> Result<bool, String> {
     let following = &replication.following;
-    let _changing = relock(&following.changing);
+    let _changing = following.changing.lock();
     if following.follows(primary) {
         return Ok(false);
     }
@@ -380,7 +376,7 @@ pub fn hand_over(
     primary: &Primary,
     wait: &dyn Fn(),
 ) -> Result<(), String> {
-    let _changing = relock(&replication.following.changing);
+    let _changing = replication.following.changing.lock();
     if replication.is_replica() {
         return Err("this server follows another one".into());
     }
@@ -499,7 +495,7 @@ fn start_link(replication: &Arc<Replication>, number: u64) -> Result<(), String>
 /// A text for the operator.
 pub fn promote(replication: &Replication) -> Result<(), String> {
     let following = &replication.following;
-    let _changing = relock(&following.changing);
+    let _changing = following.changing.lock();
     if !following.is_replica() {
         return Ok(());
     }
@@ -610,7 +606,7 @@ pub fn resume(replication: &Replication) -> Result<(), String> {
 /// A text for the operator.
 pub fn begin(replication: &Arc<Replication>) -> Result<(), String> {
     let following = &replication.following;
-    let _changing = relock(&following.changing);
+    let _changing = following.changing.lock();
     let begins = following.is_replica() && following.state().thread.is_none();
     if begins { start_link(replication, following.interrupt()) } else { Ok(()) }
 }

@@ -21,10 +21,11 @@ mod sealed;
 use std::io::{self, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use pantala_admin::{Admin, ByteStream, Incoming, Peer};
+use parking_lot::RwLock;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -96,13 +97,13 @@ impl Http {
         }
         let admin = Arc::clone(&service.admin);
         service.runtime.spawn(admin.keep_history(service.stops.subscribe()));
-        *self.service.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(service));
+        *self.service.write() = Some(Arc::new(service));
         Ok(())
     }
 
     /// Ends all connections; no more are taken.
     pub fn end(&self) {
-        let service = self.service.write().unwrap_or_else(PoisonError::into_inner).take();
+        let service = self.service.write().take();
         if let Some(service) = service {
             service.stops.send_replace(true);
         }
@@ -116,7 +117,7 @@ impl Http {
 
 impl HttpHandler for Http {
     fn take(&self, socket: OwnedFd, connection: Connection) {
-        let service = self.service.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let service = self.service.read().clone();
         let Some(service) = service else { return };
         let seat = Seat { shared: Arc::clone(&service.shared), open: Arc::clone(&self.open) };
         let before = self.open.fetch_add(1, Ordering::Relaxed);

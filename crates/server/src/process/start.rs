@@ -1,8 +1,8 @@
 //! Starting the server, changing the number of its workers, and waiting for its end.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use pantala_base::hash::HashSeed;
@@ -119,7 +119,7 @@ pub fn start_with(
     let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SLOTS);
     let parts = (settings, file, registry);
     let shared = share(parts, seed, supervisor, oom_score);
-    *shared.context.listening.lock().unwrap_or_else(PoisonError::into_inner) = listening;
+    *shared.context.listening.lock() = listening;
     limits::keep_reserve(&shared.workers.room, &shared.engine.settings.current());
     primary::settings_changed(&shared.replication);
     let settings = shared.engine.settings.current();
@@ -340,7 +340,7 @@ impl Running {
         // What these have acknowledged has to be in the journal before that ends. One by one: each
         // of them may just have added another.
         let added = &self.shared.workers.added;
-        let next = || added.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let next = || added.lock().pop();
         std::iter::from_fn(next).for_each(join);
         replica::end(&self.shared.replication);
         self.shared.durability.appending.end(&self.shared.engine.journal);
@@ -439,7 +439,7 @@ pub(crate) fn open_lane_thread(shared: &Arc<Shared>, slot: usize) -> bool {
 /// A text for the operator; then fewer workers than wanted may have been added.
 pub fn set_workers(shared: &Arc<Shared>, wanted: usize) -> Result<(), String> {
     let wanted = wanted.clamp(1, MAX_WORKERS);
-    let mut added = shared.workers.added.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut added = shared.workers.added.lock();
     added.retain(|thread| !thread.is_finished());
     let serving = shared.workers.serving();
     // The first worker accepts connections, so it stays.

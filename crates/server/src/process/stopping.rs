@@ -16,8 +16,8 @@
 //! Tests: at the foot; compat/bad_days (`persistence`); compat/transcripts/server/shutdown.txt.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, MutexGuard, TryLockError};
 use std::thread::Builder;
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_engine::condition::shutdown::ShutdownPermit;
 use pantala_engine::condition::states::States;
 use pantala_psync::Replica;
+use parking_lot::MutexGuard;
 
 use super::system::supervision::SupervisorNotice;
 use crate::shared::Shared;
@@ -209,13 +210,10 @@ fn right_to_hold_writes<'s>(
 ) -> Result<MutexGuard<'s, ()>, RunsOn> {
     loop {
         match shared.durability.writes_wait.try_lock() {
-            Ok(right) => return Ok(right),
-            Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) if preparing.is_aborted() => {
-                return Err(RunsOn::Aborted);
-            }
+            Some(right) => return Ok(right),
+            None if preparing.is_aborted() => return Err(RunsOn::Aborted),
             // Each time: one may just have begun.
-            Err(TryLockError::WouldBlock) => _ = shared.replication.failover.abort(),
+            None => _ = shared.replication.failover.abort(),
         }
         shared.engine.condition.shutdown.pause_for(LOOK);
     }
@@ -537,7 +535,7 @@ mod tests {
     fn abort_is_heard_while_somebody_else_holds_writes_back() {
         let server = LocalServer::new(Settings::defaults()).expect("descriptors");
         let shared = Arc::clone(server.shared_arc());
-        let held = server.shared().durability.writes_wait.lock().expect("nobody has panicked");
+        let held = server.shared().durability.writes_wait.lock();
         let how = StopMode { saves: Some(true), ..StopMode::default() };
         let stopping = std::thread::spawn(move || stop(&shared, how));
         let (shutdown, began) = (&server.shared().engine.condition.shutdown, Instant::now());

@@ -9,11 +9,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use pantala_tls::Connector;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use pantala_replication::replica::Primary;
 use pantala_replication::replica::socket::{End, Network, Wire};
@@ -82,11 +83,11 @@ impl Hub {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
-    fn wait<'h>(&'h self, state: MutexGuard<'h, State>) -> MutexGuard<'h, State> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    fn wait(&self, state: &mut MutexGuard<'_, State>) {
+        self.changed.wait(state);
     }
 
     /// Waits until this thread waits for something, or has ended.
@@ -97,8 +98,7 @@ impl Hub {
         while works(&mut state) {
             assert!(began.elapsed() < MOST_WORK, "the link's thread hangs");
             // No event reports the thread's end, so it is polled.
-            let waited = self.changed.wait_timeout_while(state, LOOK, works);
-            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            let _timed_out = self.changed.wait_while_for(&mut state, works, LOOK);
         }
     }
 
@@ -205,7 +205,7 @@ impl Network for Simulated {
             }
             state.waiting.insert(thread, Waiting::Connection(primary.clone()));
             hub.changed.notify_all();
-            state = hub.wait(state);
+            hub.wait(&mut state);
         }
     }
 
@@ -239,7 +239,7 @@ impl Read for Connection {
             }
             state.waiting.insert(thread, Waiting::Bytes(self.number));
             self.hub.changed.notify_all();
-            state = self.hub.wait(state);
+            self.hub.wait(&mut state);
         }
     }
 }

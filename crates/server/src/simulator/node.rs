@@ -3,7 +3,7 @@
 //! the scheduler waits for.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -304,7 +304,7 @@ impl Node {
         }
         if !failover.is_under_way() {
             // The failover's thread holds this lock to its end.
-            drop(self.shared.durability.writes_wait.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(self.shared.durability.writes_wait.lock());
         }
         if replication.is_replica() {
             self.settle();

@@ -3,11 +3,12 @@
 pub mod inbox;
 pub mod room;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use pantala_base::awake::AwakeClock;
+use parking_lot::{Mutex, RwLock};
 
 use pantala_engine::stats::tallies::ThreadTally;
 use pantala_engine::{Mailbox, WorkerSet};
@@ -67,28 +68,28 @@ impl Default for Workers {
 impl Workers {
     /// A worker begins to serve at this index.
     pub fn opened(&self, index: usize, inbox: Arc<Inbox>) {
-        let mut place = self.places[index].inbox.write().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.places[index].inbox.write();
         *place = Some(inbox);
         self.places[index].state.store(SERVING, Ordering::Release);
     }
 
     /// Lets others ask how busy this worker is. To be called by its thread.
     pub fn began(&self, index: usize, tally: Arc<ThreadTally>) {
-        let mut place = self.places[index].tally.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.places[index].tally.lock();
         *place = Some(tally);
-        let mut clock = self.places[index].clock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clock = self.places[index].clock.lock();
         *clock = AwakeClock::of_this_thread();
     }
 
     /// For how long the worker was awake since it began, in microseconds.
     pub fn awake_us(&self, index: usize) -> Option<u64> {
-        let clock = self.places[index].clock.lock().unwrap_or_else(PoisonError::into_inner);
+        let clock = self.places[index].clock.lock();
         clock.as_ref()?.awake_us()
     }
 
     /// The tally of the worker.
     pub fn tally(&self, index: usize) -> Option<Arc<ThreadTally>> {
-        self.places[index].tally.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.places[index].tally.lock().clone()
     }
 
     /// How many connections the worker serves.
@@ -99,7 +100,7 @@ impl Workers {
     /// A worker has retired. Sockets given to it at the last moment go to others; the engine's
     /// messages for it are returned.
     pub fn retired(&self, index: usize) -> Vec<pantala_engine::Message> {
-        let mut place = self.places[index].inbox.write().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.places[index].inbox.write();
         let inbox = place.take();
         self.tell_largest(index, 0);
         self.places[index].state.store(VACANT, Ordering::Release);
@@ -232,7 +233,7 @@ impl Workers {
     /// # Errors
     /// There is no such worker: the message is returned.
     pub fn post(&self, index: usize, message: Message) -> Result<(), Message> {
-        let place = self.places[index].inbox.read().unwrap_or_else(PoisonError::into_inner);
+        let place = self.places[index].inbox.read();
         match &*place {
             Some(inbox) => {
                 inbox.post(message);
@@ -252,7 +253,7 @@ impl Workers {
 
     /// Wakes a worker, if it sleeps.
     pub fn wake(&self, index: usize) {
-        let place = self.places[index].inbox.read().unwrap_or_else(PoisonError::into_inner);
+        let place = self.places[index].inbox.read();
         if let Some(inbox) = &*place {
             inbox.wake();
         }
@@ -260,12 +261,12 @@ impl Workers {
 
     /// The inbox of a worker.
     pub fn inbox(&self, index: usize) -> Option<Arc<Inbox>> {
-        self.places[index].inbox.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.places[index].inbox.read().clone()
     }
 
     /// Puts a message into a worker's inbox without waking it; whether there is such a worker.
     pub fn leave(&self, index: usize, message: Message) -> bool {
-        let place = self.places[index].inbox.read().unwrap_or_else(PoisonError::into_inner);
+        let place = self.places[index].inbox.read();
         if let Some(inbox) = &*place {
             inbox.leave(message);
         }
@@ -285,7 +286,7 @@ impl Workers {
     ) -> usize {
         let mut count = 0;
         for one in &self.places {
-            let place = one.inbox.read().unwrap_or_else(PoisonError::into_inner);
+            let place = one.inbox.read();
             if let Some(inbox) = place.as_ref().filter(|inbox| is_meant(inbox)) {
                 inbox.post(message());
                 count += 1;

@@ -19,12 +19,13 @@
 mod point;
 mod series;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -67,13 +68,13 @@ impl Default for History {
 impl History {
     /// Adds what has happened until `now`.
     fn note(&self, now: &Counters) {
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.recent.lock();
         recent.hour.note(now);
         recent.day.note(now);
     }
 
     fn json(&self, span: Span) -> String {
-        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = self.recent.lock();
         match span {
             Span::Hour => recent.hour.json(),
             Span::Day => recent.day.json(),

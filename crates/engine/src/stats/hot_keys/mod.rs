@@ -28,12 +28,12 @@ mod sketch;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pantala_base::UnixMs;
 use pantala_base::number::digit_count;
 use pantala_base::rng::Rng;
 use pantala_commands::{CommandRef, key_positions};
+use parking_lot::{Mutex, MutexGuard};
 
 use self::sketch::Sketch;
 use super::tallies::{Tallies, ThreadTally};
@@ -143,7 +143,7 @@ impl HotKeys {
     }
 
     fn current(&self, now: UnixMs) -> MutexGuard<'_, Current> {
-        let mut current = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.session.lock();
         if let Some(session) = &mut current.session
             && session.ended.is_none()
             && let Some(end) = session.wanted.lasts_ms.map(|ms| UnixMs(session.began.0 + ms))
@@ -300,7 +300,7 @@ pub struct SeenByThread(Mutex<Option<Box<KeySightings>>>);
 
 impl SeenByThread {
     fn lock(&self) -> MutexGuard<'_, Option<Box<KeySightings>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -338,7 +338,7 @@ impl ThreadTally {
         if positions.is_empty() {
             return;
         }
-        let Ok(mut seen) = self.hot_keys.0.try_lock() else { return };
+        let Some(mut seen) = self.hot_keys.0.try_lock() else { return };
         let seen = match &mut *seen {
             Some(seen) if seen.plan == plan => seen,
             other => other.insert(KeySightings::of(plan)),

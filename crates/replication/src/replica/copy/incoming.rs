@@ -1,15 +1,15 @@
 //! A full copy as it arrives from the primary: its beginning, its bytes, and whether it has failed.
 
 use std::io::{self, Error, ErrorKind, Read};
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use pantala_psync::ReplicationId;
 use pantala_psync::link::{Transfer, TransferStart};
+use parking_lot::Mutex;
 
 use crate::Replication;
+use crate::replica::FollowState;
 use crate::replica::socket::Socket;
-use crate::replica::{FollowState, relock};
 /// An arriving full copy, and the link that it is for.
 pub struct FullCopy<'c> {
     pub replication: &'c Replication,
@@ -41,7 +41,7 @@ impl FullCopy<'_> {
     /// Marks the copy as failed if `ended` is an error; the first reason is kept.
     pub(super) fn fail_if(&self, ended: io::Result<()>) {
         if let Err(why) = ended {
-            relock(&self.failure).get_or_insert_with(|| why.to_string());
+            self.failure.lock().get_or_insert_with(|| why.to_string());
         }
     }
 
@@ -85,7 +85,7 @@ impl FullCopy<'_> {
     /// Reads what is there, or waits a while. Its errors are never of the kind `Interrupted`, which
     /// readers would retry.
     pub(super) fn fill(&self, socket: &mut Socket) -> io::Result<bool> {
-        if relock(&self.failure).is_some() {
+        if self.failure.lock().is_some() {
             return Err(Error::new(ErrorKind::ConnectionAborted, "another part of it has failed"));
         }
         if !self.is_in_force() {

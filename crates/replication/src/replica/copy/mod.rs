@@ -28,7 +28,6 @@ use pantala_settings::field::DisklessLoad;
 
 use self::incoming::{DirectSource, Start};
 use self::parts::PartSource;
-use super::relock;
 use super::socket::Socket;
 use pantala_durability::loading::Source;
 
@@ -116,7 +115,7 @@ impl FullCopy<'_> {
             let rest = rest.and_then(|mut rest| self.to_file(socket, &mut rest, &first.0));
             self.fail_if(rest.map(drop));
         });
-        if let Some(why) = relock(&self.failure).take() {
+        if let Some(why) = self.failure.lock().take() {
             return Err(format!("the snapshot was not received: {why}"));
         }
         let open = |file: &TemporaryFile| {

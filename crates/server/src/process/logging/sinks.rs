@@ -12,9 +12,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
 use pantala_settings::field::Facility;
+use parking_lot::Mutex;
 use tracing::Level;
 
 use super::line::Event;
@@ -57,7 +57,7 @@ impl LogFile {
 
     /// Writes a line.
     pub fn write(&self, line: &[u8]) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         let there = std::fs::metadata(&self.path).ok().as_ref().map(identity);
         if there != open.1
             && let Ok(anew) = Self::open_at(&self.path)
@@ -82,7 +82,7 @@ impl Datagrams {
 
     /// Sends a datagram; whether it was accepted.
     pub fn send(&self, bytes: &[u8]) -> bool {
-        let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut socket = self.socket.lock();
         if let Some(open) = &*socket {
             match open.send(bytes) {
                 Ok(_) => return true,

@@ -12,10 +12,11 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use pantala_settings::Settings;
 use pantala_settings::field::OomScoreAdj;
+use parking_lot::{Mutex, MutexGuard};
 
 use pantala_durability::place;
 
@@ -58,7 +59,7 @@ impl OomScore {
     }
 
     fn before(&self) -> MutexGuard<'_, Option<i32>> {
-        self.before.lock().unwrap_or_else(PoisonError::into_inner)
+        self.before.lock()
     }
 
     fn set(
