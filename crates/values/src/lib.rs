@@ -16,6 +16,7 @@
 
 pub mod bits;
 pub mod dense;
+pub mod digest;
 pub mod geo;
 pub mod hash;
 pub mod hyperloglog;
@@ -28,6 +29,7 @@ pub mod stream;
 use pantala_base::UnixMs;
 use pantala_table::Renewal;
 
+use digest::Digest;
 pub use hash::Hash;
 pub use list::List;
 pub use set::Set;
@@ -35,10 +37,10 @@ pub use sorted_set::SortedSet;
 pub use stream::Stream;
 
 /// All value types except the string, each once: its name here, its tag in the table's words (which
-/// never changes), and its name for TYPE. Everything else that differs by type is a `match` without
+/// never changes), its name for TYPE, and that of its line in INFO's section `keysizes`. Everything else that differs by type is a `match` without
 /// a wildcard, so the compiler leads to all places that a new type needs.
 macro_rules! collections {
-    (($d:tt) $($(#[$doc:meta])+ $kind:ident = $tag:literal, $name:literal;)+) => {
+    (($d:tt) $($(#[$doc:meta])+ $kind:ident = $tag:literal, $name:literal, $sizes:literal;)+) => {
         /// A collection that a record holds and that moves with the record. Small: each variant is
         /// at most a tag and a pointer.
         #[derive(Debug)]
@@ -57,13 +59,22 @@ macro_rules! collections {
         }
 
         impl Type {
-            const ALL: &[Type] = &[Type::String, $(Type::$kind),+];
+            /// All types.
+            pub const ALL: &[Type] = &[Type::String, $(Type::$kind),+];
 
             /// The name that TYPE answers.
             pub fn name(self) -> &'static str {
                 match self {
                     Type::String => "string",
                     $(Type::$kind => $name,)+
+                }
+            }
+
+            /// The name of its line in INFO's section `keysizes`.
+            pub fn sizes_name(self) -> &'static str {
+                match self {
+                    Type::String => "strings_sizes",
+                    $(Type::$kind => $sizes,)+
                 }
             }
         }
@@ -111,15 +122,15 @@ macro_rules! collections {
 
 collections! { ($)
     /// A list.
-    List = 1, "list";
+    List = 1, "list", "lists_items";
     /// A set.
-    Set = 2, "set";
+    Set = 2, "set", "sets_items";
     /// A sorted set.
-    SortedSet = 3, "zset";
+    SortedSet = 3, "zset", "zsets_items";
     /// A hash.
-    Hash = 4, "hash";
+    Hash = 4, "hash", "hashes_items";
     /// A stream.
-    Stream = 6, "stream";
+    Stream = 6, "stream", "streams_items";
 }
 
 /// A collection type, one of the variants of [`Object`].
@@ -148,6 +159,12 @@ pub trait Collection: Variant + Default {
 
     /// The name of its encoding for OBJECT ENCODING.
     fn encoding(&self) -> &'static str;
+
+    /// How many elements it has: entries of a stream, fields of a hash.
+    fn element_count(&self) -> u64;
+
+    /// Adds its content to a digest (DEBUG DIGEST), without what has expired.
+    fn digest(&self, now: UnixMs, digest: &mut Digest);
 
     /// A copy that shares nothing with the original (COPY).
     fn duplicate(&self) -> Self;
@@ -194,13 +211,12 @@ impl Object {
 
     /// How many elements it has: entries of a stream, fields of a hash.
     pub fn element_count(&self) -> u64 {
-        match self {
-            Object::List(list) => list.len() as u64,
-            Object::Set(set) => set.view().len() as u64,
-            Object::SortedSet(sorted) => sorted.len() as u64,
-            Object::Hash(hash) => hash.view().len() as u64,
-            Object::Stream(stream) => stream.len(),
-        }
+        each!(self, one => one.element_count())
+    }
+
+    /// Adds its content to a digest, see [`Collection::digest`].
+    pub fn digest(&self, now: UnixMs, digest: &mut Digest) {
+        each!(self, one => Collection::digest(one, now, digest));
     }
 
     /// Whether the object must be removed, see [`Collection::is_empty`].

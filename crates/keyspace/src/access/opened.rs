@@ -195,7 +195,7 @@ impl<'l, 'k> OpenKey<'l, 'k> {
         let command: &[u8] = match kind {
             Type::Set => b"SREM",
             Type::SortedSet => b"ZREM",
-            Type::Hash | Type::String | Type::List | Type::Stream => b"HDEL",
+            _ => b"HDEL",
         };
         let mut args = vec![command, self.key.bytes];
         args.extend(names.iter().map(|name| &**name));
@@ -691,6 +691,6 @@ fn gone(kind: Type) -> KeyEvent {
     match kind {
         Type::Set => SEXPIRED,
         Type::SortedSet => ZEXPIRED,
-        Type::Hash | Type::String | Type::List | Type::Stream => HEXPIRED_BY_TIME,
+        _ => HEXPIRED_BY_TIME,
     }
 }

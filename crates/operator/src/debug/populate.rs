@@ -82,6 +82,18 @@ fn slot(word: &[u8]) -> Result<u16, ClientError> {
     number.map(|number| number as u16).ok_or(ClientError::text("ERR Invalid or out of range slot"))
 }
 
+/// The command that adds elements to a value of this type, if it can be populated.
+fn adding_command(kind: Type) -> Option<&'static [u8]> {
+    Some(match kind {
+        Type::List => b"RPUSH",
+        Type::Set => b"SADD",
+        Type::SortedSet => b"ZADD",
+        Type::Hash => b"HSET",
+        Type::Stream => b"XADD",
+        Type::String => b"APPEND",
+    })
+}
+
 impl<'a> Options<'a> {
     fn parse(words: &[&'a [u8]], longest: usize) -> Result<Options<'a>, ClientError> {
         let mut options = Options {
@@ -120,7 +132,8 @@ impl<'a> Options<'a> {
                 Ok(Some(1))
             }
             [word, kind, ..] if is_word(word, "TYPE") => {
-                self.kind = Type::from_name(kind).ok_or(UNKNOWN_TYPE)?;
+                let known = Type::from_name(kind).filter(|kind| adding_command(*kind).is_some());
+                self.kind = known.ok_or(UNKNOWN_TYPE)?;
                 Ok(Some(2))
             }
             [word, count, ..] if is_word(word, "ELEMENTS") => {
@@ -196,14 +209,7 @@ impl<'a> Options<'a> {
 
     /// The command that adds these elements.
     fn command(&self, key: &[u8], numbers: Range<u64>, random: &mut Rng) -> Vec<Vec<u8>> {
-        let name: &[u8] = match self.kind {
-            Type::List => b"RPUSH",
-            Type::Set => b"SADD",
-            Type::SortedSet => b"ZADD",
-            Type::Hash => b"HSET",
-            Type::Stream => b"XADD",
-            Type::String => b"APPEND",
-        };
+        let name = adding_command(self.kind).unwrap_or_default();
         let mut words = vec![name.to_vec(), key.to_vec()];
         if self.kind == Type::Stream {
             words.push(b"*".to_vec());
@@ -216,7 +222,7 @@ impl<'a> Options<'a> {
                     before.extend_from_slice(b"field:");
                     pantala_base::number::push_u64(&mut before, number);
                 }
-                Type::String | Type::List | Type::Set => {}
+                _ => {}
             }
             if !before.is_empty() {
                 words.push(before);

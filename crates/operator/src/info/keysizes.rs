@@ -30,16 +30,6 @@ const WORKER_KEYS: u64 = 1 << 10;
 /// Sizes by their highest bit: bin 0 counts empty values, bin `n` those of 2^(n-1) to 2^n - 1.
 type Bins = [u64; 65];
 
-/// The lines of a database, in Redis's order, and streams.
-const LINES: [(Type, &str); 6] = [
-    (Type::String, "strings_sizes"),
-    (Type::List, "lists_items"),
-    (Type::Set, "sets_items"),
-    (Type::SortedSet, "zsets_items"),
-    (Type::Hash, "hashes_items"),
-    (Type::Stream, "streams_items"),
-];
-
 /// Whether there are more keys than a worker should look at.
 pub(super) fn takes_long(operator: &Operator) -> bool {
     let space = &operator.engine.space;
@@ -66,12 +56,12 @@ pub(super) fn write(call: &mut Call<'_, '_>, page: &mut Page) {
 /// What was found in a database.
 struct KeySizeCounts {
     looked_at: u64,
-    by_type: [Bins; LINES.len()],
+    by_type: [Bins; Type::ALL.len()],
 }
 
 /// Looks at the keys of the database in scope.
 fn look(locked: &mut Locked<'_>, keys: u64) -> KeySizeCounts {
-    let mut found = KeySizeCounts { looked_at: 0, by_type: [[0; 65]; LINES.len()] };
+    let mut found = KeySizeCounts { looked_at: 0, by_type: [[0; 65]; Type::ALL.len()] };
     let is_part = keys > MOST_LOOKED_AT;
     let begin = if is_part { Rng::random().below(PARTITION_COUNT as u64) as u16 } else { 0 };
     let mut at = ScanCursor::at_start_of(PartitionId(begin));
@@ -79,7 +69,7 @@ fn look(locked: &mut Locked<'_>, keys: u64) -> KeySizeCounts {
     while !is_part || found.looked_at < MOST_LOOKED_AT {
         let next = locked.scan(at, AT_ONCE, &mut |met| {
             found.looked_at += 1;
-            let line = LINES.iter().position(|(kind, _)| *kind as u8 == met.type_tag());
+            let line = Type::ALL.iter().position(|kind| *kind as u8 == met.type_tag());
             if let Some(line) = line {
                 found.by_type[line][bin_of(met.size())] += 1;
             }
@@ -110,12 +100,12 @@ impl KeySizeCounts {
             true => count,
             false => (count as f64 * scale).round() as u64,
         };
-        let lines = LINES.iter().zip(&self.by_type);
-        lines.filter_map(move |(&(_, name), bins)| {
+        let lines = Type::ALL.iter().zip(&self.by_type);
+        lines.filter_map(move |(kind, bins)| {
             let filled = bins.iter().enumerate().filter(|(_, count)| **count > 0);
             let texts: Vec<String> =
                 filled.map(|(bin, &count)| format!("{}={}", label(bin), scaled(count))).collect();
-            (!texts.is_empty()).then(|| (name, texts.join(",")))
+            (!texts.is_empty()).then(|| (kind.sizes_name(), texts.join(",")))
         })
     }
 }
@@ -148,7 +138,7 @@ mod tests {
     #[test]
     fn a_part_stands_for_all() {
         let mut found =
-            KeySizeCounts { looked_at: MOST_LOOKED_AT, by_type: [[0; 65]; LINES.len()] };
+            KeySizeCounts { looked_at: MOST_LOOKED_AT, by_type: [[0; 65]; Type::ALL.len()] };
         found.by_type[0][bin_of(20)] = MOST_LOOKED_AT - 1;
         found.by_type[4][bin_of(1)] = 1;
         let lines = |keys: u64| found.lines(keys).collect::<Vec<_>>();

@@ -22,6 +22,7 @@ mod view;
 
 use crate::Collection;
 use crate::dense::{self, Dense, Values};
+use crate::digest::Digest;
 use crate::packed::{self, Element, Encoded, Packed};
 use pantala_base::UnixMs;
 use pantala_table::Renewal;
@@ -238,6 +239,14 @@ impl Collection for Hash {
             Form::Packed(_) => "listpack",
             Form::Large(_) => "hashtable",
         }
+    }
+
+    fn element_count(&self) -> u64 {
+        self.view().len() as u64
+    }
+
+    fn digest(&self, now: UnixMs, digest: &mut Digest) {
+        self.view().for_each(now, |field, value| digest.add_pair(field, value));
     }
 
     fn duplicate(&self) -> Self {

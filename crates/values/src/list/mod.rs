@@ -33,6 +33,7 @@ use pantala_table::Renewal;
 use smallvec::SmallVec;
 
 use crate::Collection;
+use crate::digest::Digest;
 use crate::packed::{Element, Encoded, Packed, View, entry};
 
 pub use fill::Fill;
@@ -392,6 +393,17 @@ impl Collection for List {
             List::Packed(_) => "listpack",
             List::Chunks(_) => "quicklist",
         }
+    }
+
+    fn element_count(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn digest(&self, _now: UnixMs, digest: &mut Digest) {
+        self.visit_chunks(0, |view| {
+            view.iter().for_each(|(_, element)| digest.append_text(element.into()));
+            true
+        });
     }
 
     fn duplicate(&self) -> Self {

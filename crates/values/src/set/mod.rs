@@ -32,10 +32,11 @@ mod view;
 use pantala_base::UnixMs;
 use pantala_base::number::{digit_count, parse_i64};
 use pantala_base::rng::Rng;
-use pantala_table::{IntText, Renewal, is_expired};
+use pantala_table::{IntText, Renewal, StrRef, is_expired};
 
 use crate::Collection;
 use crate::dense::{self, Dense, Values};
+use crate::digest::Digest;
 use crate::packed::{self, Element, Packed};
 use ints::Ints;
 
@@ -473,6 +474,17 @@ impl Collection for Set {
             Form::Ints(_) => "intset",
             Form::Packed(_) => "listpack",
             Form::Large(_) => "hashtable",
+        }
+    }
+
+    fn element_count(&self) -> u64 {
+        self.view().len() as u64
+    }
+
+    fn digest(&self, now: UnixMs, digest: &mut Digest) {
+        let mut scratch = IntText::new();
+        for member in self.view().iter(now) {
+            digest.add(StrRef::from(member).bytes(&mut scratch));
         }
     }
 

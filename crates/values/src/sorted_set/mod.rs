@@ -25,9 +25,11 @@ mod view;
 use std::ops::Range;
 
 use pantala_base::UnixMs;
-use pantala_table::Renewal;
+use pantala_base::number::push_f64;
+use pantala_table::{Renewal, StrRef};
 
 use crate::Collection;
+use crate::digest::Digest;
 use crate::packed::Packed;
 
 use deadlines::Deadlines;
@@ -290,6 +292,20 @@ impl Collection for SortedSet {
         match self.0 {
             Form::Packed(_) => "listpack",
             Form::Large(_) => "skiplist",
+        }
+    }
+
+    fn element_count(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn digest(&self, _now: UnixMs, digest: &mut Digest) {
+        // In the fewest digits, as in Valkey; Redis writes seventeen.
+        let mut text = Vec::new();
+        for (member, score) in self.view().iter() {
+            text.clear();
+            push_f64(&mut text, score);
+            digest.add_pair(member, StrRef::Bytes(&text));
         }
     }
 

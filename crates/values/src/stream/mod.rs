@@ -38,6 +38,7 @@ use pantala_base::UnixMs;
 use pantala_table::{Renewal, size_class};
 
 use crate::Collection;
+use crate::digest::Digest;
 
 use block::Block;
 use sorted::{Keyed, Sorted};
@@ -302,6 +303,20 @@ impl Collection for Stream {
 
     fn encoding(&self) -> &'static str {
         "stream"
+    }
+
+    fn element_count(&self) -> u64 {
+        self.len()
+    }
+
+    fn digest(&self, _now: UnixMs, digest: &mut Digest) {
+        for entry in self.range(StreamId::MIN, StreamId::MAX) {
+            digest.append(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
+            for (name, value) in entry.fields() {
+                digest.append_text(name.into());
+                digest.append_text(value.into());
+            }
+        }
     }
 
     fn duplicate(&self) -> Self {

@@ -59,7 +59,7 @@ pub(super) fn read(call: &mut Call<'_, '_>) -> CommandResult {
     match kind {
         None | Some(Type::List | Type::Set) => drop(call.keys.read(key)),
         Some(Type::SortedSet) => drop(crate::families::zset::read(call.keys, key, call.lane)?),
-        Some(Type::String | Type::Hash | Type::Stream) => return Err(error::WRONG_TYPE.into()),
+        Some(_) => return Err(error::WRONG_TYPE.into()),
     }
     Ok(())
 }
@@ -86,7 +86,7 @@ impl ElementSelection {
             Some(Type::List) => opened.collection::<List>()?.map_or(0, List::len),
             Some(Type::Set) => opened.collection::<Set>()?.map_or(0, |set| set.view().len()),
             Some(Type::SortedSet) => opened.collection::<SortedSet>()?.map_or(0, SortedSet::len),
-            Some(Type::String | Type::Hash | Type::Stream) => return Err(error::WRONG_TYPE.into()),
+            Some(_) => return Err(error::WRONG_TYPE.into()),
         };
         let Some(kind) = kind else { return Ok(ElementSelection::of(None, length)) };
         query.check_lane(call.lane, kind, length)?;
