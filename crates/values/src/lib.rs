@@ -37,8 +37,9 @@ pub use sorted_set::SortedSet;
 pub use stream::Stream;
 
 /// All value types except the string, each once: its name here, its tag in the table's words (which
-/// never changes), its name for TYPE, and that of its line in INFO's section `keysizes`. Everything else that differs by type is a `match` without
-/// a wildcard, so the compiler leads to all places that a new type needs.
+/// never changes), its name for TYPE, and that of its line in INFO's section `keysizes`. Everything
+/// else that differs by type is a `match` without a wildcard, so the compiler leads to all places
+/// that a new type needs.
 macro_rules! collections {
     (($d:tt) $($(#[$doc:meta])+ $kind:ident = $tag:literal, $name:literal, $sizes:literal;)+) => {
         /// A collection that a record holds and that moves with the record. Small: each variant is
