@@ -2,7 +2,8 @@
 //!
 //! Precedence, strongest first: command line, flag file, environment (`PANTALA_x`, then `DFLY_x`),
 //! configuration file. Within one source a later mention wins over an earlier one, except for
-//! settings that accumulate, such as `save`.
+//! settings that accumulate, such as `save`. Flags of the command line add to what the file says of
+//! these, as in Redis, where they are further lines of it.
 //!
 //! Invariants
 //! 1. Nothing here reads a file, a clock or the environment: `Sources` and `env` are arguments.
@@ -22,6 +23,7 @@ use crate::sources::flags::{self, Action, Assignment};
 use crate::sources::users::UserLine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::mem::take;
 
 const MAX_DEPTH: u32 = 16;
 const MAX_LINES: u32 = 1_000_000;
@@ -134,12 +136,15 @@ impl Settings {
             let text = text.map_err(|why| UsageError::new("standard input", why))?;
             draft.file("standard input", &text, 0)?;
         }
-        draft.environment(env)?;
-        for assignments in [line.flag_file, line.flags] {
-            draft.next_source();
-            for assignment in &assignments {
-                draft.assign(assignment)?;
-            }
+        let of_file = take(&mut draft.mentioned);
+        let mut between = draft.environment(env)?;
+        for assignment in &line.flag_file {
+            draft.assign(assignment)?;
+        }
+        between.append(&mut draft.mentioned);
+        draft.mentioned = of_file.difference(&between).copied().collect();
+        for assignment in &line.flags {
+            draft.assign(assignment)?;
         }
         draft.check_promises()?;
         let Draft { mut settings, mut warnings, mut renames, .. } = draft;
@@ -198,10 +203,6 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn next_source(&mut self) {
-        self.mentioned.clear();
-    }
-
     fn file(&mut self, path: &str, text: &str, depth: u32) -> Result<(), UsageError> {
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
@@ -257,13 +258,14 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
+    /// Takes the environment's settings; those that accumulate and were mentioned there.
     fn environment(
         &mut self,
         env: impl IntoIterator<Item = (String, String)>,
-    ) -> Result<(), UsageError> {
+    ) -> Result<BTreeSet<&'static str>, UsageError> {
         let env: Vec<(String, String)> = env.into_iter().collect();
+        let mut mentioned = BTreeSet::new();
         for prefix in ["DFLY_", "PANTALA_"] {
-            self.next_source();
             for (variable, value) in &env {
                 let Some(name) = variable.strip_prefix(prefix) else { continue };
                 let origin = format!("environment variable {variable}");
@@ -280,8 +282,9 @@ impl<'a> Draft<'a> {
                     )),
                 }
             }
+            mentioned.append(&mut self.mentioned);
         }
-        Ok(())
+        Ok(mentioned)
     }
 
     fn assign(&mut self, assignment: &Assignment) -> Result<(), UsageError> {
@@ -502,6 +505,25 @@ mod tests {
              pubsub 33554432 8388608 60",
         );
         check(&["--replicaof", "no", "one", "--port", "1"], "port=1");
+    }
+
+    #[test]
+    fn flags_add_to_what_the_file_says() {
+        let files =
+            [("r.conf", "save 900 1\nsave 60 9\n"), ("f", "--save=7 7"), ("empty.conf", "port 1")];
+        let check = |args: &[&str], env: &[(&str, &str)], want: &str| {
+            let launch = launch(args, env, &files);
+            assert_eq!(launch.settings.value(row::find("save").unwrap()), want, "{args:?}");
+        };
+        check(&["r.conf"], &[], "900 1 60 9");
+        check(&["r.conf", "--save", "100", "100"], &[], "900 1 60 9 100 100");
+        check(&["r.conf", "--save", ""], &[], "");
+        check(&["r.conf", "--save", "", "--save", "1", "2"], &[], "1 2");
+        check(&["empty.conf", "--save", "100", "100"], &[], "100 100");
+        check(&["r.conf"], &[("PANTALA_SAVE", "5 5")], "5 5");
+        check(&["r.conf", "--save", "1", "2"], &[("PANTALA_SAVE", "5 5")], "1 2");
+        check(&["r.conf", "--flagfile=f"], &[], "7 7");
+        check(&["r.conf", "--flagfile=f", "--save", "1", "2"], &[], "1 2");
     }
 
     #[test]
