@@ -272,13 +272,19 @@ fn redis_8_2_on_entries_is_what_all_servers_know() {
 fn what_was_restored_has_a_moment() {
     let payload = r#""\x00\x03abc\n\x00\xd9\xac0=Ar\xa2\xe2""#;
     let mut server = server();
-    let replies =
-        send(&mut server, &format!("RESTORE k 100000 {payload}\nRESTORE k 0 {payload} REPLACE"));
-    assert_eq!(replies, "+OK\r\n+OK\r\n");
+    let replies = send(
+        &mut server,
+        &format!(
+            "RESTORE k 100000 {payload}\nRESTORE k 0 {payload} REPLACE
+             RESTORE l 99999999999999 {payload} absttl"
+        ),
+    );
+    assert_eq!(replies, "+OK\r\n+OK\r\n+OK\r\n");
     let recorded = lines(&server.recorded());
     assert!(recorded[1].starts_with("RESTORE k <ms> "), "{recorded:?}");
     assert!(recorded[1].ends_with(" REPLACE ABSTTL"), "{recorded:?}");
     assert!(recorded[2].starts_with("RESTORE k 0 "), "{recorded:?}");
+    assert!(recorded[3].ends_with(" absttl"), "{recorded:?}");
 }
 
 #[test]

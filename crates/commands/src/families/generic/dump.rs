@@ -265,7 +265,9 @@ fn restore(call: &mut Call<'_, '_>) -> CommandResult {
         }
         opened.publish(event::RESTORE);
         drop(opened);
-        if call.is_recorded() && (deadline.is_some() || told.is_some()) {
+        // With a time of day it is recorded as it came.
+        let is_relative = deadline.is_some() && !options.is_absolute;
+        if call.is_recorded() && (is_relative || told.is_some()) {
             record_restored(call, deadline, told.as_ref());
         }
     }
