@@ -6,10 +6,12 @@ use pantala_commands::{OwnedArgs, Protocol};
 
 use crate::worker::connection::Connection;
 
-/// A longer argument gets its room at once,
-const LONG_ARGUMENT_BYTES: usize = 1 << 20;
+/// An argument that lacks this much or more gets its room at once,
+const LONG_ARGUMENT_BYTES: usize = 64 << 10;
 /// as soon as the missing part is at most so many times what has arrived.
 const PROMISED_TIMES: usize = 8;
+/// Room for what may come with the end of the argument: one read.
+const BEHIND_BYTES: usize = 16 << 10;
 
 /// The input of all connections in a turn, by protocol.
 #[derive(Default)]
@@ -116,10 +118,15 @@ impl<'t> Chunk<'t> {
 
 /// Reserves room for the rest of a long argument at once, since doubling would copy it several
 /// times: but only when a good part of it has arrived, so that a mere announcement takes no memory.
-/// `Vec::reserve` at least doubles the capacity: `wanted` may be the next of many long arguments.
+/// It gets little more than is missing, unless `wanted` may be the next of many long arguments:
+/// then the capacity is doubled, as `Vec::reserve` does it.
 pub fn make_room(input: &mut Vec<u8>, wanted: usize) {
-    if wanted > LONG_ARGUMENT_BYTES && input.len() >= wanted / PROMISED_TIMES {
-        input.reserve(wanted);
+    if wanted < LONG_ARGUMENT_BYTES || input.len() < wanted / PROMISED_TIMES {
+        return;
+    }
+    match input.len() <= wanted {
+        true => input.reserve_exact(wanted + BEHIND_BYTES),
+        false => input.reserve(wanted),
     }
 }
 
@@ -147,6 +154,20 @@ mod tests {
         assert_eq!((rest[0], rest.len(), done), (50, 50, 0));
         assert_eq!(kept(100, 10).rest(90), (Vec::new(), 0));
         assert_eq!(kept(100, 0).rest(0).1, 0);
+    }
+
+    #[test]
+    fn a_long_argument_takes_little_more_than_its_length() {
+        for length in [140_000, 1 << 20, (1 << 20) + 1, 5_000_000] {
+            let mut input = Vec::new();
+            while input.len() < length {
+                let missing = length - input.len();
+                make_room(&mut input, missing);
+                input.resize(input.len() + missing.min(16_384), 0);
+            }
+            let capacity = input.capacity();
+            assert!(capacity - length <= BEHIND_BYTES, "{capacity} for {length}");
+        }
     }
 
     #[test]
