@@ -100,6 +100,29 @@ def the_largest_client_goes(trial):
             client.want(b"OK", "CONFIG", "SET", "maxmemory-clients", 0)
 
 
+@scenario(slack_mb=96)
+def only_half_of_the_clients(trial):
+    """maxmemory-clients is lowered to what half of the clients take, at all workers: no more than
+    these go."""
+    with trial.client() as client:
+        gone = 0
+        for _ in range(20):
+            crowd = [trial.client() for _ in range(10)]
+            before = used_by_clients(client)
+            for one in crowd:
+                one.write(b"*2\r\n$4\r\nECHO\r\n$1000000\r\n" + b"x" * 900_000)
+            until(lambda: used_by_clients(client) - before >= 10_000_000, "it is seen")
+            each = (used_by_clients(client) - before) // 10
+            client.want(b"OK", "CONFIG", "SET", "maxmemory-clients", before + each * 11 // 2)
+            gone += 5
+            until(lambda: stat(client, "evicted_clients") >= gone, "half of them go")
+            client.want(b"OK", "CONFIG", "SET", "maxmemory-clients", 0)
+            assert stat(client, "evicted_clients") == gone, "and no more"
+            for one in crowd:
+                one.close()
+            until(lambda: used_by_clients(client) < 1_000_000, "all have left")
+
+
 @scenario("--client-query-buffer-limit", "8mb", slack_mb=96)
 def queue_without_end(trial):
     """What waits behind MULTI counts as input: its client is closed at the limit."""

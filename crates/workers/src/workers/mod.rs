@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use pantala_base::awake::AwakeClock;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use pantala_engine::stats::tallies::ThreadTally;
 use pantala_engine::{Mailbox, WorkerSet};
@@ -43,6 +43,9 @@ pub struct Workers {
     arrived: AtomicU64,
     /// The threads of workers that were added since the start; held while their number changes.
     pub added: Mutex<Vec<JoinHandle<()>>>,
+    /// Held while a client is evicted and what all take is counted: otherwise several workers would
+    /// each evict one for the same excess.
+    evicting: Mutex<()>,
 }
 
 impl Default for Workers {
@@ -61,6 +64,7 @@ impl Default for Workers {
             departed: AtomicU64::new(0),
             arrived: AtomicU64::new(0),
             added: Mutex::default(),
+            evicting: Mutex::default(),
         }
     }
 }
@@ -218,6 +222,11 @@ impl Workers {
         let bytes_of = |one: usize| self.places[one].largest_bytes.load(Ordering::Relaxed);
         let others = self.serving().into_iter().filter(|one| *one != index);
         others.map(|one| (one, bytes_of(one))).max_by_key(|(_, bytes)| *bytes)
+    }
+
+    /// Waits until no other worker evicts a client, and keeps the others from it.
+    pub fn evict_alone(&self) -> MutexGuard<'_, ()> {
+        self.evicting.lock()
     }
 
     /// The serving worker with the fewest connections.

@@ -11,8 +11,10 @@
 //!    the clients are gone through, so a worker that was called in vain is not called again for the
 //!    same reason.
 //! 2. A worker closes only its own connections.
+//! 3. One worker at a time counts and closes: no more clients go than must.
 //!
-//! Tests: the bad days `clients_together` and `the_largest_client_goes`.
+//! Tests: the bad days `clients_together`, `the_largest_client_goes` and
+//! `only_half_of_the_clients`.
 
 use pantala_reactor::Ops;
 
@@ -67,6 +69,10 @@ impl Worker {
         let context = std::sync::Arc::clone(&self.context);
         let sum = || context.engine.stats.tallies.sum(|tally| tally.own_client_bytes());
         while sum() >= self.limited.most_client_bytes {
+            let _alone = context.workers.evict_alone();
+            if sum() < self.limited.most_client_bytes {
+                return;
+            }
             let may_go = |one: &&Connection| {
                 let is_kept = one.session.no_evict || one.session.is_replica();
                 !is_kept && one.life == Life::Open
