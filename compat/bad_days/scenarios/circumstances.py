@@ -477,7 +477,10 @@ def supervised_by_systemd(trial):
     with server.client() as client:
         assert b"\r\nprocess_supervised:systemd\r\n" in client.call("INFO", "server")
         client.want(b"OK", "SET", "k", "v")
-        client.write(encode("DEBUG", "SLEEP", "0.5"))
+        # Inside a transaction it holds up nobody else.
+        client.want(b"OK", "MULTI")
+        client.want(b"QUEUED", "DEBUG", "SLEEP", "0.5")
+        client.write(encode("EXEC"))
         manager.hears("WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1")
         client.read()
         server.process.send_signal(signal.SIGHUP)

@@ -431,13 +431,22 @@ def sigterm_ends_what_does_not_answer(trial):
 
 @scenario(started=False)
 def sigterm_ends_a_sleep(trial):
-    """SIGTERM while a client has the lane sleep: the process ends at once."""
+    """DEBUG SLEEP holds up all clients, as who tries out a failover expects it; SIGTERM meanwhile
+    ends the process at once."""
     server = trial.new_server("--enable-debug-command", "yes")
     server.start()
+
+    def is_served(client):
+        client.write(encode("PING"))
+        return bool(select.select([client.sock], [], [], 3)[0]) and client.read() == b"PONG"
+
     try:
         with server.client() as sleeper, server.client() as client:
+            sleeper.write(encode("DEBUG", "SLEEP", "0.7"))
+            sleeper.read()
+            assert is_served(client), "it has woken"
             sleeper.write(encode("DEBUG", "SLEEP", "1000"))
-            until(lambda: figure(client, "lane_running") == 1, "it sleeps")
+            until(lambda: not is_served(client), "nobody is served")
             server.process.terminate()
             assert server.process.wait(DEADLINE_S) == 0, "it was not forced"
     finally:

@@ -238,6 +238,23 @@ def asleep(trial):
 
 
 @scenario(rows=("pantala>pantala", "valkey>valkey"))
+def paused_replica(trial):
+    """CLIENT PAUSE at a replica: what comes from its primary is received and not applied."""
+    primary, replica = trial.pair()
+    primary.want(b"OK", "SET", "k", "before")
+    until(lambda: replica.call("GET", "k") == b"before", "it follows")
+    replica.want(b"OK", "CLIENT", "PAUSE", 1_000_000, "WRITE")
+    stood = replica.info()["slave_repl_offset"]
+    primary.want(b"OK", "SET", "k", "after")
+    end = primary.info()["master_repl_offset"]
+    until(lambda: int(replica.info()["slave_read_repl_offset"]) >= int(end), "it has received it")
+    assert replica.info()["slave_repl_offset"] == stood, replica.info()
+    replica.want(b"before", "GET", "k")
+    replica.want(b"OK", "CLIENT", "UNPAUSE")
+    until(lambda: replica.call("GET", "k") == b"after", "it goes on")
+
+
+@scenario(rows=("pantala>pantala", "valkey>valkey"))
 def only_replicated(trial):
     """DEBUG REPLICATE: the replica gets a command that the primary does not run; one that it does
     not know is told, and the stream goes on."""

@@ -61,6 +61,11 @@ pub enum Message {
     UsersChanged,
     /// CLIENT PAUSE has ended or changed: unpark the paused connections.
     PauseChanged,
+    /// Serve nobody until this time (monotonic, microseconds): DEBUG SLEEP.
+    Sleep {
+        /// The time.
+        until_us: u64,
+    },
     /// More of the journal is durable.
     JournalKept,
     /// This server has become a replica: clients blocked on keys are unblocked.

@@ -27,7 +27,7 @@ use pantala_table::{Encoding, ValueRef};
 
 use super::is_local;
 use crate::Operator;
-use pantala_engine::Engine;
+use pantala_engine::{Engine, Message};
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[Command::new("DEBUG", debug, Group::Server)
@@ -145,7 +145,13 @@ const FORMS: [Form; 32] = [
         "(0 | 1)",
         "RESTORE does not look at checksums.",
     ),
-    form("SLEEP", (1, 1), sleep, "seconds:double", "Answers later; nobody else waits."),
+    form(
+        "SLEEP",
+        (1, 1),
+        sleep,
+        "seconds:double",
+        "Serves nobody for this long; inside a transaction or script: answers later.",
+    ),
     form(
         "STRINGMATCH-LEN",
         (2, 2),
@@ -229,10 +235,11 @@ fn sleep(call: &mut Call<'_, '_>) -> CommandResult {
     let most = if call.may_wait { LONGEST_SLEEP_S } else { LONGEST_SLEEP_INSIDE_S };
     let sleeps = Duration::from_secs_f64(seconds.clamp(0.0, most));
     if call.may_wait {
-        let shutdown = &Engine::of(call).condition.shutdown;
+        let engine = Engine::of(call);
         let until_us = monotonic_us() + sleeps.as_micros() as u64;
+        engine.workers.post_all(&|| Message::Sleep { until_us });
         let left = || Duration::from_micros(until_us.saturating_sub(monotonic_us()));
-        while !left().is_zero() && !shutdown.pause_for(left()) {}
+        while !left().is_zero() && !engine.condition.shutdown.pause_for(left()) {}
     } else {
         std::thread::sleep(sleeps);
     }

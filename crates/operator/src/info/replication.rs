@@ -82,7 +82,7 @@ fn of_replica(told: &LinkReport, page: &mut Page) {
     page.line("master_link_status", if is_up { "up" } else { "down" });
     page.line("master_last_io_seconds_ago", told.heard_s);
     page.line("master_sync_in_progress", u8::from(told.copy.is_some()));
-    page.line("slave_read_repl_offset", told.position);
+    page.line("slave_read_repl_offset", told.position + told.unapplied_bytes);
     page.line("slave_repl_offset", told.position);
     page.each(&["replicas_repl_buffer_size", "replicas_repl_buffer_peak"], 0);
     if let Some((total, bytes)) = told.copy {

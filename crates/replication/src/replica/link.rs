@@ -14,6 +14,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pantala_base::clock::monotonic_us;
+use pantala_engine::condition::pause::PauseScope;
 use pantala_journal::resp::push_command;
 use pantala_journal::{Journal, Stamp};
 use pantala_psync::link::{
@@ -29,6 +31,8 @@ use super::{LinkPhase, set_phase};
 use crate::Replication;
 use pantala_tls::certificates;
 
+/// How soon a link notices the end of a pause.
+const PAUSE_LOOK: Duration = Duration::from_millis(10);
 /// The most bytes applied at once: threads that want `applying` wait for these.
 const BATCH_BYTES: usize = 256 << 10;
 /// The log's reason when a link ends for `propagation-error-behavior`.
@@ -309,7 +313,7 @@ impl<'l> Link<'l> {
         let early = socket.take_input();
         for piece in early.chunks(BATCH_BYTES) {
             self.cutter.add(piece);
-            if !self.apply()? {
+            if !self.wait_out_pause(socket, &mut acked)? || !self.apply()? {
                 return Ok(());
             }
         }
@@ -325,7 +329,7 @@ impl<'l> Link<'l> {
             if count > 0 {
                 following.heard();
                 self.cutter.added(count);
-                if !self.apply()? {
+                if !self.wait_out_pause(socket, &mut acked)? || !self.apply()? {
                     return Ok(());
                 }
             }
@@ -333,6 +337,26 @@ impl<'l> Link<'l> {
                 return Ok(());
             }
         }
+    }
+
+    /// Waits while CLIENT PAUSE or DEBUG SLEEP holds back the stream; false: the link is not in
+    /// force any more.
+    fn wait_out_pause(&mut self, socket: &mut Socket, acked: &mut Instant) -> Result<bool, String> {
+        let following = &self.replication.following;
+        let pause = &self.replication.engine.condition.pause;
+        while pause.state(monotonic_us()) != PauseScope::Nothing || following.is_asleep() {
+            following.note_unapplied(self.cutter.rest_bytes());
+            following.rest(self.number, PAUSE_LOOK);
+            if !following.is_in_force(self.number) {
+                return Ok(false);
+            }
+            if socket.now() - *acked >= TICK && !following.is_asleep() {
+                *acked = socket.now();
+                self.acknowledge(socket)?;
+            }
+        }
+        following.note_unapplied(0);
+        Ok(true)
     }
 
     /// Applies the complete steps that have come; false: the link is not in force any more.

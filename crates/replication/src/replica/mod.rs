@@ -109,8 +109,11 @@ pub struct FollowState {
     heard_us: AtomicU64,
     /// Since when there is no link (monotonic, microseconds); 0: there was none yet.
     down_us: AtomicU64,
-    /// No link is begun before this time (monotonic, microseconds): DEBUG SLEEP.
+    /// No link is begun and nothing applied before this time (monotonic, microseconds): DEBUG
+    /// SLEEP.
     asleep_until_us: AtomicU64,
+    /// Bytes of the stream that were received and are held back by a pause.
+    unapplied_bytes: AtomicU64,
     /// Steps were skipped or shortened: the server stops, changes its role in haste, or one has
     /// failed.
     is_cut_short: AtomicBool,
@@ -273,10 +276,19 @@ impl FollowState {
         let _timed_out = self.changed.wait_while_for(&mut self.state(), is_in_force, most);
     }
 
-    /// Begins no link for this long: DEBUG SLEEP, which stops all of Redis.
+    /// Begins no link and applies nothing for this long: DEBUG SLEEP.
     pub fn sleep_for(&self, time: Duration) {
         let until_us = monotonic_us().saturating_add(time.as_micros() as u64);
         self.asleep_until_us.fetch_max(until_us, Ordering::Relaxed);
+    }
+
+    fn is_asleep(&self) -> bool {
+        let until_us = self.asleep_until_us.load(Ordering::Relaxed);
+        until_us > 0 && until_us > monotonic_us()
+    }
+
+    fn note_unapplied(&self, bytes: usize) {
+        self.unapplied_bytes.store(bytes as u64, Ordering::Relaxed);
     }
 
     /// Waits until the link with this number may begin, or is not in force any more.

@@ -20,6 +20,8 @@ pub struct LinkReport {
     pub down_s: i64,
     /// Everything before this position was applied.
     pub position: u64,
+    /// Bytes received behind it that a pause holds back.
+    pub unapplied_bytes: u64,
     /// The bytes of the snapshot that is being received: the total, if known, and those that are
     /// here.
     pub copy: Option<(u64, u64)>,
@@ -45,6 +47,7 @@ pub fn told(replication: &Replication) -> Option<LinkReport> {
         heard_s: if is_connected { since_s(&following.heard_us) } else { -1 },
         down_s: if is_connected || !had_link { -1 } else { since_s(&following.down_us) },
         position: replication.downstream.stream.end(),
+        unapplied_bytes: following.unapplied_bytes.load(Ordering::Relaxed),
         copy,
     })
 }

@@ -27,6 +27,7 @@ pub mod serving;
 pub mod state;
 pub mod turn;
 
+use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +53,8 @@ use pantala_engine::stats::tallies::ThreadTally;
 
 /// The interval of the chores (idle clients, soft limits), while there are any.
 const CHORE_INTERVAL: Duration = Duration::from_secs(1);
+/// How soon a worker that DEBUG SLEEP holds up notices that the server is to stop.
+const SLEEP_LOOK: Duration = Duration::from_millis(100);
 
 /// How soon an idle worker tries again to evict tracked keys beyond the limit.
 const TRACKED_INTERVAL: Duration = Duration::from_millis(1);
@@ -103,6 +106,8 @@ pub struct Chores {
     pub http_told_until_us: u64,
     /// The commands that this turn has run, and the microseconds they took.
     pub ran: (u64, u64),
+    /// Until when nobody is served (monotonic, microseconds): DEBUG SLEEP.
+    pub asleep_until_us: u64,
 }
 
 /// The progress in delivering published messages.
@@ -170,6 +175,7 @@ impl WorkerThread {
         let tally = Arc::clone(&self.worker.tally);
         self.worker.context.workers.began(self.worker.index, tally);
         while !self.worker.is_finished() {
+            self.worker.sleep_as_told();
             match self.reactor.wait(self.worker.longest_sleep()) {
                 Ok((events, mut ops)) => self.worker.turn(events, &mut ops),
                 Err(error) => {
@@ -230,6 +236,16 @@ impl Worker {
                 && self.lane_jobs == 0
                 && self.inbox.is_empty()
                 && !self.has_published())
+    }
+
+    /// Serves nobody while DEBUG SLEEP lasts, or until the server is to stop.
+    fn sleep_as_told(&mut self) {
+        let until_us = take(&mut self.chores.asleep_until_us);
+        let shutdown = &self.context.engine.condition.shutdown;
+        while until_us > monotonic_us() && !shutdown.is_preparing() && !shutdown.is_final() {
+            let left = Duration::from_micros(until_us.saturating_sub(monotonic_us()));
+            shutdown.pause_for(left.min(SLEEP_LOOK));
+        }
     }
 
     /// How long the next `wait` may sleep.

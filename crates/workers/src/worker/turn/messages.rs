@@ -118,6 +118,7 @@ impl Worker {
                 self.send_kept();
                 self.wake_for_journal();
             }
+            Message::Sleep { until_us } => self.chores.asleep_until_us = until_us,
             Message::StreamGrew => self.look_at_replicas(),
             Message::RoleChanged => self.end_all_waiting(),
             // Every turn checks for these; the message only wakes the worker.
