@@ -186,7 +186,7 @@ PATCHES = {
     # SHUTDOWN goes to another thread before it waits.
     "integration/shutdown.tcl": [BLOCKED],
     "support/util.tcl": [
-        # DEBUG SLEEP holds up nobody but who asks for it: the process is stopped instead.
+        # DEBUG SLEEP in a transaction holds up nobody else: the process is stopped instead.
         (re.compile(r"\A"), FREEZE),
         (re.compile(r"proc get_child_pid \{idx\} \{\n"), r"\g<0>    return [srv $idx pid]\n"),
     ],
