@@ -155,7 +155,8 @@ fn manifests(rng: &mut Rng) {
         let base = (rng.below(2) == 0).then(|| 1 + rng.below(9));
         let closed =
             (rng.below(2) == 0).then(|| Closed { bytes: rng.below(9), next: 1 + rng.below(9) });
-        Part { name: format!("x{name}"), seq, base, closed }
+        let head = (rng.below(2) == 0).then(|| rng.below(u64::MAX));
+        Part { name: format!("x{name}"), seq, base, closed, head }
     };
     let base = (rng.below(2) == 0).then(|| part(rng, 1));
     let history = (0..rng.below(3)).map(|seq| part(rng, seq + 1)).collect();
@@ -168,11 +169,12 @@ fn manifests(rng: &mut Rng) {
     assert_eq!(Manifest::parse(text.as_bytes()), Ok(plain.clone()));
     let mut known = plain.clone();
     let stored = lengths::text(&manifest);
-    assert_eq!(lengths::add(&mut known, stored.as_bytes()), Ok(()));
+    let head = manifest.base.as_ref().and_then(|base| base.head);
+    assert_eq!(lengths::add(&mut known, stored.as_bytes(), |_, _| head), Ok(()));
     assert_eq!(known, manifest_with(&plain.history, &manifest));
     let mut damaged = stored.into_bytes();
     damage(rng, &mut damaged);
-    let _either = lengths::add(&mut known, &damaged);
+    let _either = lengths::add(&mut known, &damaged, |_, _| head);
     let mut damaged = text.into_bytes();
     for _ in 0..DAMAGES {
         damage(rng, &mut damaged);
@@ -188,7 +190,7 @@ fn manifests(rng: &mut Rng) {
 fn without_lengths(mut manifest: Manifest) -> Manifest {
     let bases = manifest.base.iter_mut().chain(&mut manifest.history);
     for part in bases.chain(&mut manifest.increments) {
-        (part.base, part.closed) = (None, None);
+        (part.base, part.closed, part.head) = (None, None, None);
     }
     manifest
 }

@@ -18,11 +18,13 @@
 //! Not here: the content of the files (`reader`, `writer`). Tests: at the foot.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use pantala_base::sha1;
+
 use super::lengths::{self, Doubt};
-use super::manifest::{Gap, MAX_BYTES, Manifest, ManifestError, Part};
+use super::manifest::{Gap, HEAD_BYTES, MAX_BYTES, Manifest, ManifestError, Part};
 use crate::disk::{Disk, read_whole, replace};
 
 /// The prefix of a file name until the file is complete.
@@ -249,10 +251,26 @@ impl AofLayout {
     /// Adds what the file of lengths says, if there is one.
     fn add_lengths(&self, disk: &dyn Disk, manifest: &mut Manifest) -> Result<(), Doubt> {
         match read_whole(disk, &self.lengths_path(), MAX_BYTES) {
-            Ok(text) if *manifest != Manifest::default() => lengths::add(manifest, &text),
+            Ok(text) if *manifest != Manifest::default() => {
+                lengths::add(manifest, &text, |base, bytes| self.checksum_of(disk, base, bytes))
+            }
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Doubt::Damaged),
             _ => Ok(()),
         }
+    }
+
+    /// The checksum of the beginning of a base that has `bytes` bytes, if it can be read.
+    pub fn head_of(&self, disk: &dyn Disk, base: &Part, bytes: u64) -> Option<u64> {
+        self.checksum_of(disk, base, bytes.min(HEAD_BYTES))
+    }
+
+    /// The beginning of the SHA-1 digest of the first `bytes` bytes of a file, if it has so many.
+    /// (The CRC64 of a whole snapshot is 0, since it ends with its own.)
+    fn checksum_of(&self, disk: &dyn Disk, part: &Part, bytes: u64) -> Option<u64> {
+        let (mut file, mut head) = (disk.open_to_read(&self.path(&part.name)).ok()?, Vec::new());
+        let got = file.by_ref().take(bytes).read_to_end(&mut head).ok()?;
+        let first = sha1::digest(&head).first_chunk().map(|first| u64::from_be_bytes(*first));
+        first.filter(|_| got as u64 == bytes)
     }
 
     /// Why the file of lengths is not used for this manifest, if that is suspicious: a text for the
@@ -307,12 +325,17 @@ impl AofLayout {
         tried.map_err(|error| LayoutError::Disk(path, error))
     }
 
-    /// Replaces the manifest on disk, and then the file of lengths.
+    /// Replaces the manifest on disk, and then the file of lengths. Returns why the latter was not
+    /// replaced, if so.
     ///
     /// # Errors
-    /// The old one is still there, or, if only the last sync failed, the new one, unless a crash
-    /// follows.
-    pub fn store(&self, disk: &dyn Disk, manifest: &Manifest) -> Result<(), LayoutError> {
+    /// The old manifest is still there, or, if only the last sync failed, the new one, unless a
+    /// crash follows.
+    pub fn store(
+        &self,
+        disk: &dyn Disk,
+        manifest: &Manifest,
+    ) -> Result<Option<LayoutError>, LayoutError> {
         let (path, lengths) = (self.manifest_path(), self.lengths_path());
         if !is_there(disk, &path)? {
             // It was of files that somebody has removed.
@@ -323,11 +346,11 @@ impl AofLayout {
             .map_err(|error| LayoutError::Disk(path, error))?;
         let text = lengths::text(manifest).into_bytes();
         if read_whole(disk, &lengths, MAX_BYTES).is_ok_and(|stored| stored == text) {
-            return Ok(());
+            return Ok(None);
         }
         // The manifest counts already, and the old lengths fit to it as after a crash.
-        let _is_stored_with_the_next = replace(disk, &lengths, &self.temporary("lengths"), &text);
-        Ok(())
+        let replaced = replace(disk, &lengths, &self.temporary("lengths"), &text);
+        Ok(replaced.err().map(|error| LayoutError::Disk(lengths, error)))
     }
 
     /// Removes temporary files, and the history of the manifest, which then does not name it any

@@ -2,7 +2,7 @@
 //! Redis and Valkey write there.
 //!
 //! ```text
-//! file appendonly.aof.2.base.rdb seq 2 type b bytes 89 next 3
+//! file appendonly.aof.2.base.rdb seq 2 type b bytes 89 next 3 head 0f29c41d55e7a880
 //! file appendonly.aof.3.incr.aof seq 3 type i base 2 bytes 70 next 4
 //! file appendonly.aof.4.incr.aof seq 4 type i base 2
 //! # crc64 8d1c5f0a62b3e974
@@ -17,6 +17,7 @@
 //! | the same | the manifest may name more increments since, and none less | used |
 //! | none, and there was one | its line is lost | used |
 //! | another | the files were rewritten since | not used |
+//! | the same, but its file begins differently | another server has begun anew | not used |
 //!
 //! Invariants
 //! 1. What it says holds for each file that it shares with a manifest of the same base: closed
@@ -26,7 +27,7 @@
 
 use pantala_base::crc::crc64;
 
-use super::manifest::{Gap, Manifest, Part};
+use super::manifest::{Gap, HEAD_BYTES, Manifest, Part};
 
 /// The beginning of the last line, before the checksum of all lines above.
 const CHECKSUM: &str = "# crc64 ";
@@ -38,6 +39,8 @@ pub enum Doubt {
     Damaged,
     /// The base in the manifest is older than the one in it.
     OlderBase,
+    /// The base has the number of the one in it, but is another.
+    OtherBase,
 }
 
 impl Doubt {
@@ -46,6 +49,7 @@ impl Doubt {
         match self {
             Doubt::Damaged => "it is damaged",
             Doubt::OlderBase => "it is of a later base than the manifest",
+            Doubt::OtherBase => "the base begins differently than the one that it is of",
         }
     }
 }
@@ -66,13 +70,25 @@ fn parse(text: &[u8]) -> Option<Manifest> {
 }
 
 /// Adds to a manifest what a stored text says of its files. A file that belongs to them and is not
-/// named becomes [`Manifest::missing`].
-pub fn add(manifest: &mut Manifest, text: &[u8]) -> Result<(), Doubt> {
+/// named becomes [`Manifest::missing`]. `head_of` gives the checksum of a file's beginning, if it
+/// has so many bytes.
+pub fn add(
+    manifest: &mut Manifest,
+    text: &[u8],
+    head_of: impl FnOnce(&Part, u64) -> Option<u64>,
+) -> Result<(), Doubt> {
     let known = parse(text).ok_or(Doubt::Damaged)?;
     match (&mut manifest.base, &known.base) {
         (None, None) => {}
         (None, Some(lost)) => manifest.missing = Some(Gap::Base(lost.seq)),
-        (Some(base), Some(known)) if is_same(base, known) => complete(base, known),
+        (Some(base), Some(known)) if is_same(base, known) => {
+            if let (Some(head), Some(closed)) = (known.head, known.closed)
+                && head_of(base, closed.bytes.min(HEAD_BYTES)) != Some(head)
+            {
+                return Err(Doubt::OtherBase);
+            }
+            complete(base, known);
+        }
         (Some(base), Some(known)) if base.seq < known.seq => return Err(Doubt::OlderBase),
         (Some(_), _) => return Ok(()),
     }
@@ -92,6 +108,7 @@ fn is_same(one: &Part, other: &Part) -> bool {
 fn complete(part: &mut Part, known: &Part) {
     part.base = part.base.or(known.base);
     part.closed = part.closed.or(known.closed);
+    part.head = part.head.or(known.head);
 }
 
 #[cfg(test)]
@@ -109,7 +126,7 @@ mod tests {
     /// A manifest with what the lengths of another say of its files.
     fn with_lengths_of(lines: &str, plain: &str) -> (Manifest, Result<(), Doubt>) {
         let mut found = manifest(plain);
-        let added = add(&mut found, text(&manifest(lines)).as_bytes());
+        let added = add(&mut found, text(&manifest(lines)).as_bytes(), |_, bytes| Some(bytes));
         (found, added)
     }
 
@@ -161,9 +178,21 @@ mod tests {
         let mut found = manifest(plain);
         for damaged in ["", LONG, &whole[1..], &whole[..whole.len() - 1], &whole.replace('7', "8")]
         {
-            assert_eq!(add(&mut found, damaged.as_bytes()), Err(Doubt::Damaged), "{damaged}");
+            let added = add(&mut found, damaged.as_bytes(), |_, _| None);
+            assert_eq!(added, Err(Doubt::Damaged), "{damaged}");
         }
         assert_eq!(found, manifest(plain));
+    }
+
+    #[test]
+    fn another_base_of_the_same_number_is_told() {
+        let with_head = |head: u64| LONG.replacen("next 4", &format!("next 4 head {head:016x}"), 1);
+        let plain = "file b.2 seq 2 type b\nfile i.4 seq 4 type i\n";
+        // Its first seven bytes are those it was written of.
+        let (found, added) = with_lengths_of(&with_head(7), plain);
+        assert_eq!((found.gap(), added), (Some(Gap::Increment(5)), Ok(())));
+        let (found, added) = with_lengths_of(&with_head(8), plain);
+        assert_eq!((found, added), (manifest(plain), Err(Doubt::OtherBase)));
     }
 
     #[test]

@@ -12,12 +12,13 @@
 //!
 //! More is known of the files than Redis and Valkey write here, and stands in a file of its own
 //! (`lengths`), in the same form: `bytes` and `next` of a file that is closed, its length and the
-//! number of the increment after it; and `base` of an increment, the base before it. With them, a
-//! shortened file and a lost line are distinguished from a crash ([`Manifest::gap`]). The first
-//! versions of Pantala wrote these pairs into the manifest, so they are read there, too.
+//! number of the increment after it; `base` of an increment, the base before it; and `head` of a
+//! base, a checksum of its beginning. With them, a shortened file and a lost line are distinguished
+//! from a crash ([`Manifest::gap`]), and a base from another one of its number. The first versions
+//! of Pantala wrote the first three into the manifest, so they are read there, too.
 //!
 //! 1. [`Manifest::text`] reproduces what [`Manifest::parse`] read, except for comments, unknown
-//!    pairs, those three, and the order of kinds.
+//!    pairs, those four, and the order of kinds.
 //!
 //! Not here: the location of the file (`layout`). Tests: at the foot, with texts written by
 //! redis-server 7.0.15 and valkey-server 9.1.2.
@@ -50,6 +51,9 @@ const BAD_NEXT: &str = wrong!("'next' must be followed by a number above 0");
 /// The largest manifest that is read, in bytes.
 pub const MAX_BYTES: u64 = 64 << 20;
 
+/// How many bytes of a base tell it from others: in a snapshot they say when it was written.
+pub const HEAD_BYTES: u64 = 4 << 10;
+
 /// The files of an append-only file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
@@ -74,6 +78,8 @@ pub struct Part {
     pub base: Option<u64>,
     /// What is known of a file that is closed.
     pub closed: Option<Closed>,
+    /// For a base: the checksum of its first [`HEAD_BYTES`], or of all if it has fewer, if known.
+    pub head: Option<u64>,
 }
 
 /// A file that should be named and is not.
@@ -106,7 +112,7 @@ pub struct Closed {
 impl Part {
     /// An open file with this name and number.
     pub fn new(name: impl Into<String>, seq: u64) -> Part {
-        Part { name: name.into(), seq, base: None, closed: None }
+        Part { name: name.into(), seq, base: None, closed: None, head: None }
     }
 }
 
@@ -212,7 +218,8 @@ impl Manifest {
             let closed =
                 part.closed.map(|Closed { bytes, next }| format!(" bytes {bytes} next {next}"));
             let base = part.base.map(|base| format!(" base {base}")).unwrap_or_default();
-            push_line(&mut text, part, kind, &(base + &closed.unwrap_or_default()));
+            let head = part.head.map(|head| format!(" head {head:016x}")).unwrap_or_default();
+            push_line(&mut text, part, kind, &(base + &closed.unwrap_or_default() + &head));
         }
         text
     }
@@ -260,11 +267,12 @@ impl Manifest {
         }
     }
 
-    /// Notes the length of a new base, if increments follow it.
-    pub fn close_base(&mut self, bytes: u64) {
+    /// Notes the length of a new base, if increments follow it, and the checksum of its beginning.
+    pub fn close_base(&mut self, bytes: u64, head: Option<u64>) {
         let next = self.increments.first().map(|part| part.seq);
         if let Some(base) = &mut self.base {
             base.closed = next.map(|next| Closed { bytes, next });
+            base.head = head;
         }
     }
 
@@ -310,7 +318,7 @@ fn parse_part(line: &[u8]) -> Result<(Kind, Part), &'static str> {
         return Err(SHAPE);
     }
     let (mut name, mut seq, mut kind) = (None, None, None);
-    let (mut base, mut bytes, mut next) = (None, None, None);
+    let (mut base, mut bytes, mut next, mut head) = (None, None, None, None);
     for pair in words.chunks_exact(2) {
         let value = pair[1];
         if pair[0].eq_ignore_ascii_case(b"file") {
@@ -324,6 +332,9 @@ fn parse_part(line: &[u8]) -> Result<(Kind, Part), &'static str> {
             bytes = Some(length.ok_or(BAD_BYTES)?);
         } else if pair[0].eq_ignore_ascii_case(b"next") {
             next = Some(file_number(value).ok_or(BAD_NEXT)?);
+        } else if pair[0].eq_ignore_ascii_case(b"head") {
+            let digits = std::str::from_utf8(value).ok();
+            head = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
         } else if pair[0].eq_ignore_ascii_case(b"type") {
             kind = Some(match value {
                 b"b" => Kind::Base,
@@ -335,7 +346,7 @@ fn parse_part(line: &[u8]) -> Result<(Kind, Part), &'static str> {
     }
     let closed = bytes.zip(next).map(|(bytes, next)| Closed { bytes, next });
     match (name, seq, kind) {
-        (Some(name), Some(seq), Some(kind)) => Ok((kind, Part { name, seq, base, closed })),
+        (Some(name), Some(seq), Some(kind)) => Ok((kind, Part { name, seq, base, closed, head })),
         _ => Err(SHAPE),
     }
 }

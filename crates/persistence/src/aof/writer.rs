@@ -58,6 +58,15 @@ pub struct AofWriter {
     annotated_s: Option<i64>,
     growth: Growth,
     keeps_history: bool,
+    lengths: LengthsState,
+}
+
+/// Whether the file of lengths belongs to the manifest on disk.
+enum LengthsState {
+    Stored,
+    /// It could not be replaced, which nobody was told yet.
+    Failed(LayoutError),
+    Told,
 }
 
 /// How long to wait before a rewrite is tried again that could not even begin, when there is no
@@ -261,6 +270,7 @@ impl AofWriter {
             annotated_s: None,
             growth: Growth::default(),
             keeps_history: false,
+            lengths: LengthsState::Stored,
         }
     }
 
@@ -491,10 +501,32 @@ impl AofWriter {
         let part = Part { base: manifest.base.as_ref().map(|base| base.seq), ..part };
         manifest.increments.push(part.clone());
         // After an error the disk may have either manifest: the new one names one empty file more.
-        self.layout.store(&*self.disk, &manifest)?;
+        self.store(&manifest)?;
         self.manifest = manifest;
         self.set_increment(file, part, 0, true);
         Ok(())
+    }
+
+    /// Replaces the manifest on disk.
+    fn store(&mut self, manifest: &Manifest) -> Result<(), LayoutError> {
+        let failed = self.layout.store(&*self.disk, manifest)?;
+        match (failed, &self.lengths) {
+            (None, _) => self.lengths = LengthsState::Stored,
+            (Some(_), LengthsState::Told) => {}
+            (Some(error), _) => self.lengths = LengthsState::Failed(error),
+        }
+        Ok(())
+    }
+
+    /// Why the file of lengths could not be replaced: once, until it could be again.
+    pub fn take_lengths_failure(&mut self) -> Option<LayoutError> {
+        if !matches!(self.lengths, LengthsState::Failed(_)) {
+            return None;
+        }
+        match std::mem::replace(&mut self.lengths, LengthsState::Told) {
+            LengthsState::Failed(error) => Some(error),
+            LengthsState::Stored | LengthsState::Told => None,
+        }
     }
 
     fn new_increment(&mut self) -> Part {
@@ -537,13 +569,14 @@ impl AofWriter {
     }
 
     fn put_in_place(&mut self, rewrite: &Rewrite) -> Result<(), Fault> {
+        let disk = Arc::clone(&self.disk);
         let rename = |from: &Path, to: PathBuf| {
             let told = |error| Fault { path: from.to_owned(), error };
-            self.disk.rename(from, &to).map_err(told)
+            disk.rename(from, &to).map_err(told)
         };
         if self.manifest == Manifest::default() {
             // So that a crash leaves no files that look as if their manifest had been lost.
-            self.layout.store(&*self.disk, &self.manifest)?;
+            self.store(&Manifest::default())?;
         }
         let path = self.layout.path(&rewrite.base.name);
         rename(&rewrite.base_path, path.clone())?;
@@ -555,11 +588,11 @@ impl AofWriter {
             rename(&self.layout.temporary_path(part), self.layout.path(&part.name))?;
             manifest.increments.push(Part { base: Some(rewrite.base.seq), ..part.clone() });
         }
-        manifest.close_base(bytes);
+        manifest.close_base(bytes, self.layout.head_of(&*disk, &rewrite.base, bytes));
         let directory = self.layout.directory();
         let kept = self.disk.sync_directory(directory);
         kept.map_err(|error| Fault { path: directory.to_owned(), error })?;
-        self.layout.store(&*self.disk, &manifest)?;
+        self.store(&manifest)?;
         self.manifest = manifest;
         Ok(())
     }
@@ -598,7 +631,7 @@ impl AofWriter {
     pub fn end_removal(&mut self, gone: &[Part]) -> Result<(), Fault> {
         let mut manifest = self.manifest.clone();
         manifest.history.retain(|part| !gone.contains(part));
-        self.layout.store(&*self.disk, &manifest)?;
+        self.store(&manifest)?;
         self.manifest = manifest;
         Ok(())
     }

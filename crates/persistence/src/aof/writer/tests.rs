@@ -197,7 +197,51 @@ fn lengths_that_can_not_be_written_do_no_harm() {
         let manifest = layout().open(&at.disk).expect("it opens").expect("there is one");
         part_files(&at.disk, &layout(), &manifest).expect("all are there");
         assert_eq!(layout().doubt(&at.disk, &manifest), None);
+        let told = at.writer.take_lengths_failure().map(|error| error.to_string());
+        assert_eq!(told.is_some(), lost == 2, "{told:?}");
+        assert!(told.is_none_or(|told| told.starts_with("/d/aof/a.lengths: ")));
+        assert!(at.writer.take_lengths_failure().is_none(), "it is told once");
     }
+}
+
+#[test]
+fn lengths_that_fail_are_told_again_when_they_could_be_written_meanwhile() {
+    let mut at = fixture();
+    let mut told = Vec::new();
+    for fails in [true, true, false, true] {
+        let rewrite = at.begin();
+        // Of the renames: the base, the manifest, the lengths.
+        if fails {
+            at.disk.fail(Act::Rename, 2, io::ErrorKind::Other);
+        }
+        at.writer.finish_rewrite(rewrite).expect("finished");
+        at.disk.fail_no_more();
+        told.push(at.writer.take_lengths_failure().is_some());
+    }
+    assert_eq!(told, [true, true, false, true], "a rewrite begins with a manifest that is stored");
+}
+
+#[test]
+fn the_lengths_of_another_base_of_the_same_number_are_not_used() {
+    let mut at = fixture();
+    let rewrite = at.begin();
+    at.writer.finish_rewrite(rewrite).expect("finished");
+    at.append("more");
+    let _never_finished = at.begin();
+    // Another server begins anew, with the numbers that this one began with.
+    let text = "file a.1.base.rdb seq 1 type b\nfile a.2.incr.aof seq 2 type i\n";
+    for (path, text) in [
+        (layout().manifest_path(), text),
+        (layout().path("a.1.base.rdb"), "bas1"),
+        (layout().path("a.2.incr.aof"), "x"),
+    ] {
+        at.disk.create(&path).expect("created").append(text.as_bytes()).expect("appended");
+    }
+    let manifest = layout().open(&at.disk).expect("it opens").expect("there is one");
+    assert_eq!(part_files(&at.disk, &layout(), &manifest).expect("nothing is lost").len(), 2);
+    let doubt = layout().doubt(&at.disk, &manifest).expect("it is told");
+    let expected = "/d/aof/a.lengths: not used, because the base begins differently";
+    assert!(doubt.starts_with(expected), "{doubt}");
 }
 
 #[test]
@@ -205,7 +249,7 @@ fn a_base_knows_its_length_and_what_follows() {
     let mut at = fixture();
     let rewrite = at.begin();
     at.writer.finish_rewrite(rewrite).expect("finished");
-    let text = "file a.1.base.rdb seq 1 type b bytes 4 next 2\n\
+    let text = "file a.1.base.rdb seq 1 type b bytes 4 next 2 head 1405df66cbe219b0\n\
                 file a.2.incr.aof seq 2 type i base 1\n";
     assert_eq!(at.writer.manifest().text_of_lengths(), text);
     let mut manifest = layout().read(&at.disk).expect("read").expect("there is one");
