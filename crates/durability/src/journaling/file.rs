@@ -218,6 +218,12 @@ impl File {
         if !is_ending {
             self.rewrite_if_due();
         }
+        if let Some(error) = self.writer.take_lengths_failure() {
+            tracing::warn!(
+                "{error}: not written: the next start does not notice a line that the manifest has \
+                 lost, or the lost end of a file"
+            );
+        }
         self.tell();
     }
 
@@ -283,6 +289,9 @@ impl File {
         let finished = self.writer.finish_rewrite(rewrite);
         match &finished {
             Ok(()) => {
+                // Before writes are answered again: what the rings have said until now is of
+                // files that the manifest may not name any more.
+                self.confirm(self.written);
                 tracing::info!("Background AOF rewrite finished successfully");
             }
             Err(fault) => rewriting::tell_failed(fault),

@@ -288,7 +288,13 @@ pub fn take_over(
         match read(&file, &identity).map_err(told)? {
             Ok(remains) => {
                 let added = add(layout, manifest, &remains);
-                added.map_err(|error| format!("cannot take over {}: {error}", path.display()))?;
+                let fits = added
+                    .map_err(|error| format!("cannot take over {}: {error}", path.display()))?;
+                if !fits {
+                    tracing::warn!(
+                        "what a killed process has left does not fit its append-only file: unused"
+                    );
+                }
             }
             Err(Unread::Nothing) => {}
             Err(Unread::Others) => continue,
@@ -301,11 +307,9 @@ pub fn take_over(
     Ok(())
 }
 
-fn add(layout: &AofLayout, manifest: &Manifest, remains: &RingRemains) -> io::Result<()> {
-    let Some(place) = place(layout, manifest, remains)? else {
-        tracing::warn!("what a killed process has left does not fit its append-only file: unused");
-        return Ok(());
-    };
+/// Whether it fits these files.
+fn add(layout: &AofLayout, manifest: &Manifest, remains: &RingRemains) -> io::Result<bool> {
+    let Some(place) = place(layout, manifest, remains)? else { return Ok(false) };
     let (path, commands) = (layout.path(&place.part.name), &remains.commands);
     let mut file = File::options().read(true).write(true).open(&path)?;
     let mut tail = Vec::new();
@@ -318,9 +322,13 @@ fn add(layout: &AofLayout, manifest: &Manifest, remains: &RingRemains) -> io::Re
             path.display()
         );
     }
+    if place.is_new && !tail.is_empty() {
+        // This start has been killed before, when it was about to remove the rings.
+        return Ok(tail.starts_with(commands));
+    }
     // If the file has more than the rings, another process may have gone on with it.
     if commands.is_empty() || !begins_with(commands, &tail) {
-        return Ok(());
+        return Ok(true);
     }
     if place.is_new {
         // Atomically: a non-empty increment is not taken for a new one.
@@ -333,7 +341,7 @@ fn add(layout: &AofLayout, manifest: &Manifest, remains: &RingRemains) -> io::Re
     }
     let (path, at, added) = (path.display(), place.keep, commands.len());
     tracing::info!("{path}: added {added} bytes at {at} that a killed process had not written");
-    Ok(())
+    Ok(true)
 }
 
 /// Whether `written` is a beginning of `commands`, except for an incomplete last command, for
@@ -375,7 +383,7 @@ struct Added<'m> {
     part: &'m Part,
     /// How many of its bytes stay.
     keep: u64,
-    /// A rewrite had begun it, and it was still empty.
+    /// A rewrite had begun it, and had nothing written to it.
     is_new: bool,
 }
 
@@ -393,8 +401,7 @@ fn place<'m>(
         return Ok((bytes >= confirmed.bytes).then_some(added));
     }
     let [.., before, _] = &manifest.increments[..] else { return Ok(None) };
-    let is_cut = bytes == 0 && before.seq == confirmed.increment;
-    let is_next = is_cut && size(before)? == confirmed.bytes;
+    let is_next = before.seq == confirmed.increment && size(before)? == confirmed.bytes;
     Ok(is_next.then_some(Added { part, keep: 0, is_new: true }))
 }
 
@@ -507,7 +514,16 @@ mod tests {
     fn what_was_recorded_after_a_cut_goes_to_the_new_increment() {
         let place = Place::new("cut", &[(1, b"confirmed"), (2, b"")]);
         place.kill(1, 9);
+        let left = fs::read(place.above.join(name(&place.layout, 0))).expect("a file");
         assert_eq!(place.started(), [ZERO, A].concat());
+        let identity = identity(&place.layout).expect("a directory");
+        let remains = RingRemains::read(&left, &identity).expect("it is good");
+        let fits = || add(&place.layout, &place.manifest, &remains).expect("added");
+        assert!(fits(), "a start that was killed after it had added them begins again");
+        let last = place.layout.path(&place.manifest.increments[1].name);
+        fs::write(&last, [A, A, A].concat()).expect("written");
+        assert!(!fits(), "others have begun it");
+        assert_eq!(fs::read(&last).expect("a file"), [A, A, A].concat());
     }
 
     #[test]
