@@ -130,6 +130,16 @@ def behind_is_told(trial):
     assert primary.stat("sync_full") == 1, primary.info("stats")
 
 
+@scenario()
+def idle_takes_nothing(trial):
+    """A replica that has got much and has all of it takes next to nothing at its primary, while
+    nobody writes."""
+    primary, replica = trial.pair(primary={"repl_backlog_size": "1mb"})
+    fill(primary, 2_000, 10_000)
+    assert equal(primary, replica) == 2_000
+    until(lambda: int(primary.info("memory")["mem_clients_slaves"]) < 40_000, "it is let go", 15)
+
+
 def state(primary):
     """What a primary tells of its replica."""
     return dict(word.split("=", 1) for word in primary.info()["slave0"].split(","))

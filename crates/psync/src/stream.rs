@@ -82,6 +82,8 @@ struct State {
     /// The position of the first byte of the first block.
     base: u64,
     spare: Vec<Vec<u8>>,
+    /// The end when it was last looked whether the spare blocks are used.
+    looked_end: u64,
 }
 
 impl Default for ChangeStream {
@@ -94,7 +96,8 @@ impl Default for ChangeStream {
             end: 0,
             kept_bytes: 0,
         };
-        let state = State { history, blocks: VecDeque::new(), base: 0, spare: Vec::new() };
+        let blocks = VecDeque::new();
+        let state = State { history, blocks, base: 0, spare: Vec::new(), looked_end: 0 };
         ChangeStream { state: Mutex::new(state), end: AtomicU64::new(0) }
     }
 }
@@ -183,6 +186,19 @@ impl ChangeStream {
         let from = end.saturating_sub(kept_bytes).min(needed.unwrap_or(end)).max(first);
         let most = if needed.is_some() { SPARE_BLOCKS } else { SPARE_BLOCKS_ALONE };
         state.forget_before(from, most);
+    }
+
+    /// Frees the spare blocks if less than a block was appended since the last call; whether there
+    /// were any. To be called once a second or so.
+    pub fn free_unused(&self) -> bool {
+        let mut state = self.state();
+        let end = state.history.end;
+        let before = std::mem::replace(&mut state.looked_end, end);
+        if end.saturating_sub(before) >= BLOCK_BYTES as u64 || state.spare.is_empty() {
+            return false;
+        }
+        state.spare = Vec::new();
+        true
     }
 
     /// Whether a replica with the history `id` can continue at `position`.
@@ -359,6 +375,25 @@ mod tests {
         assert_eq!(read(&stream, 999_999, 10), Ok(vec![1]));
         let most = (100_000 / BLOCK_BYTES + 2 + SPARE_BLOCKS_ALONE) * BLOCK_BYTES;
         assert!(stream.memory_bytes() <= most as u64);
+    }
+
+    #[test]
+    fn spare_blocks_are_kept_while_they_are_used() {
+        let stream = kept(0);
+        let write = || {
+            stream.append(&[1; 10 * BLOCK_BYTES]);
+            stream.trim(Some(stream.end()));
+        };
+        write();
+        assert_eq!(stream.memory_bytes(), 10 * BLOCK_BYTES as u64);
+        assert!(!stream.free_unused(), "much was written");
+        write();
+        assert_eq!(stream.memory_bytes(), 10 * BLOCK_BYTES as u64, "they are used again");
+        assert!(!stream.free_unused());
+        stream.append(b"PING");
+        assert!(stream.free_unused());
+        assert_eq!(stream.memory_bytes(), BLOCK_BYTES as u64);
+        assert!(!stream.free_unused(), "there are none");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use pantala_psync::{FollowerKind, Phase, Replica};
 use pantala_settings::Settings;
 
 use super::recipients::{CopyMode, Recipients};
-use super::{close, copy, count_good, name};
+use super::{close, copy, count_good, let_go, name};
 use crate::Replication;
 use pantala_durability::journaling;
 
@@ -56,6 +56,9 @@ fn look(replication: &Arc<Replication>, alone_since_us: &mut Option<u64>) -> Opt
         return free_if_unused(replication, alone_since_us, now_us);
     }
     *alone_since_us = None;
+    if replication.downstream.stream.free_unused() {
+        let_go(replication);
+    }
     let soon = begin_copy_if_due(replication, &settings, &replicas, now_us);
     Some(soon.unwrap_or(TICK).min(TICK))
 }

@@ -108,6 +108,8 @@ pub struct Chores {
     pub ran: (u64, u64),
     /// Until when nobody is served (monotonic, microseconds): DEBUG SLEEP.
     pub asleep_until_us: u64,
+    /// How many bytes all replicas had been sent when their buffers were last looked at.
+    pub replica_sent_bytes: u64,
 }
 
 /// The progress in delivering published messages.

@@ -30,6 +30,8 @@ use pantala_replication::primary;
 const UNSENT_BYTES: usize = 256 << 10;
 /// The most bytes that are taken from the stream at a time.
 const PIECE_BYTES: usize = 256 << 10;
+/// Replicas to which no more was sent within a second need no large buffers.
+const IDLE_BYTES: u64 = 64 << 10;
 /// Commands that read or change data.
 const DATA: Flags = Flags::READONLY.union(Flags::WRITE);
 
@@ -101,6 +103,31 @@ impl Worker {
             }
             self.touch(index);
         }
+        self.free_replica_buffers();
+    }
+
+    /// Frees the buffers of replicas to which next to nothing was sent since the last call.
+    fn free_replica_buffers(&mut self) {
+        let mut sent_bytes = 0;
+        for at in 0..self.lists.replicas.len() {
+            let index = self.lists.replicas[at];
+            sent_bytes += self.at(index).map_or(0, |connection| connection.counts.sent_bytes);
+        }
+        let before = std::mem::replace(&mut self.chores.replica_sent_bytes, sent_bytes);
+        if self.lists.replicas.is_empty() || sent_bytes.abs_diff(before) > IDLE_BYTES {
+            return;
+        }
+        for at in 0..self.lists.replicas.len() {
+            let index = self.lists.replicas[at];
+            let Some(connection) = self.at(index) else { continue };
+            if connection.output.bytes.is_empty() {
+                let unused = take(&mut connection.output.bytes);
+                self.keep_buffer(unused);
+            }
+        }
+        let unused = self.lists.spare.take_large();
+        self.keep_buffer(unused);
+        self.count_replicas();
     }
 
     /// Reads what a replica has sent, and writes what it is to be sent, as far as there is room.
