@@ -157,7 +157,8 @@ def others_load_what_kill_left(trial):
             server.kill()
             load.end()
             ours = with_files_of(server, trial.new_server("--appendonly", "yes"), digest)
-            assert ours[1] > 10, ours
+            # Of all databases: one may have been flushed a moment ago.
+            assert set(ours[0]) != {"0"}, ours
             for name, program in found.items():
                 if name == "redis" and load.groups:
                     continue
