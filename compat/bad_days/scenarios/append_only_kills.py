@@ -401,6 +401,31 @@ def kill_with_long_values(trial):
         server.stop()
 
 
+@scenario(watched=False, started=False)
+def kill_when_the_file_counts(trial):
+    """The file is turned off and on again, and the server is killed as soon as INFO says that the
+    first base is there: what was answered after that is there."""
+    server, rounds = trial.new_server(*ON, "--appendfsync", "no", *RINGS), 0
+    try:
+        server.start()
+        for turn in range(300 if trial.is_long else 20):
+            with server.client() as client:
+                client.want(b"OK", "CONFIG", "SET", "appendonly", "no")
+                client.want(b"OK", "CONFIG", "SET", "appendonly", "yes")
+                while figures(client)["aof_pending_base"] != "0":
+                    pass
+                client.want(b"OK", "SET", "turn", turn)
+                server.kill()
+            server.start()
+            with server.client() as client:
+                settle(client)
+                client.want(b"%d" % turn, "GET", "turn")
+            rounds += 1
+    finally:
+        trial.note(f"{rounds} rounds")
+        server.stop()
+
+
 def kill_while_starting(server, chance):
     """Loading changes nothing that the next start would miss."""
     with open(os.devnull, "wb") as nowhere:
