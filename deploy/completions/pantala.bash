@@ -35,6 +35,14 @@ _pantala_flags="
 --cache_mode=
 --client-output-buffer-limit=
 --client-query-buffer-limit=
+--cluster-announce-bus-port=
+--cluster-announce-hostname=
+--cluster-announce-ip=
+--cluster-announce-port=
+--cluster-announce-tls-port=
+--cluster-preferred-endpoint-type=
+--cluster_mode=
+--cluster_node_id=
 --commandlog-execution-slower-than=
 --commandlog-large-reply-max-len=
 --commandlog-large-request-max-len=
@@ -226,6 +234,12 @@ _pantala() {
             ;;
         --cache_mode)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --cluster-preferred-endpoint-type)
+            mapfile -t COMPREPLY < <(compgen -W "ip hostname unknown-endpoint" -- "$word")
+            ;;
+        --cluster_mode)
+            mapfile -t COMPREPLY < <(compgen -W " emulated" -- "$word")
             ;;
         --core_dumps)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")

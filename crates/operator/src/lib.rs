@@ -10,6 +10,7 @@
 //! | `diagnosis/` | MEMORY, LATENCY, SLOWLOG, HOTKEYS, MONITOR; warnings about the machine |
 //! | `server` | SAVE, BGSAVE, BGREWRITEAOF, SHUTDOWN, TIME |
 //! | `command/` | COMMAND; LOLWUT; commands that are missing on purpose |
+//! | `cluster/` | CLUSTER, and the commands of its clients |
 //! | `client/`, `acl/`, `debug/`, `memcached/` | the commands of these names |
 //!
 //! Not here: commands of replication (`replication`) and MIGRATE (`migrate`); the table of all
@@ -19,6 +20,7 @@
 
 pub mod acl;
 pub mod client;
+mod cluster;
 mod command;
 mod config;
 mod debug;
@@ -38,6 +40,7 @@ pub const FAMILIES: &[&[Command]] = &[
     command::absent::ROWS,
     acl::ROWS,
     client::ROWS,
+    cluster::ROWS,
     command::ROWS,
     diagnosis::commandlog::ROWS,
     config::ROWS,

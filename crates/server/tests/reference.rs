@@ -117,6 +117,13 @@ const OURS: &[(&str, &str, &str)] = &[
     ("MIGRATE", ">empty-string/pure-token", "empty-string/string"),
     // Arguments that we do not have.
     ("SHUTDOWN", " SAFE>safe/pure-token? FAILOVER>failover/pure-token?", ""),
+    // A word before a group introduces it here; there it is an argument of its own.
+    ("CLUSTER|MIGRATESLOTS", "slotsrange-token/pure-token range/block", "range/block"),
+    (
+        "CLUSTER|MIGRATESLOTS",
+        "end-slot/integer)* NODE>node-token/pure-token ",
+        "end-slot/integer)*! NODE>",
+    ),
     // Arguments that are parsed as doubles there, too.
     ("ZINCRBY", "increment/integer", "increment/double"),
     ("ZINTER", "weight/integer", "weight/double"),

@@ -891,3 +891,21 @@ fn a_role_that_changes_in_a_transaction_is_in_force_when_exec_answers() {
         }
     }
 }
+
+#[test]
+fn an_emulated_cluster_names_the_replicas_that_can_be_read_from() {
+    let server = Server::new(&["--cluster_mode", "emulated"]);
+    let place = Place::new();
+    let mut client = server.connect();
+    let line = format!("127.0.0.1:{}@", place.port());
+    client.say("CLUSTER NODES");
+    let before = client.bulk();
+    assert!(before.contains("myself,master - 0 0 1 connected 0-16383"), "{before}");
+    let following = place.follows(&server);
+    client.say("CLUSTER NODES");
+    let after = client.bulk();
+    let replica = after.lines().find(|one| one.contains(&line)).expect("a line of the replica");
+    assert!(replica.contains(" slave ") && !before.contains(&line), "{before}{after}");
+    drop(server);
+    following.join().expect("it follows to the end");
+}

@@ -4,19 +4,19 @@
 //! Not here: settings that have no effect (`inert`, `dragonfly`). Tests: `row`, `snapshot`.
 
 use crate::field::{
-    AppendSync, ChannelDefault, CopyCompression, DisklessLoad, EvictionPolicy, Facility, Field,
-    IoEngine, LogFormat, LogLevel, LogTimes, MemoryShare, Mode, OomScoreAdj, OomScores,
-    OutputLimits, Percentiles, Permission, PortSharing, PropagationErrors, SavePoints,
-    ShutdownWords, Supervised, TlsClients, TlsUserField, VersionCheck,
+    AppendSync, ChannelDefault, ClusterMode, CopyCompression, DisklessLoad, EndpointType,
+    EvictionPolicy, Facility, Field, IoEngine, LogFormat, LogLevel, LogTimes, MemoryShare, Mode,
+    OomScoreAdj, OomScores, OutputLimits, Percentiles, Permission, PortSharing, PropagationErrors,
+    SavePoints, ShutdownWords, Supervised, TlsClients, TlsUserField, VersionCheck,
 };
-use crate::kind::{BYTES, COUNT, Kind, LONG, PORT, SHUTDOWN, SIZE};
+use crate::kind::{BYTES, COUNT, HOST_NAME, Kind, LONG, PORT, SHUTDOWN, SIZE};
 use crate::row::{OnChange, Row, SettingGroup, live, protected, start};
 use crate::shapes;
 use crate::shapes::title::{self, TitleTemplate};
 use crate::sources::users::UserLine;
 use SettingGroup::{
-    Commands, Encodings, Memory, Network, Observe, Persistence, Process, Replication, Security,
-    Threads, Tls,
+    Cluster, Commands, Encodings, Memory, Network, Observe, Persistence, Process, Replication,
+    Security, Threads, Tls,
 };
 use std::collections::BTreeMap;
 
@@ -54,6 +54,8 @@ macro_rules! settings {
 
 /// Bytes a client's input or one argument may take: 1 MB at least.
 const INPUT_BYTES: Kind = Kind::Memory(1 << 20, i64::MAX as u64);
+/// How a node is told to others.
+const NODE_ADDRESS: Kind = Kind::Checked(shapes::node_address, "an address or a host name");
 /// A threshold that -1 turns off.
 const THRESHOLD: Kind = Kind::Int(-1, i64::MAX);
 
@@ -359,6 +361,25 @@ settings! {
     /// Port told to the primary; 0 means the port it listens at.
     replica_announce_port: u16 = live("replica-announce-port", PORT, "0", Replication)
         .also(&["slave-announce-port"]);
+    /// Serve cluster clients: `emulated` is one node that owns every slot.
+    cluster_mode: ClusterMode = start("cluster_mode", Kind::Word(ClusterMode::WORDS), "", Cluster)
+        .beyond_redis();
+    /// Id of this node, forty hexadecimal digits; empty means one of this run.
+    cluster_node_id: String = start("cluster_node_id", Kind::Text, "", Cluster).beyond_redis();
+    /// Address told to clients of the cluster; empty means the one that they have asked.
+    cluster_announce_ip: String = live("cluster-announce-ip", NODE_ADDRESS, "", Cluster);
+    /// Host name told to clients of the cluster.
+    cluster_announce_hostname: String = live("cluster-announce-hostname", HOST_NAME, "", Cluster);
+    /// Port told to clients of the cluster; 0 means the port it listens at.
+    cluster_announce_port: u16 = live("cluster-announce-port", PORT, "0", Cluster)
+        .understood(&["announce_port"]);
+    /// TLS port told to clients of the cluster; 0 means the port it listens at.
+    cluster_announce_tls_port: u16 = live("cluster-announce-tls-port", PORT, "0", Cluster);
+    /// Bus port that tools are told; 0 means 10000 above the port.
+    cluster_announce_bus_port: u16 = live("cluster-announce-bus-port", PORT, "0", Cluster);
+    /// How this node is named to clients of the cluster.
+    cluster_preferred_endpoint_type: EndpointType = live(
+        "cluster-preferred-endpoint-type", Kind::Word(EndpointType::WORDS), "ip", Cluster);
     /// Whether Sentinel shows this replica.
     replica_announced: bool = live("replica-announced", Kind::Bool, "yes", Replication);
     /// Leave eviction to the primary.

@@ -7,19 +7,12 @@
 use crate::kind::{COUNT, Kind};
 use crate::row::{Row, SettingGroup, live, start};
 use Kind::{Bool, Text, Word};
-use SettingGroup::{
-    Cluster, Commands, Memory, Network, Observe, Persistence, Process, Security, Threads,
-};
+use SettingGroup::{Commands, Memory, Network, Observe, Persistence, Process, Security, Threads};
 
 pub(crate) const ROWS: &[Row] = &[
     start("alsologtostderr", Bool, "no", Observe)
         .beyond_redis()
         .doc("Log to standard error as well as to files."),
-    start("cluster_mode", Word(&["", "emulated", "yes"]), "", Cluster)
-        .beyond_redis()
-        .refused()
-        .doc("Answer cluster clients: emulated is one node that owns every slot."),
-    start("cluster_node_id", Text, "", Cluster).beyond_redis().doc("Identity of this node."),
     live("compression_mode", COUNT, "3", Persistence)
         .beyond_redis()
         .doc("How much of a snapshot is compressed."),

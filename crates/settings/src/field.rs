@@ -296,6 +296,24 @@ macro_rules! words {
 }
 
 words! {
+    /// Whether clients of a cluster are served.
+    ClusterMode {
+        /// They are not: this is a server by itself.
+        Off = "",
+        /// As by a cluster of one node that owns every slot.
+        Emulated = "emulated",
+    }
+
+    /// How a node is named to clients of a cluster.
+    EndpointType {
+        /// By its address.
+        Ip = "ip",
+        /// By its host name.
+        Hostname = "hostname",
+        /// Not at all: the client goes on with the address that it has.
+        Unknown = "unknown-endpoint",
+    }
+
     /// What moves bytes between sockets and memory.
     IoEngine {
         /// io_uring where the kernel allows it, else epoll.

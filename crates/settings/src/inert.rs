@@ -8,7 +8,7 @@
 //! A row moves to `active` when the server implements it. Tests: `row`, `tests/reference.rs`.
 
 use crate::field::Permission;
-use crate::kind::{BYTES, COUNT, HOST_NAME, IPV4, IPV6, Kind, LONG, PORT};
+use crate::kind::{BYTES, COUNT, IPV4, IPV6, Kind, LONG, PORT};
 use crate::row::{Row, SettingGroup, live, start};
 use crate::shapes;
 use Kind::{Bool, Int, Text, Word};
@@ -18,7 +18,6 @@ use SettingGroup::{
 };
 
 const NODE_NAME: Kind = Kind::Checked(shapes::node_name, "letters, digits, -./:_");
-const NODE_ADDRESS: Kind = Kind::Checked(shapes::node_address, "an address or a host name");
 const PERMISSION: Kind = Word(Permission::WORDS);
 
 pub(crate) const ROWS: &[Row] = &[
@@ -44,21 +43,12 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Serve reads while the cluster is down."),
     live("cluster-allow-replica-migration", Bool, "yes", Cluster)
         .doc("Let replicas move to a primary that has none."),
-    live("cluster-announce-bus-port", PORT, "0", Cluster).doc("Bus port told to other nodes."),
     live("cluster-announce-client-ipv4", IPV4, "", Cluster).doc("IPv4 address told to clients."),
     live("cluster-announce-client-ipv6", IPV6, "", Cluster).doc("IPv6 address told to clients."),
     live("cluster-announce-client-port", PORT, "0", Cluster).doc("Port told to clients."),
     live("cluster-announce-client-tls-port", PORT, "0", Cluster).doc("TLS port told to clients."),
-    live("cluster-announce-hostname", HOST_NAME, "", Cluster).doc("Host name told to clients."),
     live("cluster-announce-human-nodename", NODE_NAME, "", Cluster)
         .doc("Name of this node in logs."),
-    live("cluster-announce-ip", NODE_ADDRESS, "", Cluster)
-        .doc("Address told to other nodes and clients."),
-    live("cluster-announce-port", PORT, "0", Cluster)
-        .understood(&["announce_port"])
-        .doc("Port told to other nodes and clients."),
-    live("cluster-announce-tls-port", PORT, "0", Cluster)
-        .doc("TLS port told to other nodes and clients."),
     live("cluster-blacklist-ttl", Int(i64::MIN, i64::MAX), "60", Cluster)
         .doc("Seconds for which a forgotten node is not added again."),
     start("cluster-config-file", Text, "nodes.conf", Cluster)
@@ -80,13 +70,6 @@ pub(crate) const ROWS: &[Row] = &[
         .hidden()
         .doc("Milliseconds between pings of nodes."),
     start("cluster-port", PORT, "0", Cluster).doc("Port of the cluster bus."),
-    live(
-        "cluster-preferred-endpoint-type",
-        Word(&["ip", "hostname", "unknown-endpoint"]),
-        "ip",
-        Cluster,
-    )
-    .doc("How nodes are named to clients."),
     live("cluster-replica-no-failover", Bool, "no", Cluster)
         .also(&["cluster-slave-no-failover"])
         .doc("Keep this replica from taking over."),

@@ -9,11 +9,12 @@ use pantala_commands::{
 };
 use pantala_protocol::Version;
 
-use crate::Operator;
+use crate::{Operator, cluster};
 use pantala_commands::REDIS_VERSION;
 use pantala_engine::Engine;
 use pantala_engine::clients::permission::describe;
 use pantala_engine::pubsub::commands as pubsub;
+use pantala_replication::replica;
 
 const GREETING: Flags = Flags::NOSCRIPT
     .union(Flags::LOADING)
@@ -182,6 +183,9 @@ fn reply_greeting(call: &mut Call<'_, '_>) {
     let id = call.session.id.cast_signed();
     let settings = Engine::of(call).settings.current();
     let zone = settings.availability_zone.as_bytes();
+    let operator = Operator::of(call);
+    let is_cluster = cluster::is_on(operator);
+    let follows = replica::told(&operator.replication).is_some();
     let reply = &mut call.reply;
     reply.map(7 + usize::from(!zone.is_empty()));
     reply.bulk(b"server");
@@ -193,9 +197,9 @@ fn reply_greeting(call: &mut Call<'_, '_>) {
     reply.bulk(b"id");
     reply.int(id);
     reply.bulk(b"mode");
-    reply.bulk(b"standalone");
+    reply.bulk(if is_cluster { b"cluster" } else { b"standalone" });
     reply.bulk(b"role");
-    reply.bulk(b"master");
+    reply.bulk(if follows { b"replica" } else { b"master" });
     reply.bulk(b"modules");
     reply.array(0);
     if !zone.is_empty() {

@@ -1,29 +1,15 @@
-//! Commands about parts that this server does not have: modules, the cluster. They are answered as
-//! by a server without modules and with its cluster off.
+//! Commands about a part that this server does not have: modules. They are answered as by a server
+//! without modules.
 //!
 //! Tests: compat/transcripts/server/absent.txt.
 
-use pantala_commands::{Call, Category, Command, CommandResult, Flags, Group, help};
+use pantala_commands::{Call, Command, CommandResult, Flags, Group, help};
 
 /// The rows of this family.
-pub const ROWS: &[Command] = &[
-    Command::container("MODULE", Group::Server, MODULE)
-        .since("4.0.0")
-        .complexity("Depends on the subcommand.")
-        .summary("Modules: there are none."),
-    Command::new("READONLY", read_here, Group::Cluster)
-        .arity(1)
-        .flags(Flags::FAST.union(ANY_TIME))
-        .categories(&[Category::Connection])
-        .since("3.0.0")
-        .summary("A client that follows redirections reads from a replica all the same."),
-    Command::new("READWRITE", read_there, Group::Cluster)
-        .arity(1)
-        .flags(Flags::FAST.union(ANY_TIME))
-        .categories(&[Category::Connection])
-        .since("3.0.0")
-        .summary("A client that follows redirections is sent to the primary to read."),
-];
+pub const ROWS: &[Command] = &[Command::container("MODULE", Group::Server, MODULE)
+    .since("4.0.0")
+    .complexity("Depends on the subcommand.")
+    .summary("Modules: there are none.")];
 
 const ANY_TIME: Flags = Flags::LOADING.union(Flags::STALE);
 
@@ -43,18 +29,6 @@ const MODULE: &[Command] = &[
         .since("5.0.0")
         .summary("Tells what the subcommands do."),
 ];
-
-fn read_here(call: &mut Call<'_, '_>) -> CommandResult {
-    call.session.reads_replicas = true;
-    call.reply.ok();
-    Ok(())
-}
-
-fn read_there(call: &mut Call<'_, '_>) -> CommandResult {
-    call.session.reads_replicas = false;
-    call.reply.ok();
-    Ok(())
-}
 
 fn list(call: &mut Call<'_, '_>) -> CommandResult {
     call.reply.array(0);

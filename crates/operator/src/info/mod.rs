@@ -118,10 +118,8 @@ const SECTIONS: [Section; 20] = [
     section("commandstats", "Commandstats", SectionVisibility::InAll, counts::commands),
     section("errorstats", "Errorstats", SectionVisibility::Always, counts::errors),
     section("latencystats", "Latencystats", SectionVisibility::InAll, counts::latencies),
-    section("cluster", "Cluster", SectionVisibility::Always, |_, page| {
-        page.line("cluster_enabled", 0)
-    }),
-    section("cluster_info", "Cluster Info", SectionVisibility::InAll, |_, _| {}),
+    section("cluster", "Cluster", SectionVisibility::Always, state::cluster),
+    section("cluster_info", "Cluster Info", SectionVisibility::InAll, state::cluster_info),
     section("scriptingengines", "Scripting Engines", SectionVisibility::InAll, state::engines),
     section("keyspace", "Keyspace", SectionVisibility::Always, counts::keyspace),
     Section {

@@ -7,8 +7,8 @@ use pantala_base::limits::{rss_bytes, total_memory};
 use pantala_base::size::human;
 
 use super::Page;
-use crate::Operator;
 use crate::diagnosis::memory::{Account, ratio};
+use crate::{Operator, cluster};
 use pantala_commands::REDIS_VERSION;
 use pantala_engine::condition::pause::PauseScope;
 use pantala_engine::condition::states::States;
@@ -338,4 +338,18 @@ pub(super) fn pantala(operator: &Operator, page: &mut Page) {
     let failures = &operator.replication.durability.failures;
     page.line("propagation_errors", failures.count());
     page.line("propagation_last_error", failures.last());
+}
+
+/// Whether cluster clients are served.
+pub(super) fn cluster(operator: &Operator, page: &mut Page) {
+    page.line("cluster_enabled", u8::from(cluster::is_on(operator)));
+}
+
+/// What CLUSTER INFO answers.
+pub(super) fn cluster_info(operator: &Operator, page: &mut Page) {
+    if let Some(topology) = cluster::topology(operator, "") {
+        for (name, value) in pantala_cluster::info(&topology) {
+            page.line(name, value);
+        }
+    }
 }
