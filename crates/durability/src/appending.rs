@@ -208,6 +208,7 @@ impl AppendOnlyState {
     /// Hands a file to the journal's thread, which has been started: it appends to it from now on.
     pub fn open(&self, journal: &Journal, writer: AofWriter) {
         let mut state = self.state();
+        debug_assert!(state.orders.is_some() || state.thread.is_none(), "the thread takes orders");
         // Until its first base is there, what is acknowledged is in no file.
         self.set_kept(writer.is_kept());
         state.is_open = true;

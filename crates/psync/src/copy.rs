@@ -117,6 +117,7 @@ impl CopyQueue {
         while out.len() - before < most
             && let Some(piece) = state.pieces.front().cloned()
         {
+            debug_assert!(state.taken < piece.len(), "a piece that was taken is gone");
             let rest = &piece[state.taken..];
             let bytes = rest.len().min(most - (out.len() - before));
             out.extend_from_slice(&rest[..bytes]);
@@ -127,7 +128,9 @@ impl CopyQueue {
             }
         }
         let bytes = out.len() - before;
+        debug_assert!(state.bytes >= bytes, "only what was put is taken");
         state.bytes -= bytes;
+        debug_assert!(!state.pieces.is_empty() || state.bytes == 0, "an empty queue has no bytes");
         if bytes > 0 {
             self.has_room.notify_all();
         }

@@ -171,6 +171,10 @@ impl Replica {
 
     /// Sets the position from which the stream is sent.
     pub fn set_position(&self, position: u64) {
+        debug_assert!(
+            self.phase() != Phase::Online || position >= self.position(),
+            "a replica that is online is sent the stream onwards"
+        );
         self.position.store(position, Ordering::Release);
     }
 
@@ -248,7 +252,8 @@ impl Replica {
     }
 
     fn begin_with(&self, position: u64, acked: u64, now_us: u64) {
-        self.set_position(position);
+        // It may be an earlier one than before: another history begins.
+        self.position.store(position, Ordering::Release);
         self.acked.store(acked, Ordering::Release);
         self.synced.store(0, Ordering::Release);
         self.heard_us.store(now_us, Ordering::Release);

@@ -161,7 +161,10 @@ impl ChangeStream {
     /// Appends bytes of whole commands; returns the position after them.
     pub fn append(&self, bytes: &[u8]) -> u64 {
         let mut state = self.state();
+        let before = state.history.end;
         state.append(bytes);
+        debug_assert_eq!(state.history.end, before + bytes.len() as u64, "the stream only grows");
+        state.check();
         self.end.store(state.history.end, Ordering::Release);
         state.history.end
     }
@@ -186,6 +189,8 @@ impl ChangeStream {
         let from = end.saturating_sub(kept_bytes).min(needed.unwrap_or(end)).max(first);
         let most = if needed.is_some() { SPARE_BLOCKS } else { SPARE_BLOCKS_ALONE };
         state.forget_before(from, most);
+        debug_assert!(state.history.first <= from, "what is needed is kept");
+        state.check();
     }
 
     /// Frees the spare blocks if less than a block was appended since the last call; whether there
@@ -215,6 +220,7 @@ impl ChangeStream {
         if !history.is_kept || !(history.first..=history.end).contains(&position) {
             return Err(ResumeFailure::NotKept);
         }
+        debug_assert!(position <= self.end(), "a replica continues within the stream");
         Ok(Continuation { id: history.id, position })
     }
 
@@ -265,6 +271,18 @@ impl ChangeStream {
 }
 
 impl State {
+    /// Asserts in debug builds that positions are in order and that the blocks have the bytes
+    /// between them.
+    fn check(&self) {
+        let History { first, end, is_kept, .. } = self.history;
+        debug_assert!(self.base <= first && first <= end, "positions are in order");
+        let is_full = |block: &Vec<u8>| block.len() == BLOCK_BYTES;
+        debug_assert!(self.blocks.iter().rev().skip(1).all(is_full), "all but the last are full");
+        let last = self.blocks.back().map_or(0, Vec::len);
+        let bytes = self.blocks.len().saturating_sub(1) * BLOCK_BYTES + last;
+        debug_assert!(!is_kept || self.base + bytes as u64 == end, "the blocks end at the end");
+    }
+
     fn empty_at(&mut self, position: u64) {
         self.blocks.clear();
         self.base = position;
@@ -295,6 +313,7 @@ impl State {
             return Err(ResumeFailure::NotKept);
         }
         let bytes = most.min((end - position) as usize);
+        debug_assert!(position >= self.base, "what is before the first block is not kept");
         let (mut at, mut left) = ((position - self.base) as usize, bytes);
         out.reserve(bytes);
         while left > 0

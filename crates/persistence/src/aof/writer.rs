@@ -335,6 +335,7 @@ impl AofWriter {
     /// The file is closed; these steps and later ones are lost until a rewrite is finished.
     pub fn append(&mut self, steps: &[u8], unix_s: Option<i64>) -> Result<(), Fault> {
         self.written += steps.len() as u64;
+        debug_assert!(self.durable <= self.written, "what is durable was written");
         if steps.is_empty() {
             return Ok(());
         }
@@ -360,6 +361,7 @@ impl AofWriter {
         match increment.file.file.append(bytes) {
             Ok(()) => {
                 increment.bytes += bytes.len() as u64;
+                debug_assert!(increment.synced <= self.written, "only what was written is synced");
                 increment.room.grow(&*increment.file.file, increment.bytes);
                 self.growth.grew(bytes.len() as u64);
                 Ok(())
@@ -388,6 +390,7 @@ impl AofWriter {
             // That file was synced when the next was begun, or has failed and was closed.
             return Ok(());
         }
+        debug_assert!(done.upto <= self.written, "only what was written is synced");
         match done.outcome {
             Ok(()) => {
                 increment.synced = increment.synced.max(done.upto);
@@ -465,9 +468,14 @@ impl AofWriter {
     }
 
     fn begin_base_before(&mut self, first_kept: u64, kind: BaseKind) -> Rewrite {
+        debug_assert!(first_kept > 0, "increments are numbered from 1");
         self.rewrites += 1;
         self.rewrite = Some(self.rewrites);
         self.last_base += 1;
+        debug_assert!(
+            self.manifest.base.as_ref().is_none_or(|base| base.seq < self.last_base),
+            "numbers of bases ascend"
+        );
         let base = self.layout.base(self.last_base, kind);
         let (base_path, offset) = (self.layout.temporary_path(&base), self.written);
         Rewrite { number: self.rewrites, base_path, base, first_kept, offset }

@@ -67,13 +67,17 @@ struct Line {
 
 impl Line {
     fn push(&mut self, number: u64, piece: SnapshotPiece) {
+        let last = self.pieces.back().map(|(number, _)| *number);
+        debug_assert!(last.is_none_or(|last| last < number), "pieces come in order");
         self.bytes += piece.bytes.len();
         self.pieces.push_back((number, piece));
     }
 
     fn pop(&mut self) -> Option<SnapshotPiece> {
         let (_, piece) = self.pieces.pop_front()?;
+        debug_assert!(self.bytes >= piece.bytes.len(), "bytes are those of the pieces");
         self.bytes -= piece.bytes.len();
+        debug_assert!(!self.pieces.is_empty() || self.bytes == 0, "an empty line has no bytes");
         Some(piece)
     }
 
@@ -87,6 +91,10 @@ impl Inner {
         let from_parts = self.is_inside || self.parts.first() < self.whole.first();
         let line = if from_parts { &mut self.parts } else { &mut self.whole };
         let piece = line.pop()?;
+        debug_assert!(
+            !self.is_inside || matches!(piece.span, Span::Middle | Span::Last),
+            "the parts of one key come one after the other"
+        );
         self.is_inside = matches!(piece.span, Span::First | Span::Middle);
         Some(piece)
     }
@@ -121,6 +129,7 @@ impl SnapshotQueue {
         if inner.end == Some(QueueEnd::Broken) {
             return;
         }
+        debug_assert!(inner.end.is_none(), "nothing follows the end");
         let number = inner.count;
         inner.count += 1;
         match piece.span {

@@ -627,7 +627,6 @@ mod tests {
             (&["--cluster-enabled", "yes"][..], "argument --cluster-enabled", "cluster-enabled"),
             (&["--tls-cluster", "yes"], "argument --tls-cluster", "tls-cluster"),
             (&["--cluster-enabled", "yes"], "argument --cluster-enabled", "cluster-enabled"),
-            (&["--cluster_mode=emulated"], "argument --cluster_mode", "cluster_mode"),
             (
                 &["--restricted_commands=KEYS"],
                 "argument --restricted_commands",
