@@ -19,7 +19,7 @@ mod keys;
 use pantala_base::crc::slot_of;
 use pantala_cluster::Topology;
 use pantala_commands::{
-    Call, Category, ClientError, Command, CommandResult, Flags, Group, Handler, help,
+    Call, Category, ClientError, Command, CommandResult, Databases, Flags, Group, Handler, help,
 };
 use pantala_settings::field::ClusterMode;
 
@@ -144,7 +144,10 @@ const SUBCOMMANDS: &[Command] = &[
         .since("7.0.0")
         .summary("Gives free ranges of slots to this node."),
     change("BUMPEPOCH", 2, "").tips(VARIES).summary("Advances the epoch of this node."),
-    change("CANCELSLOTMIGRATIONS", 2, "").since("9.0.0").summary("Cancels the moves of slots."),
+    change("CANCELSLOTMIGRATIONS", 2, "")
+        .databases(Databases::All)
+        .since("9.0.0")
+        .summary("Cancels the moves of slots."),
     change("DELSLOTS", -3, "slot:int [slot ...]").summary("Takes slots from this node."),
     change("DELSLOTSRANGE", -4, "(range: start-slot:int end-slot:int) ...")
         .since("7.0.0")
@@ -155,13 +158,17 @@ const SUBCOMMANDS: &[Command] = &[
         .flags(Flags::ADMIN.union(Flags::NO_ASYNC_LOADING).union(Flags::WRITE))
         .categories(&[Category::Keyspace])
         .since("9.0.0")
+        .databases(Databases::All)
         .syntax("slot:int [flush-type: ASYNC | SYNC]")
         .summary("Removes all keys of a slot."),
     change("FLUSHSLOTS", 2, "").summary("Takes all slots from this node."),
     change("FORGET", 3, "node-id").summary("Removes a node from the cluster."),
     change("MEET", -4, "ip port:int [cluster-bus-port:int]")
         .summary("Joins another node's cluster."),
-    change("MIGRATESLOTS", -4, MIGRATION).since("9.0.0").summary("Moves slots to another node."),
+    change("MIGRATESLOTS", -4, MIGRATION)
+        .databases(Databases::All)
+        .since("9.0.0")
+        .summary("Moves slots to another node."),
     change("REPLICATE", -3, "(args: node-id | (no-one: NO ONE))")
         .summary("Makes this node a replica of another one."),
     sub("RESET", refuse_change, -2)
