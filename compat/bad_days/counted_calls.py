@@ -1,34 +1,19 @@
 """Servers that are killed, or whose files fail, at a counted call: `counted_calls.c`, preloaded."""
 
-import shutil
-import subprocess
-import tempfile
-from pathlib import Path
-
-from trial import Skip
+from preloaded import Preloaded
 
 KILLS = ("before", "after", "half")
 FAULTS = ("full", "broken")
 
 
-class CountedCalls:
+class CountedCalls(Preloaded):
     """For servers that are started while it is there."""
 
+    SOURCE = "counted_calls.c"
+
     def __init__(self):
-        if not shutil.which("cc"):
-            raise Skip("there is no cc")
-        self.directory = Path(tempfile.mkdtemp(prefix="counted-calls-"))
-        self.library = self.directory / "counted_calls.so"
+        super().__init__()
         self.begin = self.directory / "begin"
-        source = Path(__file__).with_name("counted_calls.c")
-        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", self.library, source, "-ldl"],
-                       check=True)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        shutil.rmtree(self.directory)
 
     def end(self, server, at, how, part):
         """The next start of this server ends at its call number `at` that changes a file whose path

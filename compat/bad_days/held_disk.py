@@ -1,31 +1,13 @@
 """A disk whose syncs wait or fail as long as a scenario wants it: `held_disk.c`, preloaded."""
 
-import shutil
-import subprocess
-import tempfile
-from pathlib import Path
-
+from preloaded import Preloaded
 from server import until
-from trial import Skip
 
 
-class HeldDisk:
+class HeldDisk(Preloaded):
     """For servers that are started while it is there."""
 
-    def __init__(self):
-        if not shutil.which("cc"):
-            raise Skip("there is no cc")
-        self.directory = Path(tempfile.mkdtemp(prefix="held-disk-"))
-        self.library = self.directory / "held_disk.so"
-        source = Path(__file__).with_name("held_disk.c")
-        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", self.library, source, "-ldl"],
-                       check=True)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        shutil.rmtree(self.directory)
+    SOURCE = "held_disk.c"
 
     def under(self, server):
         """This server's syncs are those of this disk; to be said before its start."""

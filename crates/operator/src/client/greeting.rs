@@ -14,7 +14,6 @@ use pantala_commands::REDIS_VERSION;
 use pantala_engine::Engine;
 use pantala_engine::clients::permission::describe;
 use pantala_engine::pubsub::commands as pubsub;
-use pantala_replication::replica;
 
 const GREETING: Flags = Flags::NOSCRIPT
     .union(Flags::LOADING)
@@ -185,7 +184,7 @@ fn reply_greeting(call: &mut Call<'_, '_>) {
     let zone = settings.availability_zone.as_bytes();
     let operator = Operator::of(call);
     let is_cluster = cluster::is_on(operator);
-    let follows = replica::told(&operator.replication).is_some();
+    let follows = operator.replication.is_replica();
     let reply = &mut call.reply;
     reply.map(7 + usize::from(!zone.is_empty()));
     reply.bulk(b"server");

@@ -33,6 +33,15 @@ struct End {
     told: Condvar,
 }
 
+impl End {
+    /// Waits until it has come, for `most` at most; whether it has.
+    fn wait(&self, most: Duration) -> bool {
+        let mut has_come = self.has_come.lock();
+        let _timed_out = self.told.wait_while_for(&mut has_come, |has_come| !*has_come, most);
+        *has_come
+    }
+}
+
 /// Ends what is in the way, while it lives. `changing` is held meanwhile.
 pub(super) struct PromotionHaste {
     replication: Arc<Replication>,
@@ -91,9 +100,7 @@ fn hasten(replication: &Replication, end: &End) {
     let (following, began) = (&replication.following, Instant::now());
     let mut rest = PATIENCE;
     loop {
-        let mut has_come = end.has_come.lock();
-        let _timed_out = end.told.wait_while_for(&mut has_come, |has_come| !*has_come, rest);
-        if *has_come {
+        if end.wait(rest) {
             return;
         }
         rest = LOOK;
