@@ -1,23 +1,24 @@
-//! The project's maintenance commands: `cargo xtask tidy`, `cargo xtask docs` and `cargo xtask
-//! hardened`.
-//!
-//! Not here: running tests and servers; `./test` does that.
+//! The project's maintenance commands: `cargo xtask test` (which `./test` calls), `cargo xtask
+//! tidy`, `cargo xtask docs` and `cargo xtask hardened`.
 
 #![forbid(unsafe_code)]
 
 mod docs;
 mod elf;
+mod environment;
 mod hardened;
+mod test;
 mod tidy;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-Usage: cargo xtask tidy               check the house rules
+Usage: cargo xtask test [STEP...]      run all that must hold, or some steps (test --help)
+       cargo xtask tidy               check the house rules
        cargo xtask tidy --tighten     lower the numbers of tidy.toml to what is found
        cargo xtask tidy --wrap        wrap comment lines beyond 100 columns
        cargo xtask docs [--check]     write, or only compare, the pages that derive from the code
-       cargo xtask docs commands      write the pages of commands, for which the server is built
+       cargo xtask docs commands      write the pages of commands
        cargo xtask hardened FILE      check what a binary was linked with against its own holes
 ";
 
@@ -28,10 +29,12 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["tidy", "--tighten"] => tidy::tighten(),
         ["tidy", "--wrap"] => tidy::wrap(),
-        ["docs"] => docs::write(),
-        ["docs", "--check"] => docs::check(),
-        ["docs", "commands"] => docs::commands(),
+        ["docs"] => docs::run(&["settings"]),
+        ["docs", "--check"] => docs::run(&["settings", "--check"]),
+        ["docs", "commands"] => docs::run(&["commands"]),
         ["hardened", file] => hardened::run(file),
+        ["test", words @ ..] => test::run(words),
+        [test::COMMAND, name, reach] => test::run_step(name, reach),
         _ => {
             eprint!("{USAGE}");
             ExitCode::from(2)
