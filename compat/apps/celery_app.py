@@ -5,7 +5,6 @@ celery_app.py HOST:PORT. The server is emptied before the workers start.
 """
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from celery.exceptions import TaskRevokedError
 from celery.result import AsyncResult
 
 import celery_tasks as tasks
-from checks import Checks, equal, raises, until
+from checks import Checks, end, equal, raises, until
 
 checks = Checks("celery")
 PATIENCE_S = 60
@@ -185,7 +184,7 @@ def _():
         try:
             until(lambda: int(tasks.notes().get("ticks") or 0) >= 2, "two ticks")
         finally:
-            stop(beat)
+            end(beat, deadline_s=PATIENCE_S)
 
 
 @checks("nothing is left unacknowledged, also not what is acknowledged late")
@@ -200,16 +199,6 @@ def _():
     equal(client.zcard("unacked_index"), 0)
 
 
-def stop(process):
-    process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-        raise
-
-
 def main():
     redis.Redis(HOST, int(PORT)).flushall()
     words = ("worker", "--pool", "prefork", "--concurrency", "1", "--queues", "work")
@@ -218,7 +207,7 @@ def main():
         checks.run()
     finally:
         for worker in workers:
-            stop(worker)
+            end(worker, deadline_s=PATIENCE_S)
 
 
 if __name__ == "__main__":

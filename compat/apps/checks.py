@@ -3,9 +3,14 @@
 Words behind HOST:PORT choose the checks whose title has one of them.
 """
 
+import pathlib
 import sys
 import time
 import traceback
+
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+
+from server import end, until  # noqa: E402,F401  (the applications use them)
 
 PATIENCE_S = 60
 
@@ -46,18 +51,6 @@ class Checks:
             sys.stdout.flush()
         print(f"{passed} passed, {failed} failed")
         sys.exit(1 if failed else 0)
-
-
-def until(condition, what="the condition", patience_s=PATIENCE_S):
-    """Waits until `condition` gives something true, and returns that."""
-    deadline = time.monotonic() + patience_s
-    while True:
-        found = condition()
-        if found:
-            return found
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what} did not come within {patience_s} s")
-        time.sleep(0.01)
 
 
 def equal(found, expected):

@@ -6,7 +6,6 @@ redis_py.py HOST:PORT. The server is emptied between the checks.
 
 import asyncio
 import threading
-import time
 
 import redis
 import redis.asyncio
@@ -193,7 +192,8 @@ def _(r):
     p.subscribe(news=lambda message: heard.append(message["data"]))
     p.psubscribe(**{"new?": lambda message: patterns.append(message["data"])})
     thread = p.run_in_thread(sleep_time=0.01, daemon=True)
-    until(lambda: r.pubsub_numsub("news") == [("news", 1)] and r.pubsub_numpat() == 1)
+    until(lambda: r.pubsub_numsub("news") == [("news", 1)] and r.pubsub_numpat() == 1,
+          "both subscriptions")
 
     def work(number):
         own = client()
@@ -210,14 +210,14 @@ def _(r):
         mine = [f"{number}:{i}" for i in range(200)]
         equal([text for text in heard if text.startswith(f"{number}:")], mine)
         equal([text for text in patterns if text.startswith(f"{number}:")], mine)
-    until(lambda: r.pubsub_channels() == [])
+    until(lambda: r.pubsub_channels() == [], "the end of subscriptions")
 
 
 @checks("shard channels")
 def _(r):
     p = r.pubsub()
     p.ssubscribe("orders")
-    until(lambda: p.get_message(timeout=1))
+    until(lambda: p.get_message(timeout=1), "a message")
     equal(r.spublish("orders", "one"), 1)
     message = until(lambda: p.get_message(timeout=1))
     equal((message["type"], message["channel"], message["data"]), ("smessage", "orders", "one"))
@@ -230,7 +230,8 @@ def _(r):
     r.config_set("notify-keyspace-events", "KEA")
     p = r.pubsub(ignore_subscribe_messages=True)
     p.psubscribe("__keyevent@0__:*")
-    until(lambda: r.pubsub_numpat() == 1)
+    until(lambda: r.pubsub_numpat() == 1,
+          "both subscriptions")
     r.set("k", "v", px=20)
     r.rpush("list", 1)
     r.rename("list", "other")

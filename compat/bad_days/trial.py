@@ -8,7 +8,8 @@ wait for five seconds.
 import time
 
 from client import ErrorReply
-from server import MB, Server, Watcher, until
+from server import MB, until
+from subject import Server, Watcher
 
 # Not counting the time for which there was no core: see `CoreWaits`.
 LONGEST_WAIT_S = 5.0

@@ -10,17 +10,14 @@ same, and ACL LIST after them. Exit code 1 when something differs.
 import pathlib
 import random
 import socket
-import subprocess
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
-from ports import free_port  # noqa: E402
+import server  # noqa: E402
 
 ROUNDS = 400
-PATIENCE_SECONDS = 30
 WORDS = ["a", "b*", "*", "", "x[a-", "foo:*", "#", "%", "?", "|", "a|b"]
 PLAIN = ["on", "off", "nopass", "resetpass", "reset", "resetkeys", "resetchannels", "allkeys",
          "allchannels", "allcommands", "nocommands", "+@all", "-@all", "~*", "&*", "alldbs",
@@ -43,35 +40,23 @@ FILES = [
 ]
 
 
-class Server:
+class Server(server.Server):
     """A server with one connection."""
 
     def __init__(self, binary, directory, *options):
-        self.binary, self.directory, self.options = binary, directory, options
+        own = ["--port", "{port}", "--bind", "127.0.0.1", "--dir", "{dir}"]
+        super().__init__([binary, *options, *own], directory, is_served=server.listens)
         self.start()
 
     def start(self):
-        port = free_port()
-        with open(self.directory / "log", "ab") as log:
-            self.process = subprocess.Popen(
-                [self.binary, *self.options, "--port", str(port), "--bind", "127.0.0.1",
-                 "--dir", self.directory], stdout=log, stderr=log)
-        end = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            if self.process.poll() is not None or time.monotonic() > end:
-                log = (self.directory / "log").read_text(errors="replace")
-                raise SystemExit(f"{self.binary} does not start:\n{log}")
-            try:
-                self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS)
-                break
-            except OSError:
-                time.sleep(0.02)
+        super().start()
+        self.socket = socket.create_connection(self.address, server.DEADLINE_S)
         self.replies = self.socket.makefile("rb")
+        return self
 
     def stop(self):
         self.socket.close()
-        self.process.terminate()
-        self.process.wait(PATIENCE_SECONDS)
+        super().stop()
 
     def ask(self, *words):
         """The reply to a command."""
@@ -88,7 +73,7 @@ class Server:
         if kind == b"*":
             return [self.reply() for _ in range(int(rest))]
         if not line:
-            raise SystemExit(f"{self.binary} has closed the connection")
+            raise SystemExit(f"{self} has closed the connection")
         return line
 
 
@@ -216,8 +201,6 @@ def configuration(binaries, place):
         conf.write_text("# kept\nuser anna on \">p w\" ~a* '+@read' (+get ~b)\n"
                         "user default on >secret ~* &* +@all\n")
         servers.append(Server(binary, directory, str(conf)))
-        # The first argument is the file.
-        servers[-1].options = (str(conf),)
     pair = Pair(*servers)
     pair.ask("ACL", "LIST")
     pair.ask("AUTH", "wrong")

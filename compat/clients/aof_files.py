@@ -13,24 +13,9 @@ import random
 import subprocess
 import sys
 import tempfile
-import time
 
-from rdb_files import PATIENCE_SECONDS, ask, free_port
-
-
-def wait_until(port, running, log, words, wanted):
-    """Asks until the answer holds this text."""
-    end = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < end:
-        if running.poll() is not None:
-            raise SystemExit(f"the server has ended:\n{log.read_text()}")
-        try:
-            if wanted in ask(port, *words):
-                return
-        except OSError:
-            pass
-        time.sleep(0.02)
-    raise SystemExit(f"{words}: never {wanted}:\n{log.read_text()}")
+from rdb_files import ask
+from server import PLACE, Server, until
 
 
 def number_of(port, db, key):
@@ -43,31 +28,27 @@ def number_of(port, db, key):
 
 def served(server, directory, preamble, expected):
     """Has the server load the file, compares what it has, and lets it rewrite the file."""
-    port, log = free_port(), directory / "log"
-    with open(log, "wb") as output:
-        running = subprocess.Popen(
-            [server, "--port", str(port), "--bind", "127.0.0.1", "--dir", directory, "--save", "",
-             "--appendonly", "yes", "--aof-use-rdb-preamble", preamble],
-            stdout=output, stderr=output)
+    words = [server, *PLACE, "--appendonly", "yes", "--aof-use-rdb-preamble", preamble]
+    with Server(words, directory) as running:
+        return differences(running.port, expected)
+
+
+def differences(port, expected):
+    """How many keys are other than expected; lets the server rewrite the file."""
     wrong = 0
-    try:
-        wait_until(port, running, log, ["PING"], b"+PONG")
-        for line in expected:
-            db, key, number = line.split()
-            found = number_of(port, db, key)
-            if found != number:
-                print(f"{key} of {db}: {found} instead of {number}")
-                wrong += 1
-        keys = sum(1 for line in expected if line.startswith("0 "))
-        if not ask(port, "DBSIZE").startswith(b":%d\r\n" % keys):
-            print(f"not {keys} keys")
+    for line in expected:
+        db, key, number = line.split()
+        found = number_of(port, db, key)
+        if found != number:
+            print(f"{key} of {db}: {found} instead of {number}")
             wrong += 1
-        ask(port, "BGREWRITEAOF")
-        wait_until(port, running, log, ["INFO", "persistence"], b"aof_rewrite_in_progress:0")
-        wait_until(port, running, log, ["INFO", "persistence"], b"aof_last_bgrewrite_status:ok")
-    finally:
-        running.terminate()
-        running.wait()
+    keys = sum(1 for line in expected if line.startswith("0 "))
+    if not ask(port, "DBSIZE").startswith(b":%d\r\n" % keys):
+        print(f"not {keys} keys")
+        wrong += 1
+    ask(port, "BGREWRITEAOF")
+    for told in (b"aof_rewrite_in_progress:0", b"aof_last_bgrewrite_status:ok"):
+        until(lambda told=told: told in ask(port, "INFO", "persistence"), told)
     return wrong
 
 

@@ -9,53 +9,26 @@ NODE_MODULES is told. Exit code 1 when a check fails.
 
 import os
 import pathlib
-import socket
 import subprocess
 import sys
-import tempfile
-import time
 
 import redis
 from redis.cluster import ClusterNode, LoadBalancingStrategy, RedisCluster
 
 HERE = pathlib.Path(__file__).parent
-LONGEST_S = 60
+sys.path.insert(0, str(HERE.parent))
+
+import server  # noqa: E402
+from server import DEADLINE_S, PLACE, until  # noqa: E402
 
 
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
-class Server:
+class Server(server.Server):
     """An emulated node in a directory of its own."""
 
     def __init__(self, program, *more):
-        self.port, self.directory = free_port(), tempfile.TemporaryDirectory()
-        line = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
-        line += ["--dir", self.directory.name, "--cluster_mode", "emulated", *more]
-        self.process = subprocess.Popen(line, stdout=subprocess.DEVNULL)
+        super().__init__([program, *PLACE, "--cluster_mode", "emulated", *more])
         self.client = redis.Redis(port=self.port)
-        wait_for("the server answers", self.answers)
-
-    def answers(self):
-        try:
-            return self.client.ping()
-        except redis.ConnectionError:
-            return False
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait()
-        self.directory.cleanup()
-
-
-def wait_for(what, condition):
-    end = time.monotonic() + LONGEST_S
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.02)
+        self.start()
 
 
 def check_redis_py(server, replica, protocol):
@@ -67,7 +40,7 @@ def check_redis_py(server, replica, protocol):
     assert [node.port for node in cluster.get_replicas()] == [replica.port]
     for number in range(200):
         assert cluster.set(f"key:{number}", number)
-    wait_for("the replica has all", lambda: replica.client.dbsize() == 200)
+    until(lambda: replica.client.dbsize() == 200, "the replica has all")
     # Half of the reads go to the replica.
     assert [int(cluster.get(f"key:{number}")) for number in range(200)] == list(range(200))
     assert cluster.mget_nonatomic("key:1", "key:2") == [b"1", b"2"]
@@ -97,24 +70,23 @@ def check_redis_cli(server):
 def check_ioredis(server, modules):
     line = ["node", HERE / "cluster.cjs", str(server.port)]
     environment = os.environ | {"NODE_PATH": modules}
-    subprocess.run(line, env=environment, check=True, timeout=LONGEST_S)
+    subprocess.run(line, env=environment, check=True, timeout=DEADLINE_S)
 
 
 def main(program, modules=None):
-    server = Server(program)
+    primary = Server(program)
     replica = None
     try:
-        replica = Server(program, "--replicaof", "127.0.0.1", str(server.port))
-        place = f"127.0.0.1:{replica.port}"
-        told = lambda: place in server.client.execute_command("CLUSTER NODES")
-        wait_for("the replica is told", told)
+        replica = Server(program, "--replicaof", "127.0.0.1", str(primary.port))
+        told = lambda: replica.place in primary.client.execute_command("CLUSTER NODES")
+        until(told, "the replica is told")
         for protocol in (2, 3):
-            check_redis_py(server, replica, protocol)
-        check_redis_cli(server)
+            check_redis_py(primary, replica, protocol)
+        check_redis_cli(primary)
         if modules:
-            check_ioredis(server, modules)
+            check_ioredis(primary, modules)
     finally:
-        for one in filter(None, (replica, server)):
+        for one in filter(None, (replica, primary)):
             one.stop()
     print("the clients of a cluster are served")
 

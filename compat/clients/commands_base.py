@@ -16,8 +16,8 @@ import subprocess
 import sys
 import tempfile
 
-from aof_files import wait_until
-from rdb_files import ask, free_port
+from rdb_files import save
+from server import PLACE, Server
 
 KEYS = 1500
 # What `compare_files` shows of a stream, and first: length, last id, largest deleted id, count.
@@ -27,28 +27,13 @@ COUNTERS = re.compile(r'"(\d+ StreamId [^}]*} StreamId [^}]*} \d+)')
 
 def run(words, directory, work):
     """Starts a server on a free port, does some work with it, and stops it."""
-    port, log = free_port(), directory / "log"
-    with open(log, "wb") as output:
-        running = subprocess.Popen(
-            [*words, "--port", str(port), "--bind", "127.0.0.1", "--dir", directory, "--save", "",
-             "--appendonly", "yes", "--aof-use-rdb-preamble", "no"],
-            stdout=output, stderr=output)
-    try:
-        wait_until(port, running, log, ["PING"], b"+PONG")
-        work(port)
-    finally:
-        running.terminate()
-        running.wait()
+    flags = ["--appendonly", "yes", "--aof-use-rdb-preamble", "no"]
+    with Server([*words, *PLACE, *flags], directory) as server:
+        work(server.port)
 
 
 def nothing(_port):
     """At the start the append-only file is begun with the snapshot."""
-
-
-def save(port):
-    answer = ask(port, "SAVE")
-    if not answer.startswith(b"+OK"):
-        raise SystemExit(f"it does not save: {answer}")
 
 
 def differences(examples, original, anew):

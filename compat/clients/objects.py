@@ -20,11 +20,8 @@ import hmac
 import os
 import pathlib
 import random
-import socket
-import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
 
@@ -33,8 +30,8 @@ import redis
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 from ports import free_port  # noqa: E402
+from server import DEADLINE_S, Server, listens, until  # noqa: E402
 
-PATIENCE_S = 60
 KEYS = 20_000
 LARGE_BYTES = 40 << 20  # more than two parts of an upload
 AZURE_ACCOUNT = "devstoreaccount1"
@@ -44,30 +41,28 @@ AZURE_KEY = ("Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq"
 
 
 def wait_for(what, condition):
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
+    def holds():
         with contextlib.suppress(OSError, redis.RedisError, urllib.error.URLError):
-            if condition():
-                return
-        time.sleep(0.02)
-    raise SystemExit(f"in vain: {what}")
+            return condition()
 
-
-def listens(port):
-    with socket.create_connection(("127.0.0.1", port), 1):
-        return True
+    until(holds, what)
 
 
 @contextlib.contextmanager
-def running(line, environment=None):
-    environment = os.environ | (environment or {})
-    process = subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+def running(process):
+    """Lives as long as the block, and is killed then."""
     try:
-        yield process
+        yield process.start()
     finally:
         process.kill()
-        process.wait()
+        process.stop()
+
+
+class Emulator(Server):
+    """What stands for the cloud."""
+
+    def __init__(self, storage):
+        super().__init__(storage.line, port=storage.port, is_served=listens)
 
 
 class S3:
@@ -136,13 +131,10 @@ class Checks:
 @contextlib.contextmanager
 def server(program, storage, directory):
     """The server, loaded, and a client."""
-    port = free_port()
-    line = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", directory,
-            "--enable-protected-configs", "yes", "--enable-debug-command", "yes"]
-    with running(line, storage.environment) as process:
-        client = redis.Redis(port=port, socket_timeout=PATIENCE_S)
-        wait_for("the server", lambda: process.poll() is None and client.ping())
-        yield client
+    words = [program, "--port", "{port}", "--bind", "127.0.0.1", "--save", "", "--dir", directory,
+             "--enable-protected-configs", "yes", "--enable-debug-command", "yes"]
+    with running(Server(words, env=os.environ | storage.environment)) as process:
+        yield redis.Redis(port=process.port, socket_timeout=DEADLINE_S)
 
 
 def fill(client):
@@ -156,8 +148,7 @@ def fill(client):
 
 def check(checks, program, storage):
     name = type(storage).__name__
-    with running(storage.line) as emulator:
-        wait_for(f"{name}'s emulator", lambda: listens(storage.port))
+    with running(Emulator(storage)) as emulator:
         wait_for("the bucket", storage.make_bucket)
         with server(program, storage, storage.dir) as client:
             checks.equal(f"{name}: empty", client.dbsize(), 0)
@@ -174,7 +165,6 @@ def check(checks, program, storage):
         with server(program, storage, storage.dir) as client:
             checks.equal(f"{name}: the last", client.get("one"), b"more")
             emulator.kill()
-            emulator.wait()
             checks.refused(f"{name}: gone", lambda: client.execute_command("SAVE"))
             checks.equal(f"{name}: goes on", client.dbsize(), KEYS + 3)
 
@@ -187,8 +177,7 @@ def uploads(storage):
 
 def check_unfinished(checks, program, storage):
     """S3 only: Azure forgets by itself what was not finished."""
-    with running(storage.line):
-        wait_for("S3's emulator", lambda: listens(storage.port))
+    with running(Emulator(storage)):
         wait_for("the bucket", storage.make_bucket)
         with server(program, storage, storage.dir) as client:
             fill(client)

@@ -14,48 +14,33 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
-from ports import free_port  # noqa: E402
+from server import DEADLINE_S, PLACE, Server  # noqa: E402
 
 KEYS = 1500
-PATIENCE_SECONDS = 30
 
 
 def ask(port, *words):
     """The first bytes of the answer to a command."""
-    with socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS) as client:
+    with socket.create_connection(("127.0.0.1", port), DEADLINE_S) as client:
         client.sendall((" ".join(words) + "\r\n").encode())
         return client.recv(4096)
+
+
+def save(port):
+    answer = ask(port, "SAVE")
+    if not answer.startswith(b"+OK"):
+        raise SystemExit(f"it does not save: {answer}")
 
 
 def saved_anew(server, original, directory):
     """Has the server read a file and write it anew; where that one is."""
     (directory / "dump.rdb").write_bytes(original.read_bytes())
-    port = free_port()
-    with open(directory / "log", "wb") as log:
-        running = subprocess.Popen(
-            [server, "--port", str(port), "--bind", "127.0.0.1", "--dir", directory, "--save", "",
-             "--sanitize-dump-payload", "yes"], stdout=log, stderr=log)
-    try:
-        end = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < end:
-            if running.poll() is not None:
-                raise SystemExit(f"{server} does not read it:\n{(directory / 'log').read_text()}")
-            try:
-                if ask(port, "PING").startswith(b"+PONG"):
-                    break
-            except OSError:
-                pass
-            time.sleep(0.02)
-        answer = ask(port, "SAVE")
-        if not answer.startswith(b"+OK"):
-            raise SystemExit(f"{server} does not save: {answer}")
-    finally:
-        running.terminate()
-        running.wait()
+    words = [server, *PLACE, "--sanitize-dump-payload", "yes"]
+    with Server(words, directory) as running:
+        save(running.port)
     return directory / "dump.rdb"
 
 

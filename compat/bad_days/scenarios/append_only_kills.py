@@ -4,7 +4,6 @@ and after a while in which it took nothing."""
 import os
 import random
 import select
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -428,11 +427,9 @@ def kill_when_the_file_counts(trial):
 
 def kill_while_starting(server, chance):
     """Loading changes nothing that the next start would miss."""
-    with open(os.devnull, "wb") as nowhere:
-        starting = subprocess.Popen(server.command(), stdout=nowhere, stderr=nowhere)
-        threading.Event().wait(chance.uniform(0.001, 0.05))
-        starting.kill()
-        starting.wait()
+    server.spawn()
+    threading.Event().wait(chance.uniform(0.001, 0.05))
+    server.kill()
 
 
 @scenario(watched=False, started=False)

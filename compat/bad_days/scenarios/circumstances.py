@@ -11,7 +11,8 @@ import threading
 from pathlib import Path
 
 from client import Client, Closed, connect, encode
-from server import DEADLINE_S, free_port, until
+from ports import free_port
+from server import DEADLINE_S, until
 from trial import Skip, Stopwatch, scenario
 
 PING = encode("PING")
@@ -82,10 +83,9 @@ def nobody_is_reset_at_a_start(trial):
     let in is answered."""
     server, refused = trial.server, 0
     for _ in range(12):
-        process = subprocess.Popen(server.command(), stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        server.spawn()
         try:
-            while process.poll() is None:
+            while server.is_alive():
                 try:
                     sock = socket.create_connection(server.address, DEADLINE_S)
                 except ConnectionRefusedError:
@@ -95,10 +95,9 @@ def nobody_is_reset_at_a_start(trial):
                     sock.sendall(PING)
                     assert sock.recv(100) == b"+PONG\r\n"
                 break
-            assert process.poll() is None, "it ended at once"
+            assert server.is_alive(), "it ended at once"
         finally:
-            process.kill()
-            process.wait()
+            server.kill()
     trial.note(f"refused {refused} times")
 
 

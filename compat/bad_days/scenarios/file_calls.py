@@ -1,7 +1,7 @@
 """The append-only file and every call that changes one of its files: the server is killed there, in
 rewrites and while it starts, or the disk has no room or fails from there on."""
 
-import os
+import contextlib
 import random
 import subprocess
 import threading
@@ -86,13 +86,10 @@ def kill_while_starting(server, calls, chance):
     """A start that is killed at a call, or soon after."""
     calls.end(server, chance.randrange(1, 10), chance.choice(KILLS), "appendonly")
     calls.count()
-    starting = subprocess.Popen(server.command(), stdout=subprocess.DEVNULL,
-                                stderr=subprocess.DEVNULL, env={**os.environ, **server.variables})
-    try:
-        starting.wait(chance.uniform(0.05, 0.4))
-    except subprocess.TimeoutExpired:
-        starting.kill()
-        starting.wait()
+    server.spawn()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        server.process.wait(chance.uniform(0.05, 0.4))
+    server.kill()
 
 
 def one_round(server, calls, chains, chance, hows):

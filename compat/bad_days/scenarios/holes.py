@@ -5,7 +5,8 @@ import struct
 from pathlib import Path
 
 from client import ErrorReply, connect, encode
-from server import MB, free_port, until
+from ports import free_port
+from server import MB, until
 from trial import is_error, scenario
 
 from .values_in_use import COMMON, USES

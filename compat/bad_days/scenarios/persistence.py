@@ -190,7 +190,7 @@ def directory_gone(trial):
     on, and ends when it is forced to."""
     server = trial.new_server("--save", "3600 1", "--logfile", "/dev/null")
     server.start()
-    elsewhere = server.directory + "-elsewhere"
+    elsewhere = f"{server.directory}-elsewhere"
     try:
         with server.client() as client:
             client.want(b"OK", "SET", "k", "v")

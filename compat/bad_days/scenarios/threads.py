@@ -5,7 +5,8 @@ import threading
 import time
 
 from client import Client, ErrorReply, encode
-from server import MB, CoreWaits, until
+from server import MB, until
+from subject import CoreWaits
 from trial import Skip, fill, is_error, scenario
 
 

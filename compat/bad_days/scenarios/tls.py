@@ -7,7 +7,9 @@ import ssl
 import sys
 
 from client import abort, connect
-from server import MB, Watcher, free_port, until
+from ports import free_port
+from server import MB, until
+from subject import Watcher
 from trial import scenario
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tls"))

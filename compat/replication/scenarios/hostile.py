@@ -12,7 +12,8 @@ from pathlib import Path
 
 from client import Closed, encode
 from contents import equal
-from nodes import DEADLINE_S, free_port, linked, until
+from nodes import DEADLINE_S, linked, until
+from ports import free_port
 from trial import fill, is_error, scenario
 
 from .parts import KEYS, LIBRARY, OURS, SIZE, SLOW_BYTES_A_SECOND, copies_in_parts

@@ -5,7 +5,8 @@ import tempfile
 from pathlib import Path
 
 from contents import equal
-from nodes import free_port, linked, until
+from nodes import linked, until
+from ports import free_port
 from trial import fill, is_error, scenario
 
 sys.path.append(str(Path(__file__).parents[2] / "tls"))

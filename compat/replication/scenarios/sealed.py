@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from nodes import linked, settle, until
-from server import free_port
+from ports import free_port
 from trial import is_error, scenario
 
 sys.path.append(str(Path(__file__).parents[2] / "tls"))

@@ -1,84 +1,59 @@
-"""A server under test: started on a free port, looked at from outside, stopped by its pid."""
+"""The server of a scenario: how it is started, and what the kernel knows of it."""
 
 import os
 import resource
-import shutil
-import signal
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
 
+import server
 from client import TIMEOUT_S, Client, ErrorReply
+from server import until
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from ports import free_port  # noqa: E402
-
-# A limit only for what will never be: a machine may be busy with other things.
-DEADLINE_S = 120
-MB = 1 << 20
 # So that two keys of a scenario share a partition always or never.
 HASH_SEED = "bad days"
 
 
-def until(condition, what, deadline_s=DEADLINE_S):
-    """Waits for a condition; what it gave."""
-    pause = threading.Event()
-    end = time.monotonic() + deadline_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {deadline_s} s: {what}")
-        pause.wait(0.01)
-
-
-class Server:
+class Server(server.Server):
     """One process."""
 
     def __init__(self, binary, engine, flags=(), threads=2, descriptors=None, port=None,
                  bind="127.0.0.1"):
+        super().__init__(port=port)
         self.binary, self.engine, self.flags = binary, engine, list(flags)
         self.threads, self.descriptors, self.bind = threads, descriptors, bind
-        self.directory = tempfile.mkdtemp(prefix="bad-days-")
-        self.port = port or free_port()
-        # Where the log goes in place of a file: a descriptor.
+        # Where the log goes in place of a file: a descriptor, which closes with the server.
         self.log_writer = None
         # The path of the socket it is reached by in place of the port.
         self.unix = None
         # Variables beside those of this process.
         self.variables = {}
-        self.process = None
 
     @property
     def address(self):
-        return self.unix or ("127.0.0.1", self.port)
+        return self.unix or super().address
 
     @property
-    def pid(self):
-        return self.process.pid
+    def log(self):
+        return super().log if self.log_writer is None else self.log_writer
 
     def command(self):
         return [self.binary, "--port", str(self.port), "--bind", self.bind,
                 "--threads", str(self.threads), "--io_engine", self.engine,
-                "--dir", self.directory, "--save", "", "--hash-seed", HASH_SEED, *self.flags]
+                "--dir", str(self.directory), "--save", "", "--hash-seed", HASH_SEED, *self.flags]
 
-    def start(self):
+    def spawn(self):
         limit = self.descriptors
 
         def prepare():
             if limit:
                 resource.setrlimit(resource.RLIMIT_NOFILE, limit)
 
-        self.log = open(self.log_writer or Path(self.directory) / "log", "ab")
-        self.process = subprocess.Popen(self.command(), stdout=self.log, stderr=self.log,
-                                        stdin=subprocess.DEVNULL, preexec_fn=prepare,
-                                        env={**os.environ, **self.variables})
-        until(self._answers, "the server answers PING")
+        self.options = {"preexec_fn": prepare, "env": os.environ | self.variables}
+        return super().spawn()
+
+    def start(self):
+        super().start()
         self.base_fds, self.base_rss = self._settled_fds(), self.rss()
         return self
 
@@ -93,28 +68,11 @@ class Server:
         until(agree, "the descriptors settle")
         return seen[-1]
 
-    def _answers(self):
-        assert self.process.poll() is None, f"it ended at once: {self.log_text()[-500:]}"
-        try:
-            with Client(self.address, 5) as client:
-                answer = client.call("PING")
-                return answer == b"PONG" or str(answer).startswith("NOAUTH")
-        except OSError:
-            return False
-
     def stop(self):
-        """Ends it, whatever state it is in."""
-        if self.process and self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(DEADLINE_S)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-                raise AssertionError(f"SIGTERM did not end it within {DEADLINE_S} s") from None
-            finally:
-                self.log.close()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        super().stop()
+        if self.log_writer is not None:
+            os.close(self.log_writer)
+            self.log_writer = None
         self._remove_rings()
 
     def _remove_rings(self):
@@ -126,10 +84,6 @@ class Server:
         for path in Path("/dev/shm").glob(f"pantala-{number:016x}-*.rings"):
             path.unlink(missing_ok=True)
 
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
     def client(self, timeout_s=TIMEOUT_S):
         return Client(self.address, timeout_s)
 
@@ -138,9 +92,6 @@ class Server:
         with self.client() as client:
             got = client.call(*command)
             return not (isinstance(got, ErrorReply) and "unknown" in got.lower())
-
-    def log_text(self):
-        return (Path(self.directory) / "log").read_text(errors="replace")
 
     # What the kernel knows of it.
 
