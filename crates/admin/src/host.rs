@@ -4,6 +4,7 @@ use std::os::unix::net::UnixStream;
 
 use pantala_commands::Login;
 use pantala_engine::Engine;
+use pantala_engine::stats::info_table::InfoTable;
 
 /// A server. No method blocks.
 pub trait AdminHost: Send + Sync + 'static {
@@ -29,8 +30,8 @@ pub trait AdminHost: Send + Sync + 'static {
     /// Current figures that only the server knows.
     fn figures(&self) -> Figures;
 
-    /// The text of INFO, without the sections that look at keys.
-    fn info(&self) -> String;
+    /// The figures of INFO, without the sections that look at keys.
+    fn info(&self) -> InfoTable;
 }
 
 /// A new client.
@@ -102,8 +103,8 @@ pub struct Figures {
     pub clients: u64,
     /// CPU time in user mode and in the kernel, in seconds.
     pub cpu_s: [f64; 2],
-    /// The lines of INFO about snapshots and the append-only file.
-    pub persistence: Vec<(String, String)>,
+    /// INFO's section about snapshots and the append-only file.
+    pub persistence: InfoTable,
     /// Whether the link to the primary is up; `None`: this server is a primary.
     pub link_is_up: Option<bool>,
     /// The number of replicas.

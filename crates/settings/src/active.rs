@@ -229,7 +229,7 @@ settings! {
         .beyond_redis();
     /// Append every write to files, which are loaded at the start.
     appendonly: bool = live("appendonly", Kind::Bool, "no", Persistence)
-        .on_change(OnChange::AppendOnly);
+        .fixed_while_loading().on_change(OnChange::AppendOnly);
     /// When the append-only file is synced to disk: each second, before a reply, or never.
     appendfsync: AppendSync = live(
         "appendfsync", Kind::Word(AppendSync::WORDS), "everysec", Persistence)
@@ -576,7 +576,7 @@ settings! {
     databases: u32 = start("databases", Kind::Int(1, i32::MAX as i64), "16", Process)
         .understood(&["dbnum"]);
     /// Directory of files; for snapshots also s3://bucket/prefix, or the same with gs, az.
-    dir: String = protected("dir", Kind::Text, ".", Process);
+    dir: String = protected("dir", Kind::Text, ".", Process).fixed_while_loading();
     /// How SIGINT shuts down. A second one ends the server at once.
     shutdown_on_sigint: ShutdownWords = live("shutdown-on-sigint", SHUTDOWN, "default", Process);
     /// How SIGTERM shuts down.

@@ -3,7 +3,7 @@
 //! Not here: anything about a single setting; the rows say it. Tests: at the foot, and
 //! `tests/page.rs`, which keeps the pages current.
 
-use crate::row::{self, ChangeTime, Row, SWITCHES, SettingEffect, SettingGroup};
+use crate::row::{self, ChangeTime, Row, RowFlags, SWITCHES, SettingEffect, SettingGroup};
 use std::fmt::Write;
 
 const USAGE: &str = "\
@@ -34,7 +34,7 @@ pub(crate) fn version() -> String {
 
 /// `--help`: the settings that act.
 pub(crate) fn short() -> String {
-    help(|row| row.effect == SettingEffect::Active && !row.hidden)
+    help(|row| row.effect == SettingEffect::Active && !row.has(RowFlags::HIDDEN))
 }
 
 /// `--helpfull`: every setting.

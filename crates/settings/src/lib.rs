@@ -35,7 +35,9 @@ mod sources;
 
 pub use active::Settings;
 pub use pages::{Page, pages};
-pub use row::{CarryRule, ChangeTime, OnChange, Row, SettingEffect, SettingGroup, find, rows};
+pub use row::{
+    CarryRule, ChangeTime, OnChange, Row, RowFlags, SettingEffect, SettingGroup, find, rows,
+};
 pub use snapshot::{Caller, SetError};
 pub use sources::disk::Disk;
 pub use sources::start::{Launch, Rename, Sources, Start, UsageError};

@@ -13,7 +13,7 @@
 
 use crate::Settings;
 use crate::kind::BoolStyle;
-use crate::row::{self, Row};
+use crate::row::{self, Row, RowFlags};
 use crate::sources::conf;
 use crate::sources::users::{SavedUser, UserLine, UsersToWrite};
 use std::collections::BTreeMap;
@@ -116,7 +116,7 @@ impl SettingLines {
         let text = words.join(" ");
         // A line that would not load counts as one that says something else.
         let canonical = row.kind.canonical(&text, &self.value, BoolStyle::Lenient).unwrap_or(text);
-        self.value = match row.accumulates && self.heard && !self.value.is_empty() {
+        self.value = match row.has(RowFlags::ACCUMULATES) && self.heard && !self.value.is_empty() {
             true if !canonical.is_empty() => format!("{} {canonical}", self.value),
             _ => canonical,
         };

@@ -47,10 +47,11 @@ pub enum CarryRule {
     Invalid(String),
 }
 
-/// What the server does once CONFIG SET has changed a setting, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What the change of a setting means to the server, which reacts to it
+/// (`pantala_operator::config::reactions`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnChange {
-    /// Nothing: whoever goes by the setting looks at the snapshot in force.
+    /// Nothing: its readers look at the settings in force each time.
     Nothing,
     /// The log has another level or form.
     LogLevel,
@@ -60,13 +61,13 @@ pub enum OnChange {
     Logs,
     /// Interpreters have another limit of memory.
     Scripts,
-    /// Others are told what happens to keys.
+    /// Other changes of keys are published.
     Events,
     /// Keys that have expired are hidden, or removed.
     Expiry,
     /// There may be too much in memory now.
     Memory,
-    /// Other keys go than before, if any.
+    /// Other keys are evicted than before, if any.
     Policy,
     /// Replicas, or this one as a replica, may do other things than before.
     Replication,
@@ -84,7 +85,7 @@ pub enum OnChange {
     Listeners,
     /// Accepting is tried again: there may be room for more clients.
     Clients,
-    /// Workers are started or sent home. It takes a while, and may fail.
+    /// Workers are started or stopped. It takes a while, and may fail.
     Workers,
 }
 
@@ -160,6 +161,23 @@ pub(crate) type Read = fn(&Settings) -> String;
 /// Puts canonical text into a typed field.
 pub(crate) type Write = fn(&mut Settings, &str);
 
+bitflags::bitflags! {
+    /// What holds for some settings.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct RowFlags: u8 {
+        /// Several mentions in one source are strung together instead of the last one winning.
+        const ACCUMULATES = 1;
+        /// Redis has no such setting.
+        const BEYOND_REDIS = 1 << 1;
+        /// Logs and MONITOR do not show its value.
+        const SECRET = 1 << 2;
+        /// For tests: lists leave it out.
+        const HIDDEN = 1 << 3;
+        /// CONFIG SET refuses it while data is loaded.
+        const FIXED_WHILE_LOADING = 1 << 4;
+    }
+}
+
 /// One setting.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -181,15 +199,9 @@ pub struct Row {
     pub group: SettingGroup,
     /// One line about it.
     pub doc: &'static str,
-    /// Several mentions in one source are strung together instead of the last one winning.
-    pub accumulates: bool,
-    /// Redis has no such setting.
-    pub beyond_redis: bool,
-    /// Logs and MONITOR do not show its value.
-    pub secret: bool,
-    /// For tests: only who names it learns of it.
-    pub hidden: bool,
-    /// What is to be done when it has changed.
+    /// What else holds for it.
+    pub flags: RowFlags,
+    /// What its change means to the server.
     pub on_change: OnChange,
     /// Nothing acts on it, and some of its values promise safety (durability, encryption, access
     /// only for some): a start and CONFIG SET refuse those. See [`Row::refuses`].
@@ -215,10 +227,7 @@ impl Row {
             effect: SettingEffect::Inert,
             group,
             doc: "",
-            accumulates: false,
-            beyond_redis: false,
-            secret: false,
-            hidden: false,
+            flags: RowFlags::empty(),
             on_change: OnChange::Nothing,
             promise: None,
             field: None,
@@ -240,24 +249,34 @@ impl Row {
         self
     }
 
-    pub(crate) const fn accumulates(mut self) -> Self {
-        self.accumulates = true;
+    pub(crate) const fn accumulates(self) -> Self {
+        self.flagged(RowFlags::ACCUMULATES)
+    }
+
+    pub(crate) const fn beyond_redis(self) -> Self {
+        self.flagged(RowFlags::BEYOND_REDIS)
+    }
+
+    pub(crate) const fn secret(self) -> Self {
+        self.flagged(RowFlags::SECRET)
+    }
+
+    pub(crate) const fn hidden(self) -> Self {
+        self.flagged(RowFlags::HIDDEN)
+    }
+
+    pub(crate) const fn fixed_while_loading(self) -> Self {
+        self.flagged(RowFlags::FIXED_WHILE_LOADING)
+    }
+
+    const fn flagged(mut self, flag: RowFlags) -> Self {
+        self.flags = self.flags.union(flag);
         self
     }
 
-    pub(crate) const fn beyond_redis(mut self) -> Self {
-        self.beyond_redis = true;
-        self
-    }
-
-    pub(crate) const fn secret(mut self) -> Self {
-        self.secret = true;
-        self
-    }
-
-    pub(crate) const fn hidden(mut self) -> Self {
-        self.hidden = true;
-        self
+    /// Whether this holds for the setting.
+    pub fn has(&self, flag: RowFlags) -> bool {
+        self.flags.contains(flag)
     }
 
     pub(crate) const fn on_change(mut self, on_change: OnChange) -> Self {
@@ -426,9 +445,9 @@ mod tests {
             // A header may be a password.
             // So is the name of a user to Valkey.
             let is_secret = is_password || ["otlp_headers", "primaryuser"].contains(&row.name);
-            assert_eq!(row.secret, is_secret, "{}", row.name);
+            assert_eq!(row.has(RowFlags::SECRET), is_secret, "{}", row.name);
         }
-        assert!(find("masterauth").is_some_and(|row| row.secret));
+        assert!(find("masterauth").is_some_and(|row| row.has(RowFlags::SECRET)));
     }
 
     #[test]

@@ -12,7 +12,7 @@
 use crate::Settings;
 use crate::field::{EvictionPolicy, Permission};
 use crate::kind::{BoolStyle, ValueRefusal};
-use crate::row::{self, ChangeTime, Row};
+use crate::row::{self, ChangeTime, Row, RowFlags};
 use pantala_base::{glob, limits};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -101,7 +101,7 @@ impl Settings {
                 }
                 continue;
             }
-            for row in row::rows().iter().filter(|row| !row.hidden) {
+            for row in row::rows().iter().filter(|row| !row.has(RowFlags::HIDDEN)) {
                 for name in std::iter::once(&row.name).chain(row.also) {
                     if glob::matches(row::plain(pattern).as_bytes(), row::plain(name).as_bytes()) {
                         found.insert(String::from(*name), self.value(row));
@@ -137,7 +137,8 @@ impl Settings {
     fn judged(&self, row: &Row, value: &[u8]) -> Result<String, ValueRefusal> {
         let text = std::str::from_utf8(value)
             .map_err(|_| ValueRefusal::of("argument must be UTF-8 text"))?;
-        let reading = if row.beyond_redis { BoolStyle::Lenient } else { BoolStyle::Strict };
+        let reading =
+            if row.has(RowFlags::BEYOND_REDIS) { BoolStyle::Lenient } else { BoolStyle::Strict };
         let canonical = row.kind.canonical(text, &self.value(row), reading)?;
         if row.refuses(&canonical) {
             return Err(ValueRefusal(Cow::Owned(format!("'{}' {UNKEPT}", row.name))));

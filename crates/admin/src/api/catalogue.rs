@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use pantala_commands::Command;
 use pantala_commands::syntax::{Argument, ArgumentKind, arguments};
-use pantala_settings::{ChangeTime, Row};
+use pantala_settings::{ChangeTime, Row, RowFlags};
 use serde_json::{Value, json};
 
 use crate::access::Requester;
@@ -76,7 +76,7 @@ pub(super) async fn settings(
     let engine = admin.host.engine();
     asker.must_run(engine, "config|get")?;
     let now = engine.settings.current();
-    let shown = pantala_settings::rows().iter().filter(|row| !row.hidden);
+    let shown = pantala_settings::rows().iter().filter(|row| !row.has(RowFlags::HIDDEN));
     Ok(json_answer(&shown.map(|row| setting(row, &now.value(row))).collect()))
 }
 
@@ -89,10 +89,10 @@ fn setting(row: &Row, value: &str) -> Value {
         "kind": row.kind.allowed(),
         "doc": row.doc,
         "runtime": row.change == ChangeTime::Live,
-        "secret": row.secret,
+        "secret": row.has(RowFlags::SECRET),
         "group": row.group.title(),
     });
-    if !row.secret {
+    if !row.has(RowFlags::SECRET) {
         shown["value"] = json!(value);
     }
     shown

@@ -9,6 +9,7 @@ use axum::response::Response;
 use pantala_base::clock::unix_ms;
 use pantala_engine::Engine;
 use pantala_engine::stats::families::Family;
+use pantala_engine::stats::info_table::InfoValue;
 use pantala_engine::stats::tallies::ThreadTally;
 use pantala_keyspace::DbIndex;
 use serde_json::{Map, Value, json};
@@ -37,8 +38,11 @@ pub(super) fn figures(host: &dyn AdminHost) -> Value {
     let (engine, now) = (host.engine(), host.figures());
     let sum = |pick: fn(&ThreadTally) -> u64| engine.stats.tallies.sum_ever(pick);
     let Figures { memory, lane, clients, cpu_s: [user_s, system_s], .. } = now;
-    let persistence: Map<String, Value> =
-        now.persistence.into_iter().map(|(name, value)| (name, number_or_text(value))).collect();
+    let persistence: Map<String, Value> = now
+        .persistence
+        .fields()
+        .map(|(name, value)| (name.to_owned(), json_value(value)))
+        .collect();
     let workers: Vec<Value> = now.workers.iter().map(worker).collect();
     json!({
         "atMs": unix_ms().0,
@@ -126,9 +130,11 @@ fn family(family: &Family) -> Value {
     })
 }
 
-fn number_or_text(text: String) -> Value {
-    match text.parse::<i64>() {
-        Ok(number) => json!(number),
-        Err(_) => json!(text),
+/// A whole number as such, anything else as INFO prints it.
+fn json_value(value: &InfoValue) -> Value {
+    match value {
+        InfoValue::Whole(number) => json!(number),
+        InfoValue::Signed(number) => json!(number),
+        other => json!(other.to_string()),
     }
 }

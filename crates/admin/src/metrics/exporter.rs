@@ -1,7 +1,9 @@
 //! Metrics under the names of redis_exporter, which most dashboards use: fields of INFO under other
 //! names. Fields that INFO does not have here are left out.
 
-use super::ours::word_of;
+use pantala_engine::stats::info_table::InfoValue;
+
+use super::ours::part_text;
 use super::samples::Kind::{Counter, Gauge};
 use super::samples::{Kind, Samples};
 use super::table::{Metric, Sample};
@@ -99,8 +101,10 @@ pub(super) const METRICS: &[Metric] = &[
     field("redis_replica_partial_resync_denied", Gauge, "sync_partial_err"),
     Metric::each("redis_slave_info", Gauge, "Whom this replica follows.", |sample, samples| {
         if let Some([host, port]) = primary(sample) {
-            let is_read_only = sample.info("slave_read_only").unwrap_or_default();
-            samples.labelled(&[host, port, ("read_only", is_read_only)], 1u64);
+            let is_read_only = sample.text("slave_read_only");
+            let labels =
+                [("master_host", &*host), ("master_port", &*port), ("read_only", &*is_read_only)];
+            samples.labelled(&labels, 1u64);
         }
     }),
     Metric::each("redis_master_link_up", Gauge, "Whether the link stands.", |sample, samples| {
@@ -189,7 +193,7 @@ pub(super) const METRICS: &[Metric] = &[
         Counter,
         "Error replies by their code.",
         |sample, samples| {
-            for (code, value) in sample.info_with("errorstat_") {
+            for (code, value) in sample.info.with_prefix("errorstat_") {
                 if let Some(count) = part(value, "count") {
                     samples.labelled(&[("err", code)], count);
                 }
@@ -210,55 +214,55 @@ fn instance(sample: &Sample<'_>, samples: &mut Samples<'_>) {
         "run_id",
         "process_id",
     ];
-    let labels = FIELDS.map(|name| (name, sample.info(name).unwrap_or_default()));
+    let texts = FIELDS.map(|name| (name, sample.text(name)));
+    let labels: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, &**text)).collect();
     samples.labelled(&labels, 1u64);
 }
 
-/// The primary of this replica, as labels.
-fn primary<'s>(sample: &Sample<'s>) -> Option<[(&'static str, &'s str); 2]> {
-    Some([
-        ("master_host", sample.info("master_host")?),
-        ("master_port", sample.info("master_port")?),
-    ])
+/// Host and port of the primary of this replica.
+fn primary(sample: &Sample<'_>) -> Option<[String; 2]> {
+    let field = |name: &str| sample.info.get(name).map(ToString::to_string);
+    Some([field("master_host")?, field("master_port")?])
 }
 
 /// A field of a replica's link to its primary.
 fn of_primary(sample: &Sample<'_>, samples: &mut Samples<'_>, field: &str) {
-    if let (Some(labels), Some(value)) = (primary(sample), sample.number(field)) {
-        samples.labelled(&labels, value);
+    if let (Some([host, port]), Some(value)) = (primary(sample), sample.number(field)) {
+        samples.labelled(&[("master_host", &*host), ("master_port", &*port)], value);
     }
 }
 
-/// One number of each line `slaveN:ip=..,port=..,state=..`.
+/// One number of each replica.
 fn replicas(sample: &Sample<'_>, samples: &mut Samples<'_>, name: &str) {
     for at in 0..sample.figures.replicas {
-        let Some(line) = sample.info(&format!("slave{at}")) else { break };
-        let labels = [("slave_ip", "ip"), ("slave_port", "port"), ("slave_state", "state")];
-        if let Some(value) = part(line, name) {
-            samples.labelled(&labels.map(|(label, of)| (label, word_of(line, of))), value);
+        let Some(replica) = sample.info.get(&format!("slave{at}")) else { break };
+        let [ip, port, state] = ["ip", "port", "state"].map(|part| part_text(replica, part));
+        if let Some(value) = part(replica, name) {
+            let labels = [("slave_ip", &*ip), ("slave_port", &*port), ("slave_state", &*state)];
+            samples.labelled(&labels, value);
         }
     }
 }
 
-/// One part of each line `dbN:keys=..,expires=..`.
+/// One number of each database.
 fn databases(sample: &Sample<'_>, samples: &mut Samples<'_>, name: &str, scale: f64) {
-    for (number, value) in sample.info_with("db") {
+    for (number, value) in sample.info.with_prefix("db") {
         if let (Ok(_), Some(value)) = (number.parse::<u32>(), part(value, name)) {
             samples.labelled(&[("db", &format!("db{number}"))], value * scale);
         }
     }
 }
 
-/// One part of each line `cmdstat_NAME:calls=..,usec=..`.
+/// One number of each command.
 fn commands(sample: &Sample<'_>, samples: &mut Samples<'_>, name: &str, scale: f64) {
-    for (command, value) in sample.info_with("cmdstat_") {
+    for (command, value) in sample.info.with_prefix("cmdstat_") {
         if let Some(value) = part(value, name) {
             samples.labelled(&[("cmd", command)], value * scale);
         }
     }
 }
 
-/// The number with this name in a line like `calls=1,usec=2`.
-fn part(line: &str, name: &str) -> Option<f64> {
-    word_of(line, name).parse().ok()
+/// A part of a field as a number.
+fn part(value: &InfoValue, name: &str) -> Option<f64> {
+    value.part(name).and_then(InfoValue::number)
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use pantala_acl::Reason;
 use pantala_engine::pubsub;
+use pantala_engine::stats::info_table::InfoValue;
 use pantala_keyspace::DbIndex;
 
 use super::samples::Kind::{Counter, Gauge, Histogram};
@@ -397,7 +398,7 @@ pub(super) const METRICS: &[Metric] = &[
         Gauge,
         "What a replica has not confirmed of the stream.",
         |sample, samples| {
-            let end: u64 = sample.info("master_repl_offset").map_or(0, number);
+            let end = sample.info.get("master_repl_offset").map_or(0, InfoValue::count);
             each_replica(sample, |replica| {
                 let behind = end.saturating_sub(replica.offset);
                 samples.labelled(&[("replica", &replica.name)], behind);
@@ -416,29 +417,24 @@ pub(super) const METRICS: &[Metric] = &[
     ),
 ];
 
-/// A replica, from a line of INFO.
+/// The figures of a replica.
 struct ReplicaLine {
     name: String,
     offset: u64,
     lag_s: u64,
 }
 
-/// The text with this name in a line like `ip=..,port=..`.
-pub(super) fn word_of<'l>(line: &'l str, name: &str) -> &'l str {
-    let mut words = line.split(',').filter_map(|word| word.split_once('='));
-    words.find(|word| word.0 == name).map_or("", |word| word.1)
-}
-
-fn number(text: &str) -> u64 {
-    text.parse().unwrap_or_default()
+/// A part of a field as text; empty if there is none.
+pub(super) fn part_text(value: &InfoValue, name: &str) -> String {
+    value.part(name).map(ToString::to_string).unwrap_or_default()
 }
 
 fn each_replica(sample: &Sample<'_>, mut each: impl FnMut(ReplicaLine)) {
     for at in 0..sample.figures.replicas {
-        let Some(line) = sample.info(&format!("slave{at}")) else { break };
-        let word = |name: &str| word_of(line, name);
-        let name = format!("{}:{}", word("ip"), word("port"));
-        each(ReplicaLine { name, offset: number(word("offset")), lag_s: number(word("lag")) });
+        let Some(replica) = sample.info.get(&format!("slave{at}")) else { break };
+        let name = format!("{}:{}", part_text(replica, "ip"), part_text(replica, "port"));
+        let count = |name: &str| replica.part(name).map_or(0, InfoValue::count);
+        each(ReplicaLine { name, offset: count("offset"), lag_s: count("lag") });
     }
 }
 

@@ -1,9 +1,8 @@
 //! The rows of metrics: a name, and the source of its samples. The names of one kind (ours, those
 //! of other servers) are one table.
 
-use std::collections::BTreeMap;
-
 use pantala_engine::Engine;
+use pantala_engine::stats::info_table::{InfoTable, InfoValue};
 use pantala_engine::stats::tallies::ThreadTally;
 
 use super::samples::{Kind, Samples, Sink};
@@ -31,38 +30,26 @@ pub(super) struct Sample<'s> {
     pub(super) engine: &'s Engine,
     pub(super) figures: Figures,
     pub(super) facts: AdminFacts,
-    info: BTreeMap<&'s str, &'s str>,
+    pub(super) info: &'s InfoTable,
 }
 
 impl<'s> Sample<'s> {
-    /// `info` is the text of INFO.
     pub(super) fn new(
         engine: &'s Engine,
         (facts, figures): (AdminFacts, Figures),
-        info: &'s str,
+        info: &'s InfoTable,
     ) -> Sample<'s> {
-        let info = info.lines().filter_map(|line| line.split_once(':')).collect();
         Sample { engine, figures, facts, info }
     }
 
-    /// The text of a field of INFO.
-    pub(super) fn info(&self, field: &str) -> Option<&'s str> {
-        self.info.get(field).copied()
+    /// A field of INFO as text; empty if there is none.
+    pub(super) fn text(&self, field: &str) -> String {
+        self.info.get(field).map(ToString::to_string).unwrap_or_default()
     }
 
-    /// A field of INFO as a number; `ok` and `up` are 1, `err` and `down` 0.
+    /// A field of INFO as a number; see [`InfoValue::number`].
     pub(super) fn number(&self, field: &str) -> Option<f64> {
-        match self.info(field)? {
-            "ok" | "up" => Some(1.0),
-            "err" | "down" => Some(0.0),
-            number => number.trim_end_matches('%').parse().ok(),
-        }
-    }
-
-    /// The fields of INFO with this prefix: the rest of their names, and their texts.
-    pub(super) fn info_with(&self, prefix: &str) -> impl Iterator<Item = (&'s str, &'s str)> {
-        let fields = self.info.iter();
-        fields.filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, *value)))
+        self.info.get(field).and_then(InfoValue::number)
     }
 
     /// The sum of a count over all threads, since the start.

@@ -26,11 +26,11 @@ pub(super) fn number_attribute(name: &str, value: i64) -> Value {
 /// The attributes of this server: known ones, and those of the operator, which take precedence.
 pub(super) fn resource(said: &str, host: &dyn AdminHost) -> Value {
     let info = host.info();
-    let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default();
+    let run_id = info.get("run_id").map(ToString::to_string).unwrap_or_default();
     let mut attributes = vec![
         ("service.name".to_owned(), "pantala".to_owned()),
         ("service.version".to_owned(), host.facts().version.to_owned()),
-        ("service.instance.id".to_owned(), run_id.trim().to_owned()),
+        ("service.instance.id".to_owned(), run_id),
     ];
     for (name, value) in pairs(said) {
         attributes.retain(|(known, _)| *known != name);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pantala_settings::{CarryRule, Row, find};
+use pantala_settings::{CarryRule, Row, RowFlags, find};
 
 use crate::facts::ServerFacts;
 use crate::finding::Finding;
@@ -111,7 +111,7 @@ impl Sorted {
 fn line(row: Option<&Row>, name: &str, value: &str) -> String {
     let is_secret = row.map_or_else(
         || ["pass", "auth", "secret", "key"].iter().any(|word| name.contains(word)),
-        |row| row.secret,
+        |row| row.has(RowFlags::SECRET),
     );
     match value {
         "" => format!("{name} \"\""),

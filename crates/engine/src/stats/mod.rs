@@ -6,6 +6,7 @@
 //! | `histogram` | durations of commands |
 //! | `families` | calls and times by family of commands |
 //! | `hot_keys` | HOTKEYS: the keys that cost most |
+//! | `info_table` | the figures of INFO as a table, for INFO and for metrics |
 //! | `errors` | error replies by code |
 //! | `logs` | COMMANDLOG: slow and large commands |
 //! | `telemetry` | commands sampled for traces |
@@ -15,6 +16,7 @@ pub mod errors;
 pub mod families;
 pub mod histogram;
 pub mod hot_keys;
+pub mod info_table;
 pub mod latency_monitor;
 pub mod logs;
 pub mod tallies;

@@ -11,6 +11,7 @@ use super::Page;
 use crate::Operator;
 use crate::parts::rates::RATES;
 use pantala_engine::pubsub::Kind;
+use pantala_engine::stats::info_table::InfoValue;
 use pantala_engine::stats::tallies::ThreadTally;
 
 /// Ticks a second of the times in /proc: the kernel uses the same value on every machine.
@@ -29,9 +30,10 @@ pub(super) fn stats(operator: &Operator, page: &mut Page) {
     page.line("total_net_repl_output_bytes", replicas.sent_bytes.get());
     page.line("total_net_cluster_slot_import_bytes", 0);
     page.line("total_net_cluster_slot_export_bytes", 0);
-    page.line("instantaneous_input_kbps", format!("{:.2}", rates[1] / 1024.0));
-    page.line("instantaneous_output_kbps", format!("{:.2}", rates[2] / 1024.0));
-    page.each(&["instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"], "0.00");
+    page.line("instantaneous_input_kbps", InfoValue::Real(rates[1] / 1024.0, 2));
+    page.line("instantaneous_output_kbps", InfoValue::Real(rates[2] / 1024.0, 2));
+    let none = InfoValue::Real(0.0, 2);
+    page.each(&["instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"], none);
     page.line("rejected_connections", sum(|tally| tally.refused.get()));
     page.line("sync_full", replicas.full.get());
     page.line("sync_partial_ok", replicas.partial.get());
@@ -39,8 +41,8 @@ pub(super) fn stats(operator: &Operator, page: &mut Page) {
     page.line("expired_keys", sum(|tally| tally.keys.expired.get()));
     page.line("expired_fields", sum(|tally| tally.keys.expired_elements.get()));
     let stale = sum(|tally| tally.expired_share_ppm.get()) as f64 / 10_000.0;
-    page.line("expired_stale_perc", format!("{stale:.2}"));
-    page.line("expired_keys_with_volatile_items_stale_perc", "0.00");
+    page.line("expired_stale_perc", InfoValue::Real(stale, 2));
+    page.line("expired_keys_with_volatile_items_stale_perc", InfoValue::Real(0.0, 2));
     page.line("expired_time_cap_reached_count", 0);
     page.line("expire_cycle_cpu_milliseconds", sum(|tally| tally.expire_cycle_us.get()) / 1000);
     page.line("evicted_keys", sum(|tally| tally.keys.evicted.get()));
@@ -104,7 +106,7 @@ fn connections(operator: &Operator, page: &mut Page, (turns_per_s, busy_per_s): 
     let turn_us = if turns_per_s > 0.0 { (busy_per_s / turns_per_s / 1e3).ceil() } else { 0.0 };
     page.line("instantaneous_eventloop_duration_usec", turn_us as u64);
     for (reason, _, name) in Reason::ALL {
-        page.line(&format!("acl_access_denied_{name}"), operator.engine.acl.log.count(reason));
+        page.line(format!("acl_access_denied_{name}"), operator.engine.acl.log.count(reason));
     }
 }
 
@@ -156,13 +158,13 @@ pub(super) fn cpu(_: &Operator, page: &mut Page) {
     let pid = std::process::id();
     let first = std::fs::read_to_string(format!("/proc/self/task/{pid}/stat")).unwrap_or_default();
     let [first_user, first_system, ..] = times(&first);
-    page.line("used_cpu_sys", format!("{system:.6}"));
-    page.line("used_cpu_user", format!("{user:.6}"));
-    page.line("used_cpu_sys_children", format!("{system_of_children:.6}"));
-    page.line("used_cpu_user_children", format!("{of_children:.6}"));
-    page.line("used_cpu_sys_main_thread", format!("{first_system:.6}"));
-    page.line("used_cpu_user_main_thread", format!("{first_user:.6}"));
-    page.line("used_active_time_main_thread", format!("{:.6}", first_user + first_system));
+    page.line("used_cpu_sys", InfoValue::Real(system, 6));
+    page.line("used_cpu_user", InfoValue::Real(user, 6));
+    page.line("used_cpu_sys_children", InfoValue::Real(system_of_children, 6));
+    page.line("used_cpu_user_children", InfoValue::Real(of_children, 6));
+    page.line("used_cpu_sys_main_thread", InfoValue::Real(first_system, 6));
+    page.line("used_cpu_user_main_thread", InfoValue::Real(first_user, 6));
+    page.line("used_active_time_main_thread", InfoValue::Real(first_user + first_system, 6));
 }
 
 /// Seconds in user mode, in the kernel, and both of ended children.
@@ -187,18 +189,22 @@ pub(super) fn commands(operator: &Operator, page: &mut Page) {
         let microseconds = nanoseconds / 1000;
         let per_call = nanoseconds as f64 / 1000.0 / (calls.max(1) as f64);
         page.line(
-            &format!("cmdstat_{}", row.full_name()),
-            format!(
-                "calls={calls},usec={microseconds},usec_per_call={per_call:.2},\
-                 rejected_calls={rejected},failed_calls={failed}"
-            ),
+            format!("cmdstat_{}", row.full_name()),
+            InfoValue::parts([
+                ("calls", calls.into()),
+                ("usec", microseconds.into()),
+                ("usec_per_call", InfoValue::Real(per_call, 2)),
+                ("rejected_calls", rejected.into()),
+                ("failed_calls", failed.into()),
+            ]),
         );
     }
 }
 
 pub(super) fn errors(operator: &Operator, page: &mut Page) {
     for (code, count) in operator.engine.stats.errors.all() {
-        page.line(&format!("errorstat_{code}"), format!("count={count}"));
+        let count = InfoValue::parts([("count", count.into())]);
+        page.line(format!("errorstat_{code}"), count);
     }
 }
 
@@ -213,13 +219,14 @@ pub(super) fn latencies(operator: &Operator, page: &mut Page) {
             continue;
         }
         let percentiles = settings.latency_tracking_info_percentiles.0.iter();
-        let shown: Vec<String> = percentiles
+        let shown = percentiles
             .map(|&percent| {
                 let us = totals.times.percentile_ns(percent) as f64 / 1000.0;
-                format!("p{percent}={us:.3}")
+                (format!("p{percent}").into(), InfoValue::Real(us, 3))
             })
             .collect();
-        page.line(&format!("latency_percentiles_usec_{}", row.full_name()), shown.join(","));
+        let name = format!("latency_percentiles_usec_{}", row.full_name());
+        page.line(name, InfoValue::Parts(shown));
     }
 }
 
@@ -234,10 +241,13 @@ pub(super) fn keyspace(operator: &Operator, page: &mut Page) {
         }
         let ttl_ms = operator.engine.space.mean_ttl_ms(db, page.now, &mut random);
         page.line(
-            &format!("db{}", db.0),
-            format!(
-                "keys={keys},expires={expires},avg_ttl={ttl_ms},keys_with_volatile_items={timed}"
-            ),
+            format!("db{}", db.0),
+            InfoValue::parts([
+                ("keys", keys.into()),
+                ("expires", expires.into()),
+                ("avg_ttl", ttl_ms.into()),
+                ("keys_with_volatile_items", timed.into()),
+            ]),
         );
     }
 }

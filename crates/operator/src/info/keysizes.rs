@@ -46,7 +46,7 @@ pub(super) fn write(call: &mut Call<'_, '_>, page: &mut Page) {
             call.keys.set_scope(Scope { db, ..before });
             let found = look(call.keys, keys);
             for (name, bins) in found.lines(keys) {
-                page.line(&format!("db{}_distrib_{name}", db.0), bins);
+                page.line(format!("db{}_distrib_{name}", db.0), bins);
             }
         }
     }

@@ -13,11 +13,10 @@ mod state;
 
 pub use counts::{calls, cpu_seconds};
 
-use std::fmt::{Display, Write as _};
-
 use pantala_base::UnixMs;
 use pantala_base::clock::unix_ms;
 use pantala_commands::{Call, Category, Command, CommandResult, Flags, Group, Lane, Stop};
+use pantala_engine::stats::info_table::{InfoName, InfoTable, InfoValue};
 
 use crate::Operator;
 use pantala_replication::catch_up;
@@ -31,38 +30,28 @@ pub const ROWS: &[Command] = &[Command::new("INFO", info, Group::Server)
     .syntax("[section [section ...]]")
     .summary("Tells what the server knows of itself, by section.")];
 
-/// A text being written.
+/// A table being filled.
 pub(super) struct Page {
-    text: String,
-    /// The time that the text is of.
+    table: InfoTable,
+    /// The time of the figures.
     now: UnixMs,
 }
 
 impl Page {
     fn new(now: UnixMs) -> Page {
-        Page { text: String::with_capacity(8 << 10), now }
+        Page { table: InfoTable::default(), now }
     }
 
-    /// Begins a section.
-    fn title(&mut self, title: &str) {
-        if !self.text.is_empty() {
-            self.text.push_str("\r\n");
-        }
-        self.text.push_str("# ");
-        self.text.push_str(title);
-        self.text.push_str("\r\n");
+    /// One field.
+    fn line(&mut self, name: impl Into<InfoName>, value: impl Into<InfoValue>) {
+        self.table.add(name, value);
     }
 
-    /// One line.
-    fn line(&mut self, name: &str, value: impl Display) {
-        // Writing to a string cannot fail.
-        let _ = write!(self.text, "{name}:{value}\r\n");
-    }
-
-    /// Lines with the same value.
-    fn each(&mut self, names: &[&str], value: impl Display) {
+    /// Fields with the same value.
+    fn each(&mut self, names: &[&'static str], value: impl Into<InfoValue>) {
+        let value = value.into();
         for name in names {
-            self.line(name, &value);
+            self.line(*name, value.clone());
         }
     }
 }
@@ -149,34 +138,34 @@ fn info(call: &mut Call<'_, '_>) -> CommandResult {
     }
     let mut page = Page::new(call.now());
     for (section, _) in SECTIONS.iter().zip(wanted).filter(|(_, wanted)| *wanted) {
-        page.title(section.title);
+        page.table.begin_section(section.title);
         match section.write {
             Write::Figures(write) => write(operator, &mut page),
             Write::Look(write) => write(call, &mut page),
         }
     }
-    call.reply.verbatim(b"txt", page.text.as_bytes());
+    call.reply.verbatim(b"txt", page.table.to_string().as_bytes());
     Ok(())
 }
 
 /// All sections that need no look at keys.
-pub fn figures(operator: &Operator) -> String {
+pub fn figures(operator: &Operator) -> InfoTable {
     let mut page = Page::new(unix_ms());
     for section in &SECTIONS {
         if let Write::Figures(write) = section.write {
-            page.title(section.title);
+            page.table.begin_section(section.title);
             write(operator, &mut page);
         }
     }
-    page.text
+    page.table
 }
 
-/// The lines of the section `persistence`, as names and values.
-pub fn persistence(operator: &Operator) -> Vec<(String, String)> {
+/// The section `persistence`.
+pub fn persistence(operator: &Operator) -> InfoTable {
     let mut page = Page::new(unix_ms());
+    page.table.begin_section("Persistence");
     state::persistence(operator, &mut page);
-    let pairs = page.text.lines().filter_map(|line| line.split_once(':'));
-    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    page.table
 }
 
 fn is_wanted(section: &Section, words: &[&[u8]]) -> bool {

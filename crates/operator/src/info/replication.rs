@@ -1,6 +1,7 @@
 //! INFO's section about primaries and replicas.
 
 use pantala_base::clock::monotonic_us;
+use pantala_engine::stats::info_table::InfoValue;
 use pantala_psync::{FollowerKind, History, Phase, Replica};
 
 use super::Page;
@@ -37,7 +38,7 @@ fn followers(operator: &Operator, page: &mut Page) {
         page.line("min_slaves_good_slaves", good_count(&operator.replication));
     }
     for (number, replica) in replicas.iter().enumerate() {
-        page.line(&format!("slave{number}"), line(replica));
+        page.line(format!("slave{number}"), line(replica));
     }
     page.line("replicas_waiting_psync", 0);
     let asides = operator.engine.journal.asides();
@@ -48,7 +49,7 @@ fn followers(operator: &Operator, page: &mut Page) {
     page.line("commands_beyond_redis70", asides.newer);
 }
 
-fn line(replica: &Replica) -> String {
+fn line(replica: &Replica) -> InfoValue {
     let (ip, port) = address(replica);
     let said = replica.acknowledged();
     let lag_s = match replica.phase() {
@@ -56,15 +57,22 @@ fn line(replica: &Replica) -> String {
         _ => 0,
     };
     let (state, offset) = (replica.state_name(), said.position);
-    format!("ip={ip},port={port},state={state},offset={offset},lag={lag_s},type=replica")
+    InfoValue::parts([
+        ("ip", ip.into()),
+        ("port", port.into()),
+        ("state", state.into()),
+        ("offset", offset.into()),
+        ("lag", lag_s.into()),
+        ("type", "replica".into()),
+    ])
 }
 
 fn history(operator: &Operator, page: &mut Page) {
     let History { id, second, is_kept, first, end, kept_bytes } =
         operator.replication.downstream.stream.history();
-    page.line("master_replid", id);
+    page.line("master_replid", id.to_string());
     match second {
-        Some((id, _)) => page.line("master_replid2", id),
+        Some((id, _)) => page.line("master_replid2", id.to_string()),
         None => page.line("master_replid2", ZEROS),
     }
     page.line("master_repl_offset", end);
@@ -76,7 +84,7 @@ fn history(operator: &Operator, page: &mut Page) {
 }
 
 fn of_replica(told: &LinkReport, page: &mut Page) {
-    page.line("master_host", &told.primary.host);
+    page.line("master_host", told.primary.host.clone());
     page.line("master_port", told.primary.port);
     let is_up = told.phase == LinkPhase::Connected;
     page.line("master_link_status", if is_up { "up" } else { "down" });
@@ -91,7 +99,7 @@ fn of_replica(told: &LinkReport, page: &mut Page) {
         page.line("master_sync_left_bytes", total.saturating_sub(bytes));
         // The length of a copy that comes straight from the primary's memory is not known.
         let done = if total == 0 { 0.0 } else { bytes as f64 / total as f64 * 100.0 };
-        page.line("master_sync_perc", format!("{done:.2}"));
+        page.line("master_sync_perc", InfoValue::Real(done, 2));
         page.line("master_sync_last_io_seconds_ago", told.heard_s.max(0));
     }
     if !is_up {

@@ -12,6 +12,7 @@ use crate::{Operator, cluster};
 use pantala_commands::REDIS_VERSION;
 use pantala_engine::condition::pause::PauseScope;
 use pantala_engine::condition::states::States;
+use pantala_engine::stats::info_table::InfoValue;
 
 /// The version of Valkey that the compatibility tests compare with.
 const VALKEY_VERSION: &str = "9.1.2";
@@ -32,14 +33,14 @@ pub(super) fn server(operator: &Operator, page: &mut Page) {
     page.line("os", system());
     page.line("arch_bits", usize::BITS);
     page.line("monotonic_clock", "POSIX clock_gettime");
-    page.line("multiplexing_api", operator.run.io_engine.get().map_or("", String::as_str));
+    page.line("multiplexing_api", operator.run.io_engine.get().cloned().unwrap_or_default());
     page.line("gcc_version", "0.0.0");
     page.line("process_id", std::process::id());
     page.line(
         "process_supervised",
         operator.process().map_or("no", |process| process.supervisor_name()),
     );
-    page.line("run_id", &operator.run.id);
+    page.line("run_id", operator.run.id.clone());
     page.line("tcp_port", if settings.port == 0 { settings.tls_port } else { settings.port });
     page.line("server_time_usec", now_us);
     page.line("uptime_in_seconds", uptime_s);
@@ -52,18 +53,18 @@ pub(super) fn server(operator: &Operator, page: &mut Page) {
     page.each(&["hz", "configured_hz", "clients_hz"], hz);
     page.line("lru_clock", (now_us / 1_000_000) & 0xff_ffff);
     let executable = std::env::current_exe().unwrap_or_default();
-    page.line("executable", executable.display());
+    page.line("executable", executable.display().to_string());
     let file = operator.engine.settings.file.clone().unwrap_or_default();
-    page.line("config_file", file.display());
+    page.line("config_file", file.display().to_string());
     page.line("io_threads_active", 0);
-    page.line("availability_zone", &operator.engine.settings.current().availability_zone);
+    page.line("availability_zone", settings.availability_zone.clone());
     let addresses: Vec<String> =
         settings.bind.iter().map(|address| format!("bind={address}")).collect();
     let addresses = addresses.join(",");
     let plain = if settings.tls { "tls" } else { "tcp" };
     let ports = [(plain, settings.port), ("tls", settings.tls_port)];
     for (number, (name, port)) in ports.iter().filter(|(_, port)| *port != 0).enumerate() {
-        page.line(&format!("listener{number}"), format!("name={name},{addresses},port={port}"));
+        page.line(format!("listener{number}"), format!("name={name},{addresses},port={port}"));
     }
 }
 
@@ -87,10 +88,10 @@ pub(super) fn tls(operator: &Operator, page: &mut Page) {
     let authority = acceptor.as_ref().and_then(|acceptor| acceptor.authority.as_ref());
     let now_s = unix_us() / 1_000_000;
     for (kind, brief) in [("server", own), ("client", None), ("ca", authority)] {
-        let serial = brief.map_or("none", |brief| &brief.serial);
+        let serial = brief.map_or_else(|| "none".to_owned(), |brief| brief.serial.clone());
         let left_s = brief.map_or(0, |brief| (brief.expires_unix_s as i64 - now_s).max(0));
-        page.line(&format!("tls_{kind}_cert_serial"), serial);
-        page.line(&format!("tls_{kind}_cert_expires_in_seconds"), left_s);
+        page.line(format!("tls_{kind}_cert_serial"), serial);
+        page.line(format!("tls_{kind}_cert_expires_in_seconds"), left_s);
     }
     let counts = &operator.context.tls.counts;
     page.line("tls_handshakes", counts.done.get());
@@ -125,13 +126,13 @@ pub(super) fn clients(operator: &Operator, page: &mut Page) {
     page.line("paused_reason", reason);
     page.line("paused_actions", actions);
     let left = operator.engine.condition.pause.ends_in(monotonic_us).unwrap_or_default();
-    page.line("paused_timeout_milliseconds", left.as_millis());
+    page.line("paused_timeout_milliseconds", left.as_millis() as u64);
 }
 
 pub(super) fn memory(operator: &Operator, page: &mut Page) {
     let mut account = Account::take(operator);
-    // Memory limits were applied before this text was begun, so its buffer is left out.
-    account.used = account.used.saturating_sub(page.text.capacity() as u64);
+    // Memory limits were applied before this text was begun, so the table is left out.
+    account.used = account.used.saturating_sub(page.table.bytes() as u64);
     let Account { used, peak, overhead, startup, .. } = account;
     let dataset = account.dataset();
     let allocator = account.allocator;
@@ -139,11 +140,11 @@ pub(super) fn memory(operator: &Operator, page: &mut Page) {
     with_human(page, "used_memory", used);
     with_human(page, "used_memory_rss", rss);
     with_human(page, "used_memory_peak", peak);
-    page.line("used_memory_peak_perc", format!("{:.2}%", ratio(used, peak) * 100.0));
+    page.line("used_memory_peak_perc", InfoValue::Percent(ratio(used, peak) * 100.0));
     page.line("used_memory_overhead", overhead);
     page.line("used_memory_startup", startup);
     page.line("used_memory_dataset", dataset);
-    page.line("used_memory_dataset_perc", format!("{:.2}%", account.dataset_share() * 100.0));
+    page.line("used_memory_dataset_perc", InfoValue::Percent(account.dataset_share() * 100.0));
     page.line("allocator_allocated", allocator.allocated);
     page.line("allocator_active", allocator.active);
     page.line("allocator_resident", allocator.resident);
@@ -187,15 +188,15 @@ pub(super) fn memory(operator: &Operator, page: &mut Page) {
     );
 }
 
-fn with_human(page: &mut Page, name: &str, bytes: u64) {
+fn with_human(page: &mut Page, name: &'static str, bytes: u64) {
     page.line(name, bytes);
-    page.line(&format!("{name}_human"), human(bytes));
+    page.line(format!("{name}_human"), human(bytes));
 }
 
 fn fragmentation(page: &mut Page, name: &str, larger: u64, smaller: u64) {
     let difference = larger.cast_signed().wrapping_sub(smaller.cast_signed());
-    page.line(&format!("{name}_ratio"), format!("{:.2}", ratio(larger, smaller)));
-    page.line(&format!("{name}_bytes"), difference);
+    page.line(format!("{name}_ratio"), InfoValue::Real(ratio(larger, smaller), 2));
+    page.line(format!("{name}_bytes"), difference);
 }
 
 pub(super) fn persistence(operator: &Operator, page: &mut Page) {
@@ -213,7 +214,7 @@ pub(super) fn persistence(operator: &Operator, page: &mut Page) {
     page.each(&["current_cow_peak", "current_cow_size"], 0);
     page.line("current_cow_size_age", 0);
     let done = ratio(progress.written, progress.keys.max(1)) * 100.0;
-    page.line("current_fork_perc", format!("{done:.2}"));
+    page.line("current_fork_perc", InfoValue::Real(done, 2));
     page.line("current_save_keys_processed", progress.written);
     page.line("current_save_keys_total", progress.keys);
     let changes = operator.durability.changes().wrapping_sub(history.changes);
@@ -276,8 +277,9 @@ fn loading(operator: &Operator, page: &mut Page) {
     page.line("loading_total_bytes", progress.total_bytes);
     page.line("loading_rdb_used_mem", progress.used_bytes);
     page.line("loading_loaded_bytes", progress.loaded_bytes);
-    page.line("loading_loaded_perc", format!("{:.2}", done * 100.0));
+    page.line("loading_loaded_perc", InfoValue::Real(done * 100.0, 2));
     let eta_s = eta_us / u128::from(progress.loaded_bytes.max(1)) / 1_000_000;
+    let eta_s = u64::try_from(eta_s).unwrap_or(u64::MAX);
     page.line("loading_eta_seconds", eta_s);
 }
 
@@ -306,8 +308,13 @@ pub(super) fn journal(operator: &Operator, page: &mut Page) {
     if readers > 0 {
         let (at, durable) = (sizes.written_offset, sizes.durable_offset);
         let (lag, unsynced) = (journal.waiting_bytes(), at.saturating_sub(durable));
-        let line = format!("name=file,offset={at},lag_bytes={lag},unsynced_bytes={unsynced}");
-        page.line("journal_reader_0", line);
+        let reader = InfoValue::parts([
+            ("name", "file".into()),
+            ("offset", at.into()),
+            ("lag_bytes", lag.into()),
+            ("unsynced_bytes", unsynced.into()),
+        ]);
+        page.line("journal_reader_0", reader);
     }
 }
 
@@ -320,11 +327,14 @@ pub(super) fn pantala(operator: &Operator, page: &mut Page) {
     page.line("workers", loads.len());
     for (worker, percent) in loads {
         let connections = operator.workers.connections_of(worker);
-        let line = format!("connections={connections},load_percent={percent}");
-        page.line(&format!("worker_{worker}"), line);
+        let load = InfoValue::parts([
+            ("connections", connections.into()),
+            ("load_percent", percent.into()),
+        ]);
+        page.line(format!("worker_{worker}"), load);
     }
     page.line("moved_connections", sum(|tally| tally.moved.get()));
-    page.line("engine", operator.run.io_engine.get().map_or("", String::as_str));
+    page.line("engine", operator.run.io_engine.get().cloned().unwrap_or_default());
     page.line("lane_threads", operator.engine.settings.current().slow_lane_threads);
     page.line("lane_waiting", operator.engine.lane.waiting());
     page.line("lane_running", operator.engine.lane.running());

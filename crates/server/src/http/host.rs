@@ -17,6 +17,7 @@ use pantala_engine::stats::tallies::ThreadTally;
 use pantala_protocol::Version;
 
 use crate::shared::Shared;
+use pantala_engine::stats::info_table::InfoTable;
 use pantala_operator::info;
 use pantala_workers::listener_kind::ListenerKind;
 use pantala_workers::workers::inbox::Message;
@@ -85,7 +86,7 @@ impl AdminHost for Server {
         }
     }
 
-    fn info(&self) -> String {
+    fn info(&self) -> InfoTable {
         info::figures(&self.0.operator)
     }
 

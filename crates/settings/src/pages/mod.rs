@@ -10,7 +10,7 @@ mod manual;
 
 use crate::help;
 use crate::kind::Kind;
-use crate::row::{self, Row, SettingEffect};
+use crate::row::{self, Row, RowFlags, SettingEffect};
 
 /// A file's path from the root of the repository, and its text.
 pub type Page = (&'static str, String);
@@ -50,7 +50,9 @@ const FLAG_FILE: (&str, &str) = ("flagfile", "File of flags, one a line.");
 
 /// The settings that act, by name.
 fn acting() -> impl Iterator<Item = &'static Row> {
-    row::rows().iter().filter(|row| row.effect == SettingEffect::Active && !row.hidden)
+    row::rows()
+        .iter()
+        .filter(|row| row.effect == SettingEffect::Active && !row.has(RowFlags::HIDDEN))
 }
 
 /// What a shell can complete of a setting's value.

@@ -16,7 +16,7 @@ use crate::Settings;
 use crate::help;
 use crate::kind::BoolStyle;
 use crate::pages;
-use crate::row::{self, Row, SettingEffect};
+use crate::row::{self, Row, RowFlags, SettingEffect};
 use crate::snapshot::UNKEPT;
 use crate::sources::conf;
 use crate::sources::flags::{self, Action, Assignment};
@@ -331,7 +331,7 @@ impl<'a> Draft<'a> {
 
     /// Adds to what the same source said before, where the setting accumulates.
     fn joined(&mut self, row: &Row, canonical: String, present: &str) -> String {
-        let again = row.accumulates && !self.mentioned.insert(row.name);
+        let again = row.has(RowFlags::ACCUMULATES) && !self.mentioned.insert(row.name);
         match again && !canonical.is_empty() && !present.is_empty() {
             true => format!("{present} {canonical}"),
             false => canonical,
