@@ -10,7 +10,7 @@
 //! 2. However it ends, the holding back of writes ends: they run here, or are refused because this
 //!    is a replica.
 //!
-//! Tests: compat/replication, the server's `simulator`.
+//! Tests: compat/replication, crates/simulator.
 
 use std::sync::Arc;
 use std::thread::Builder;

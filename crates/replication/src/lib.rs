@@ -20,7 +20,7 @@
 //! 2. A full copy and the stream after it meet at one position: nothing is missing, nothing twice.
 //!
 //! Not here: the stream itself, and the list of replicas (`psync`); a replica's connection
-//! (`workers`, `worker/output/replicas`). Tests: compat/replication; the server's `simulator`.
+//! (`workers`, `worker/output/replicas`). Tests: compat/replication; crates/simulator.
 
 #![forbid(unsafe_code)]
 

@@ -25,8 +25,9 @@ use pantala_workers::workers::inbox::Inbox;
 
 /// A server with one client.
 pub struct LocalServer {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) worker: Worker,
+    shared: Arc<Shared>,
+    /// What serves its clients.
+    pub worker: Worker,
     lane_tally: Arc<ThreadTally>,
     lane_recorder: Recorder,
     reader: JournalReader,
@@ -73,7 +74,7 @@ impl LocalServer {
     }
 
     /// Adds a client; returns its index.
-    pub(crate) fn join(&mut self) -> u32 {
+    pub fn join(&mut self) -> u32 {
         let index = self.worker.connections.len() as u32;
         let session = Session::of_client(u64::from(index) + 1, &self.worker.users);
         let connection = Connection::new(token(index), session, ListenerKind::Resp, 0);
@@ -116,13 +117,8 @@ impl LocalServer {
         &self.shared.engine.registry
     }
 
-    #[cfg(test)]
-    pub(crate) fn shared_arc(&self) -> &Arc<Shared> {
-        &self.shared
-    }
-
-    #[cfg(test)]
-    pub(crate) fn shared(&self) -> &Shared {
+    /// The state that its threads share.
+    pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
@@ -133,7 +129,7 @@ impl LocalServer {
     }
 
     /// Like [`LocalServer::exchange`], for the client with this index.
-    pub(crate) fn exchange_as(&mut self, index: u32, request: &[u8], reply: &mut Vec<u8>) {
+    pub fn exchange_as(&mut self, index: u32, request: &[u8], reply: &mut Vec<u8>) {
         self.worker.refresh();
         // Commands that wait may be able to go on.
         self.run_lane();

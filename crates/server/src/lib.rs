@@ -15,7 +15,6 @@
 //! | `commands` | commands about the server itself; others: crates `commands` and `engine` |
 //! | `migrate` | MIGRATE: moving keys to another server |
 //! | `http` | connections that speak HTTP, which are handed to the control plane |
-//! | `simulator` | tests: several servers, driven by one thread, with simulated disks and network |
 //! | `process` | start, stop, signals, listening sockets, the log |
 //!
 //! The way from a request to its reply is in the crate `engine`.
@@ -29,5 +28,3 @@ pub mod process;
 pub mod shared;
 
 mod http;
-#[cfg(test)]
-mod simulator;

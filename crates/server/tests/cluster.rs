@@ -3,51 +3,22 @@
 //! Not here: replicas (`replicas.rs`); a server without a cluster (compat/transcripts/cluster);
 //! real clients (compat/clients/cluster.py).
 
+mod common;
+
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
+use std::net::TcpStream;
 
-use pantala_server::process::start::{Running, start};
-use pantala_settings::{Disk, Settings, Start};
+use common::Server;
 
-/// Longer than anything takes in these tests, yet short enough to fail in.
-const PATIENCE: Duration = Duration::from_secs(60);
 const ID: &str = "0123456789abcdef0123456789abcdef01234567";
 
-struct Server {
-    running: Option<Running>,
-    port: u16,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(running) = self.running.take() {
-            running.stop();
-            running.wait();
-        }
-    }
-}
-
 impl Server {
-    fn new() -> Server {
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let port = free.expect("a free port").port();
-        let number = port.to_string();
-        let own = ["--port", &number, "--bind", "127.0.0.1", "--save", ""];
-        let emulated = ["--cluster_mode", "emulated", "--cluster_node_id", ID];
-        let args = own.iter().chain(&emulated);
-        let args: Vec<String> = args.map(|word| (*word).to_owned()).collect();
-        let Ok(Start::Run(launch)) = Settings::from_args(&args, [], &mut Disk) else {
-            panic!("{args:?}")
-        };
-        let running = start(launch.settings, None).expect("a server");
-        Server { running: Some(running), port }
+    fn emulated() -> Server {
+        Server::at_port("--port", &["--cluster_mode", "emulated", "--cluster_node_id", ID])
     }
 
     fn connect(&self) -> Client {
-        let socket = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
-        socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        Client(socket)
+        Client(self.connect_to_port())
     }
 }
 
@@ -70,7 +41,7 @@ impl Client {
 
 #[test]
 fn one_node_owns_every_slot() {
-    let server = Server::new();
+    let server = Server::emulated();
     let (mut client, port) = (server.connect(), server.port);
     let own = format!("*4\r\n$9\r\n127.0.0.1\r\n:{port}\r\n$40\r\n{ID}\r\n*0\r\n");
     assert_eq!(client.ask("CLUSTER SLOTS"), format!("*1\r\n*3\r\n:0\r\n:16383\r\n{own}"));

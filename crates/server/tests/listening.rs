@@ -2,55 +2,18 @@
 //!
 //! Each server runs in this process.
 
+mod common;
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
 
-use pantala_server::process::start::{Running, start};
-use pantala_settings::{Disk, Settings, Start};
+use common::{Server, connect_to, free_port};
 
-/// Longer than anything takes in these tests, yet short enough to fail in.
-const PATIENCE: Duration = Duration::from_secs(60);
 const ENGINES: [&str; 2] = ["epoll", "auto"];
-
-struct Server {
-    running: Option<Running>,
-    port: u16,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(running) = self.running.take() {
-            running.stop();
-            running.wait();
-        }
-    }
-}
-
-fn free_port() -> u16 {
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    free.expect("a free port").port()
-}
-
-impl Server {
-    fn new(engine: &str) -> Server {
-        let port = free_port();
-        let number = port.to_string();
-        let args = ["--port", &number, "--bind", "127.0.0.1", "--save", "", "--io_engine", engine];
-        let args: Vec<String> = args.into_iter().map(str::to_owned).collect();
-        let Ok(Start::Run(launch)) = Settings::from_args(&args, [], &mut Disk) else {
-            panic!("{args:?}")
-        };
-        let running = start(launch.settings, None).expect("a server");
-        Server { running: Some(running), port }
-    }
-}
 
 /// A connection that answers, if there is one.
 fn connect(address: &str, port: u16) -> Option<Client> {
-    let socket = TcpStream::connect((address, port)).ok()?;
-    socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
-    Some(Client(socket))
+    connect_to((address, port)).map(Client)
 }
 
 struct Client(TcpStream);
@@ -82,7 +45,7 @@ fn until_closed(address: &str, port: u16) {
 #[test]
 fn a_port_changes_and_who_is_in_stays() {
     for engine in ENGINES {
-        let server = Server::new(engine);
+        let server = Server::at_port("--port", &["--io_engine", engine]);
         let mut client = connect("127.0.0.1", server.port).expect("it listens");
         let other = free_port();
         assert_eq!(client.ask(&format!("CONFIG SET port {other}")), "+OK");
@@ -100,7 +63,7 @@ fn a_port_changes_and_who_is_in_stays() {
 #[test]
 fn a_port_that_is_taken_changes_nothing() {
     for engine in ENGINES {
-        let server = Server::new(engine);
+        let server = Server::at_port("--port", &["--io_engine", engine]);
         let mut client = connect("127.0.0.1", server.port).expect("it listens");
         let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = taken.local_addr().expect("a port").port();
@@ -119,7 +82,7 @@ fn a_port_that_is_taken_changes_nothing() {
 #[test]
 fn addresses_may_overlap_those_before() {
     for engine in ENGINES {
-        let server = Server::new(engine);
+        let server = Server::at_port("--port", &["--io_engine", engine]);
         let mut client = connect("127.0.0.1", server.port).expect("it listens");
         assert!(connect("127.0.0.9", server.port).is_none());
         assert_eq!(client.ask("CONFIG SET bind *"), "+OK");

@@ -3,68 +3,17 @@
 //!
 //! Each server runs in this process, with a directory and a Unix socket of its own.
 
+mod common;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use pantala_server::process::start::{Running, start};
-use pantala_settings::{Disk, Settings, Start};
-
-/// A server and its directory.
-struct Server {
-    directory: PathBuf,
-    running: Option<Running>,
-}
+use common::Server;
 
 impl Server {
-    fn new(more: &[&str]) -> Server {
-        static NUMBERS: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pantala-migrate-{}-{number}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&directory).expect("a directory for the test");
-        let mut server = Server { directory, running: None };
-        server.start(more);
-        server
-    }
-
-    fn start(&mut self, more: &[&str]) {
-        let (dir, socket) = (self.directory.display().to_string(), self.socket());
-        let socket = socket.display().to_string();
-        let mut args = vec!["--dir", &dir, "--unixsocket", &socket, "--port", "0", "--save", ""];
-        args.extend(more);
-        let args: Vec<String> = args.into_iter().map(str::to_owned).collect();
-        let start_up = Settings::from_args(&args, std::iter::empty(), &mut Disk);
-        let Start::Run(launch) = start_up.expect("good words") else { panic!("nothing to print") };
-        let mut running = start(launch.settings, None).expect("it starts");
-        running.load().expect("it loads");
-        self.running = Some(running);
-    }
-
-    fn stop(&mut self) {
-        if let Some(running) = self.running.take() {
-            running.stop();
-            running.wait();
-        }
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.directory.join("s")
-    }
-
     fn client(&self) -> Client {
-        let stream = UnixStream::connect(self.socket()).expect("it listens");
-        Client(BufReader::new(stream))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.stop();
-        // No test depends on the removal.
-        let _best_effort = std::fs::remove_dir_all(&self.directory);
+        Client(BufReader::new(self.connect_to_socket()))
     }
 }
 
@@ -128,7 +77,7 @@ impl Target {
 
 #[test]
 fn only_who_would_write_to_a_key_on_its_way_waits() {
-    let (server, target) = (Server::new(&["--threads", "2"]), Target::new());
+    let (server, target) = (Server::at_socket(&["--threads", "2"]), Target::new());
     let (mut client, mut other) = (server.client(), server.client());
     other.ask("MSET k 1 free 1 second 2");
     let mut answer = target.take(&mut client, "k 0 60000", &["RESTORE", "\r\nk\r\n"]);
@@ -186,7 +135,7 @@ fn only_who_would_write_to_a_key_on_its_way_waits() {
 
 #[test]
 fn a_key_that_changes_all_the_same_stays() {
-    let (server, target) = (Server::new(&[]), Target::new());
+    let (server, target) = (Server::at_socket(&[]), Target::new());
     let (mut client, mut other) = (server.client(), server.client());
     other.ask("SELECT 1");
     other.ask("MSET a new c new");
@@ -209,7 +158,7 @@ fn a_key_that_changes_all_the_same_stays() {
 
 #[test]
 fn two_that_send_the_same_key_come_one_after_the_other() {
-    let (server, target) = (Server::new(&[]), Target::new());
+    let (server, target) = (Server::at_socket(&[]), Target::new());
     let (mut first, mut second) = (server.client(), server.client());
     first.ask("MSET a 1 b 2");
     let mut answer = target.take(&mut first, "a 0 60000", &["\r\na\r\n"]);
@@ -244,7 +193,7 @@ fn two_that_send_the_same_key_come_one_after_the_other() {
 
 #[test]
 fn what_was_sent_is_gone_after_a_restart() {
-    let mut server = Server::new(&["--appendonly", "yes"]);
+    let mut server = Server::at_socket(&["--appendonly", "yes"]);
     let target = Target::new();
     let mut client = server.client();
     client.ask("MSET a 1 b 2 c 3 d 4");
@@ -262,7 +211,6 @@ fn what_was_sent_is_gone_after_a_restart() {
     again.write_all(b"+OK\r\n+OK\r\n").expect("it reads");
     assert_eq!(client.reply(), "+OK +OK");
     drop(client);
-    server.stop();
-    server.start(&["--appendonly", "yes"]);
+    server.restart(&["--appendonly", "yes"]);
     assert_eq!(server.client().ask("MGET a b c d e"), "$-1 2 $-1 $-1 5");
 }

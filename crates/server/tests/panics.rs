@@ -6,13 +6,12 @@
 //! clients served or still waiting, the client answered and its connection closed, and INFO must
 //! count the fault.
 
+mod common;
+
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
-use std::time::Duration;
 
 use pantala_commands::{
     Call, Command, CommandResult, Flags, Group, KeyFlags, KeySpec, KeyWait, Lane, Registry, Stop,
@@ -20,12 +19,12 @@ use pantala_commands::{
 };
 use pantala_keyspace::event::RPUSH;
 use pantala_server::commands::families;
-use pantala_server::process::start::{Running, start_with};
-use pantala_settings::{Disk, Settings, Start};
 use pantala_values::List;
 use pantala_values::list::End;
 use pantala_values::packed::Element;
 use parking_lot::Mutex;
+
+use common::Server;
 
 const ONE_KEY: &[KeySpec] = &[KeySpec::one(1, KeyFlags::CHANGE)];
 
@@ -90,38 +89,18 @@ fn hold(call: &mut Call<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// A test that hangs longer has failed.
-const TIMEOUT: Duration = Duration::from_secs(60);
 const FAULT: &str = "-ERR internal error, see the log of the server";
-
-struct Server {
-    running: Option<Running>,
-    socket: PathBuf,
-}
 
 impl Server {
     /// With one worker, so that commands that arrive together run together.
-    fn start() -> Server {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pantala-panics-{}-{number}.sock", std::process::id());
-        let socket = std::env::temp_dir().join(name);
-        let args = ["--port=0", "--threads=1", "--save=", "--io_engine=epoll"].map(String::from);
-        let args = [&args[..], &[format!("--unixsocket={}", socket.display())]].concat();
-        let Ok(Start::Run(launch)) = Settings::from_args(&args, Vec::new(), &mut Disk) else {
-            panic!("these are good arguments");
-        };
+    fn with_faults() -> Server {
         let mut families = families();
         families.push(ROWS);
-        let registry = Registry::new(&families);
-        let running = start_with(launch.settings, None, registry).expect("a socket and threads");
-        Server { running: Some(running), socket }
+        Server::with_rows(&["--threads", "1", "--io_engine", "epoll"], Registry::new(&families))
     }
 
     fn client(&self) -> Client {
-        let stream = UnixStream::connect(&self.socket).expect("it listens");
-        stream.set_read_timeout(Some(TIMEOUT)).expect("not zero");
-        Client { stream, received: Vec::new() }
+        Client { stream: self.connect_to_socket(), received: Vec::new() }
     }
 
     /// Waits until INFO has this line.
@@ -139,19 +118,6 @@ impl Server {
             let line = info.split(' ').find(|line| line.starts_with(name));
             assert_eq!(line, Some(&*format!("{name}{faults}")));
         }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(running) = self.running.take() {
-            running.stop();
-            // A server that does not stop would also hang a test that has failed.
-            if !std::thread::panicking() {
-                running.wait();
-            }
-        }
-        let _gone_already = std::fs::remove_file(&self.socket);
     }
 }
 
@@ -243,7 +209,7 @@ impl Client {
 
 #[test]
 fn on_a_worker_what_came_before_is_answered_and_the_partition_is_free() {
-    let server = Server::start();
+    let server = Server::with_faults();
     let (mut client, mut other) = (server.client(), server.client());
     client.send("PING\nRPUSH k a\nFAULT.PUSH k b\nRPUSH k never");
     assert_eq!(client.hear(), "+PONG");
@@ -256,7 +222,7 @@ fn on_a_worker_what_came_before_is_answered_and_the_partition_is_free() {
 
 #[test]
 fn in_a_group_the_others_go_on() {
-    let server = Server::start();
+    let server = Server::with_faults();
     let mut clients: Vec<Client> = (0..7).map(|_| server.client()).collect();
     clients.iter_mut().for_each(|client| client.check("PING", "+PONG"));
     let gate = gate(b"group");
@@ -286,7 +252,7 @@ fn in_a_group_the_others_go_on() {
 
 #[test]
 fn on_the_lane_the_thread_goes_on() {
-    let server = Server::start();
+    let server = Server::with_faults();
     let mut other = server.client();
     for count in 1..=20 {
         let mut client = server.client();
@@ -301,7 +267,7 @@ fn on_the_lane_the_thread_goes_on() {
 
 #[test]
 fn in_a_transaction_who_waits_for_its_other_keys_is_served() {
-    let server = Server::start();
+    let server = Server::with_faults();
     let (mut client, mut other, mut waits) = (server.client(), server.client(), server.client());
     waits.send("BLPOP l other 0");
     server.wait_for("blocked_clients:1 ");
@@ -331,7 +297,7 @@ fn script(word: &str) -> String {
 
 #[test]
 fn in_a_script_the_interpreter_is_replaced() {
-    let server = Server::start();
+    let server = Server::with_faults();
     let mut other = server.client();
     let body = script("declares");
     // Unknown scripts run on the lane, those known as quick on the worker.
@@ -356,7 +322,7 @@ fn in_a_script_the_interpreter_is_replaced() {
 
 #[test]
 fn in_a_script_with_the_token_the_token_is_given_back() {
-    let server = Server::start();
+    let server = Server::with_faults();
     let mut other = server.client();
     other.send_words(&["SET", "big", &"x".repeat(1 << 20)]);
     assert_eq!(other.hear(), "+OK");
@@ -384,7 +350,7 @@ fn in_a_script_with_the_token_the_token_is_given_back() {
 
 #[test]
 fn who_is_served_pays_and_not_who_pushed() {
-    let server = Server::start();
+    let server = Server::with_faults();
     let mut pushes = server.client();
     let mut clients: Vec<Client> = (0..4).map(|_| server.client()).collect();
     for (number, line) in ["BLPOP l 0", "FAULT.POP l", "BLPOP l 0", "BLPOP l 0"].iter().enumerate()

@@ -4,15 +4,14 @@
 //! The server runs in this process, with a directory and a Unix socket of its own; the test itself
 //! is the replicas. Real replicas are tested in compat/replication.
 
+mod common;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pantala_server::process::start::{Running, start};
-use pantala_settings::{Disk, Settings, Start};
+use common::Server;
 
 /// The longest that anything may take, on a busy machine.
 const GENEROUS: Duration = Duration::from_secs(120);
@@ -22,35 +21,17 @@ const LOOP: &str = "FUNCTION LOAD \"#!lua name=lib\\nredis.register_function{\
                     function_name='for_ever', callback=function() while true do end end, \
                     flags={'no-writes'}}\"";
 
-/// A server with a directory of its own; dropping it ends both.
-struct Server {
-    running: Option<Running>,
-    directory: PathBuf,
-}
-
 impl Server {
-    fn new(more: &[&str]) -> Server {
-        static NUMBERS: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pantala-replicas-{}-{number}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&directory).expect("a directory for the test");
-        let (dir, socket) = (directory.display().to_string(), directory.join("s"));
-        let socket = socket.display().to_string();
-        let mut args = vec!["--dir", &dir, "--unixsocket", &socket, "--port", "0", "--save", ""];
-        args.extend(["--threads", "3", "--repl-diskless-sync-delay", "0"]);
+    /// One that sends copies at once, and pings nobody.
+    fn primary(more: &[&str]) -> Server {
+        let mut args = vec!["--threads", "3", "--repl-diskless-sync-delay", "0"];
         args.extend(["--repl-ping-replica-period", "3600", "--shutdown-timeout", "0"]);
         args.extend(more);
-        let args: Vec<String> = args.into_iter().map(str::to_owned).collect();
-        let start_up = Settings::from_args(&args, std::iter::empty(), &mut Disk).expect("words");
-        let Start::Run(launch) = start_up else { panic!("there is nothing to print") };
-        let mut running = start(launch.settings, None).expect("it starts");
-        running.load().expect("nothing is in the way");
-        Server { running: Some(running), directory }
+        Server::at_socket(&args)
     }
 
     fn connect(&self) -> Peer {
-        let stream = UnixStream::connect(self.directory.join("s")).expect("it listens");
+        let stream = self.connect_to_socket();
         stream.set_read_timeout(Some(GENEROUS)).expect("a time");
         Peer { stream: Box::new(stream), received: Vec::new() }
     }
@@ -105,17 +86,6 @@ impl Server {
             assert!(begun.elapsed() < GENEROUS, "{line} in {info}");
             std::thread::yield_now();
         }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(running) = self.running.take() {
-            running.stop();
-            running.wait();
-        }
-        // No test depends on the removal.
-        let _best_effort = std::fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -298,14 +268,14 @@ struct Followed {
 
 impl Followed {
     fn new(more: &[&str]) -> Followed {
-        let (place, source) = (Place::new(), Server::new(&[]));
+        let (place, source) = (Place::new(), Server::primary(&[]));
         let mut client = source.connect();
         client.say(LOOP);
         assert_eq!(client.bulk(), "lib");
         let (mut replica, id, at) = source.replica(&[]);
         let copy = replica.marked_copy();
         let follows = format!("127.0.0.1 {}", place.port());
-        let server = Server::new(&[&["--replicaof", &follows], more].concat());
+        let server = Server::primary(&[&["--replicaof", &follows], more].concat());
         let mut primary = place.accept();
         assert_eq!(primary.greet(), "PSYNC ? -1");
         primary.say(&format!("+FULLRESYNC {id} {at}\r\n${}", copy.len()));
@@ -342,7 +312,7 @@ fn has_key(copy: &[u8], key: &str) -> bool {
 
 #[test]
 fn the_stream_goes_on_where_the_copy_ends() {
-    let server = Server::new(&[]);
+    let server = Server::primary(&[]);
     let mut client = server.connect();
     assert_eq!(client.ask("SET before 1"), "+OK");
     let (mut replica, id, position) = server.replica(&[]);
@@ -376,7 +346,7 @@ fn the_stream_goes_on_where_the_copy_ends() {
 
 #[test]
 fn who_waits_for_replicas_is_answered_when_they_say_so() {
-    let server = Server::new(&[]);
+    let server = Server::primary(&[]);
     let (mut replica, _, at) = server.replica(&[]);
     replica.marked_copy();
     replica.say(&format!("REPLCONF ACK {at}"));
@@ -395,7 +365,7 @@ fn who_waits_for_replicas_is_answered_when_they_say_so() {
 
 #[test]
 fn a_copy_by_file_has_its_length_and_the_stream_follows_at_once() {
-    let server = Server::new(&["--repl-diskless-sync", "no"]);
+    let server = Server::primary(&["--repl-diskless-sync", "no"]);
     let mut client = server.connect();
     assert_eq!(client.ask("SET before 1"), "+OK");
     let (mut replica, _, _) = server.replica(&[]);
@@ -412,7 +382,7 @@ fn a_copy_by_file_has_its_length_and_the_stream_follows_at_once() {
 
 #[test]
 fn who_loads_its_copy_counts_for_nothing_before_it_says_so() {
-    let server = Server::new(&["--repl-diskless-sync", "no"]);
+    let server = Server::primary(&["--repl-diskless-sync", "no"]);
     let mut client = server.connect();
     // The first copy is from before anything was recorded, the second one from after.
     for key in ["a", "b"] {
@@ -437,7 +407,7 @@ fn who_loads_its_copy_counts_for_nothing_before_it_says_so() {
 
 #[test]
 fn nobody_takes_over_who_has_said_nothing() {
-    let server = Server::new(&["--repl-diskless-sync", "no"]);
+    let server = Server::primary(&["--repl-diskless-sync", "no"]);
     let (mut replica, ..) = server.replica(&["REPLCONF listening-port 1 ip-address 127.0.0.1"]);
     replica.measured_copy();
     server.until("state=online");
@@ -451,7 +421,7 @@ fn nobody_takes_over_who_has_said_nothing() {
 fn who_wants_only_a_copy_may_take_long_for_it() {
     let limit = ["--client-output-buffer-limit", "replica 1mb 0 0", "--repl-backlog-size", "16kb"];
     let more = ["--rdbcompression", "no", "--repl-diskless-sync", "no"];
-    let server = Server::new(&[&limit[..], &more[..]].concat());
+    let server = Server::primary(&[&limit[..], &more[..]].concat());
     let (mut client, text) = (server.connect(), "x".repeat(50_000));
     for number in 0..40 {
         assert_eq!(client.ask(&format!("SET key:{number} {text}")), "+OK");
@@ -473,7 +443,7 @@ fn who_wants_only_a_copy_may_take_long_for_it() {
 
 #[test]
 fn a_part_of_a_copy_is_what_was_asked_for() {
-    let server = Server::new(&[]);
+    let server = Server::primary(&[]);
     let mut client = server.connect();
     assert_eq!(client.ask("SET before 1"), "+OK");
     let library = "\"#!lua name=lib\\nredis.register_function('f', function() return 1 end)\"";
@@ -493,7 +463,7 @@ fn a_part_of_a_copy_is_what_was_asked_for() {
 
 #[test]
 fn a_replica_that_sends_commands_is_closed() {
-    let server = Server::new(&[]);
+    let server = Server::primary(&[]);
     let (mut replica, _, at) = server.replica(&[]);
     replica.marked_copy();
     replica.say(&format!("\nREPLCONF ACK {at}"));
@@ -507,7 +477,7 @@ fn a_replica_that_sends_commands_is_closed() {
 
 #[test]
 fn nobody_else_becomes_a_replica() {
-    let server = Server::new(&[]);
+    let server = Server::primary(&[]);
     let mut client = server.connect();
     // A request so long that it does not run where it has arrived.
     let id = "x".repeat(3 << 20);
@@ -521,7 +491,7 @@ fn nobody_else_becomes_a_replica() {
 fn one_that_is_silent_or_behind_is_closed() {
     let limit = ["--client-output-buffer-limit", "replica 100kb 0 0"];
     let more = ["--repl-backlog-size", "16kb", "--repl-timeout", "3600"];
-    let server = Server::new(&[&limit[..], &more[..]].concat());
+    let server = Server::primary(&[&limit[..], &more[..]].concat());
     let (mut replica, _, at) = server.replica(&[]);
     replica.marked_copy();
     let mut client = server.connect();
@@ -561,7 +531,7 @@ fn figure(client: &mut Peer, section: &str, name: &str) -> u64 {
 
 #[test]
 fn nothing_is_evicted_for_what_waits_for_a_replica() {
-    let server = Server::new(&["--repl-backlog-size", "16kb", "--threads", "1"]);
+    let server = Server::primary(&["--repl-backlog-size", "16kb", "--threads", "1"]);
     let (mut replica, _, at) = server.replica(&[]);
     replica.marked_copy();
     replica.say(&format!("REPLCONF ACK {at}"));
@@ -582,7 +552,7 @@ fn nothing_is_evicted_for_what_waits_for_a_replica() {
 
 #[test]
 fn a_replica_that_moves_to_another_worker_misses_nothing() {
-    let server = Server::new(&["--threads", "4"]);
+    let server = Server::primary(&["--threads", "4"]);
     let replicas: Vec<_> = (0..4).map(|_| server.replica(&[])).collect();
     let mut replicas: Vec<_> = replicas
         .into_iter()
@@ -615,7 +585,7 @@ fn a_replica_that_moves_to_another_worker_misses_nothing() {
 
 #[test]
 fn a_stream_that_nobody_follows_is_freed() {
-    let server = Server::new(&[]);
+    let server = Server::primary(&[]);
     let (mut replica, id, at) = server.replica(&[]);
     replica.marked_copy();
     server.until("repl_backlog_active:1");
@@ -632,7 +602,7 @@ fn a_stream_that_nobody_follows_is_freed() {
 
 #[test]
 fn writes_are_refused_while_too_few_follow() {
-    let server = Server::new(&["--min-replicas-to-write", "1"]);
+    let server = Server::primary(&["--min-replicas-to-write", "1"]);
     let mut client = server.connect();
     let refused = "-NOREPLICAS Not enough good replicas to write.";
     assert_eq!(client.ask("SET a 1"), refused);
@@ -664,7 +634,7 @@ impl Drop for Ends<'_> {
 
 #[test]
 fn the_next_replica_is_served_when_the_backlog_was_freed_amid_writes() {
-    let server = Server::new(&["--repl-backlog-ttl", "1"]);
+    let server = Server::primary(&["--repl-backlog-ttl", "1"]);
     assert_eq!(server.connect().ask("CONFIG SET appendonly yes"), "+OK");
     let (mut replica, ..) = server.replica(&[]);
     replica.marked_copy();
@@ -690,7 +660,7 @@ fn the_next_replica_is_served_when_the_backlog_was_freed_amid_writes() {
 #[test]
 fn who_becomes_a_primary_counts_its_replicas() {
     let more = ["--replicaof", "127.0.0.1 1", "--replica-read-only", "no"];
-    let server = Server::new(&[&more[..], &["--min-replicas-to-write", "1"]].concat());
+    let server = Server::primary(&[&more[..], &["--min-replicas-to-write", "1"]].concat());
     let mut client = server.connect();
     assert_eq!(client.ask("SET a 1"), "+OK", "a replica needs none");
     assert_eq!(client.ask("REPLICAOF NO ONE"), "+OK");
@@ -717,7 +687,7 @@ fn no_script_keeps_a_replica_from_becoming_a_primary() {
 
 #[test]
 fn a_failover_whose_answer_was_lost_has_happened() {
-    let (place, server) = (Place::new(), Server::new(&[]));
+    let (place, server) = (Place::new(), Server::primary(&[]));
     let following = place.follows(&server);
     let mut client = server.connect();
     assert_eq!(client.ask("FAILOVER"), "+OK");
@@ -743,7 +713,7 @@ fn a_failover_whose_answer_was_lost_has_happened() {
 
 #[test]
 fn a_primary_that_was_asked_first_is_none_that_has_taken_over() {
-    let (place, server) = (Place::new(), Server::new(&["--busy-reply-threshold", "1"]));
+    let (place, server) = (Place::new(), Server::primary(&["--busy-reply-threshold", "1"]));
     let following = place.follows(&server);
     let mut client = server.connect();
     client.say(LOOP);
@@ -764,7 +734,7 @@ fn a_primary_that_was_asked_first_is_none_that_has_taken_over() {
 
 #[test]
 fn a_failover_is_given_up_when_the_server_is_to_save_and_stop() {
-    let mut server = Server::new(&[]);
+    let mut server = Server::primary(&[]);
     let (mut replica, _, at) = server.replica(&[]);
     replica.marked_copy();
     replica.say(&format!("REPLCONF ACK {at}"));
@@ -777,7 +747,7 @@ fn a_failover_is_given_up_when_the_server_is_to_save_and_stop() {
     other.say("SHUTDOWN SAVE");
     assert!(other.is_closed() && other.received.is_empty());
     assert!(server.directory.join("dump.rdb").exists());
-    server.running.take().expect("it ran").wait();
+    server.wait();
 }
 
 #[test]
@@ -872,7 +842,7 @@ fn a_transaction_of_the_stream_without_an_end_ends_the_link() {
 
 #[test]
 fn a_role_that_changes_in_a_transaction_is_in_force_when_exec_answers() {
-    let server = Server::new(&[]);
+    let server = Server::primary(&[]);
     let (mut client, mut other) = (server.connect(), server.connect());
     let readonly = "-READONLY You can't write against a read only replica.";
     for _ in 0..20 {
@@ -894,7 +864,7 @@ fn a_role_that_changes_in_a_transaction_is_in_force_when_exec_answers() {
 
 #[test]
 fn an_emulated_cluster_names_the_replicas_that_can_be_read_from() {
-    let server = Server::new(&["--cluster_mode", "emulated"]);
+    let server = Server::primary(&["--cluster_mode", "emulated"]);
     let place = Place::new();
     let mut client = server.connect();
     let line = format!("127.0.0.1:{}@", place.port());

@@ -4,23 +4,19 @@
 //! Each server runs in this process; certificates are made by openssl.
 
 #[path = "../../tls/tests/common/mod.rs"]
+mod certificates;
 mod common;
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
-use pantala_server::process::start::{Running, start};
-use pantala_settings::{Disk, Settings, Start};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
-use common::{Authority, server_name};
+use certificates::{Authority, server_name};
+use common::{Server, free_port};
 
-/// Longer than anything takes in these tests, yet short enough to fail in.
-const PATIENCE: Duration = Duration::from_secs(60);
 const ENGINES: [&str; 2] = ["epoll", "auto"];
 
 static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| {
@@ -31,58 +27,16 @@ static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| {
     authority
 });
 
-/// A port that is free, and stays so: not one of those that the kernel gives to outgoing
-/// connections, of which tests make many, and never the same twice in this process.
-fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = (std::process::id() % 200) as u16 * 100;
-    loop {
-        let port = 12_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
-}
-
-struct Server {
-    running: Option<Running>,
-    port: u16,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(running) = self.running.take() {
-            running.stop();
-            running.wait();
-        }
-    }
-}
-
 impl Server {
     /// A server with the authority's certificates and these settings; clients need no certificate.
-    fn new(engine: &str, more: &[&str]) -> Server {
+    fn sealed(engine: &str, more: &[&str]) -> Server {
         let path = |name| AUTHORITY.path(name);
         let files = [path("server.crt"), path("server.key"), path("ca.crt")];
-        let port = free_port();
-        let number = port.to_string();
-        let mut args = vec!["--port", "0", "--tls-port", &number, "--bind", "127.0.0.1"];
-        args.extend(["--save", "", "--io_engine", engine, "--threads", "3"]);
+        let mut args = vec!["--port", "0", "--io_engine", engine, "--threads", "3"];
         args.extend(["--tls-cert-file", &files[0], "--tls-key-file", &files[1]]);
         args.extend(["--tls-ca-cert-file", &files[2], "--tls-auth-clients", "no"]);
         args.extend(more);
-        let args: Vec<String> = args.into_iter().map(str::to_owned).collect();
-        let started =
-            Settings::from_args(&args, std::iter::empty(), &mut Disk).expect("good words");
-        let Start::Run(launch) = started else { panic!("there is nothing to print") };
-        let running = start(launch.settings, None).expect("it starts");
-        Server { running: Some(running), port }
-    }
-
-    fn socket(&self) -> TcpStream {
-        let socket = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
-        socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        socket.set_nodelay(true).expect("a socket");
-        socket
+        Server::at_port("--tls-port", &args)
     }
 
     fn client(&self) -> Client {
@@ -92,7 +46,7 @@ impl Server {
     fn client_with(&self, config: Arc<ClientConfig>) -> Client {
         let mut tls = ClientConnection::new(config, server_name()).expect("a client");
         tls.set_buffer_limit(None);
-        Client { stream: StreamOwned::new(tls, self.socket()), heard: Vec::new() }
+        Client { stream: StreamOwned::new(tls, self.connect_to_port()), heard: Vec::new() }
     }
 }
 
@@ -159,7 +113,7 @@ impl Client {
 #[test]
 fn commands_and_pipelines_are_answered_in_both_versions() {
     for engine in ENGINES {
-        let server = Server::new(engine, &[]);
+        let server = Server::sealed(engine, &[]);
         for version in [&TLS12, &TLS13] {
             let mut client = server.client_with(AUTHORITY.client(None, &[version]));
             client.check("PING", "+PONG\r\n");
@@ -175,7 +129,7 @@ fn commands_and_pipelines_are_answered_in_both_versions() {
 #[test]
 fn commands_may_come_byte_by_byte_each_in_a_record() {
     for engine in ENGINES {
-        let server = Server::new(engine, &[]);
+        let server = Server::sealed(engine, &[]);
         let mut client = server.client();
         for byte in b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nhello\r\nGET k\r\n" {
             client.say([*byte]);
@@ -196,7 +150,7 @@ fn commands_may_come_byte_by_byte_each_in_a_record() {
 #[test]
 fn long_values_go_both_ways_while_others_are_served() {
     for engine in ENGINES {
-        let server = Server::new(engine, &[]);
+        let server = Server::sealed(engine, &[]);
         let (mut client, mut other) = (server.client(), server.client());
         let value: Vec<u8> = (0..50_000_000_u32).map(|n| (n >> 9) as u8).collect();
         client.say(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", value.len()));
@@ -219,7 +173,7 @@ fn long_values_go_both_ways_while_others_are_served() {
 #[test]
 fn output_that_nobody_reads_counts_and_costs_the_connection() {
     for engine in ENGINES {
-        let server = Server::new(engine, &["--client-output-buffer-limit", "normal 3mb 0 0"]);
+        let server = Server::sealed(engine, &["--client-output-buffer-limit", "normal 3mb 0 0"]);
         let mut client = server.client();
         client.set_long("k", 8 << 20);
         client.say("GET k\r\n");
@@ -232,7 +186,7 @@ fn output_that_nobody_reads_counts_and_costs_the_connection() {
 #[test]
 fn who_waits_is_served_and_who_listens_is_told() {
     for engine in ENGINES {
-        let server = Server::new(engine, &[]);
+        let server = Server::sealed(engine, &[]);
         let (mut waiting, mut listening, mut other) =
             (server.client(), server.client(), server.client());
         listening.check("SUBSCRIBE c", "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
@@ -248,7 +202,7 @@ fn who_waits_is_served_and_who_listens_is_told() {
 #[test]
 fn an_end_is_said_to_whoever_quits_is_killed_or_closes_his_side() {
     for engine in ENGINES {
-        let server = Server::new(engine, &[]);
+        let server = Server::sealed(engine, &[]);
         let mut client = server.client();
         client.say("PING\r\nQUIT\r\nPING\r\n");
         assert_eq!(client.rest(), b"+PONG\r\n+OK\r\n");
@@ -273,7 +227,7 @@ fn an_end_is_said_to_whoever_quits_is_killed_or_closes_his_side() {
 fn who_has_no_certificate_comes_in_only_where_none_is_needed() {
     for engine in ENGINES {
         for (policy, may) in [("yes", false), ("optional", true), ("no", true)] {
-            let server = Server::new(engine, &["--tls-auth-clients", policy]);
+            let server = Server::sealed(engine, &["--tls-auth-clients", policy]);
             let known = AUTHORITY.client(Some("client"), &[&TLS13]);
             server.client_with(known).check("PING", "+PONG\r\n");
             let mut client = server.client();
@@ -289,7 +243,7 @@ fn who_has_no_certificate_comes_in_only_where_none_is_needed() {
 #[test]
 fn a_certificate_may_name_its_user() {
     for engine in ENGINES {
-        let server = Server::new(engine, &["--tls-auth-clients", "optional"]);
+        let server = Server::sealed(engine, &["--tls-auth-clients", "optional"]);
         let named = || server.client_with(AUTHORITY.client(Some("client"), &[&TLS13, &TLS12]));
         let mut admin = server.client();
         assert_eq!(named().bulk("ACL WHOAMI"), "default", "nobody has asked for it");
@@ -318,7 +272,7 @@ fn a_certificate_may_name_its_user() {
 fn handshakes_that_end_nowhere_are_ended_and_hold_up_nobody() {
     for engine in ENGINES {
         // Enough time for a good handshake on a busy machine.
-        let server = Server::new(engine, &["--tls_handshake_timeout", "4"]);
+        let server = Server::sealed(engine, &["--tls_handshake_timeout", "4"]);
         let mut half = Vec::new();
         let config = AUTHORITY.client(None, &[&TLS13]);
         let mut hello = ClientConnection::new(config, server_name()).expect("a client");
@@ -326,7 +280,7 @@ fn handshakes_that_end_nowhere_are_ended_and_hold_up_nobody() {
         let stalled: Vec<TcpStream> = [0, 1, half.len() / 2, half.len()]
             .into_iter()
             .map(|length| {
-                let mut socket = server.socket();
+                let mut socket = server.connect_to_port();
                 socket.write_all(&half[..length]).expect("it reads");
                 socket
             })
@@ -347,19 +301,19 @@ fn handshakes_that_end_nowhere_are_ended_and_hold_up_nobody() {
 #[test]
 fn what_is_no_tls_is_told_so_or_served() {
     for engine in ENGINES {
-        let server = Server::new(engine, &[]);
-        let mut socket = server.socket();
+        let server = Server::sealed(engine, &[]);
+        let mut socket = server.connect_to_port();
         socket.write_all(b"PING\r\n").expect("it reads");
         let mut text = String::new();
         socket.read_to_string(&mut text).expect("an end");
         assert!(text.starts_with("-ERR This port speaks TLS"), "{text}");
-        let mut garbage = server.socket();
+        let mut garbage = server.connect_to_port();
         garbage.write_all(b"\x16\x03\x01\x40\x00garbage\0\0\0\0").expect("it reads");
         garbage.shutdown(Shutdown::Write).expect("a socket");
         assert!(garbage.read_to_end(&mut Vec::new()).is_ok());
         let mut client = server.client();
         client.check("CONFIG SET tls_accept_plain yes", "+OK\r\n");
-        let mut socket = server.socket();
+        let mut socket = server.connect_to_port();
         socket.write_all(b"PING\r\n").expect("it reads");
         let mut reply = [0; 7];
         socket.read_exact(&mut reply).expect("it answers");
@@ -374,7 +328,7 @@ fn the_main_port_and_memcacheds_may_speak_tls() {
         let (main, items) = (free_port(), free_port());
         let (main_text, items_text) = (main.to_string(), items.to_string());
         let more = ["--tls", "--port", &main_text, "--memcached_port", &items_text];
-        let mut server = Server::new(engine, &more);
+        let mut server = Server::sealed(engine, &more);
         server.client().check("PING", "+PONG\r\n");
         server.port = main;
         server.client().check("SET k v", "+OK\r\n");
@@ -386,7 +340,7 @@ fn the_main_port_and_memcacheds_may_speak_tls() {
 #[test]
 fn certificates_change_while_the_server_runs_all_or_nothing() {
     for engine in ENGINES {
-        let server = Server::new(engine, &[]);
+        let server = Server::sealed(engine, &[]);
         let serial = |client: &mut Client| {
             let info = client.bulk("INFO tls");
             let line = info.lines().find(|line| line.starts_with("tls_server_cert_serial"));
@@ -416,7 +370,7 @@ fn certificates_change_while_the_server_runs_all_or_nothing() {
         let mut fresh = server.client();
         fresh.check("PING", "+PONG\r\n");
         let shown = fresh.stream.conn.peer_certificates().expect("one");
-        assert!(shown[0] == common::certificate(&crt));
+        assert!(shown[0] == certificates::certificate(&crt));
         client.check("CONFIG SET tls-protocols TLSv1.3", "+OK\r\n");
         let mut old = server.client_with(AUTHORITY.client(None, &[&TLS12]));
         assert!(old.stream.write_all(b"PING\r\n").is_err());
@@ -436,7 +390,7 @@ impl Renewed {
         replace(&files, "server");
         let (crt, key) = (files.path("own.crt"), files.path("own.key"));
         let own = ["--tls-cert-file", &crt, "--tls-key-file", &key];
-        let server = Server::new("auto", &[&own[..], more].concat());
+        let server = Server::sealed("auto", &[&own[..], more].concat());
         Renewed { files, server }
     }
 
@@ -444,7 +398,7 @@ impl Renewed {
         let mut client = self.server.client();
         client.check("PING", "+PONG\r\n");
         let shown = &client.stream.conn.peer_certificates().expect("one")[0];
-        *shown == common::certificate(&AUTHORITY.path(&format!("{name}.crt")))
+        *shown == certificates::certificate(&AUTHORITY.path(&format!("{name}.crt")))
     }
 }
 
@@ -483,7 +437,7 @@ fn the_same_name_set_again_has_the_files_read_anew() {
 #[test]
 fn connections_move_between_workers_with_their_keys() {
     for engine in ENGINES {
-        let server = Server::new(engine, &["--tls_handshake_timeout", "0"]);
+        let server = Server::sealed(engine, &["--tls_handshake_timeout", "0"]);
         let mut clients: Vec<Client> = (0..24).map(|_| server.client()).collect();
         for client in &mut clients {
             client.check("PING", "+PONG\r\n");
@@ -509,7 +463,7 @@ fn connections_move_between_workers_with_their_keys() {
 #[test]
 fn hundreds_of_handshakes_at_once_all_end_well() {
     for engine in ENGINES {
-        let server = Server::new(engine, &["--tls_handshake_timeout", "0"]);
+        let server = Server::sealed(engine, &["--tls_handshake_timeout", "0"]);
         let mut clients: Vec<Client> = (0..400).map(|_| server.client()).collect();
         // All client hellos are sent before any answer is read.
         for client in &mut clients {
@@ -525,7 +479,7 @@ fn hundreds_of_handshakes_at_once_all_end_well() {
 #[test]
 fn beyond_maxclients_nobody_is_let_in_and_those_inside_stay() {
     for engine in ENGINES {
-        let server = Server::new(engine, &["--maxclients", "2"]);
+        let server = Server::sealed(engine, &["--maxclients", "2"]);
         let (mut one, mut two) = (server.client(), server.client());
         one.check("PING", "+PONG\r\n");
         two.check("PING", "+PONG\r\n");
@@ -553,7 +507,7 @@ fn http(method: &str, path: &str, more: &str, body: &str) -> String {
 #[test]
 fn http_is_served_over_tls_by_whoever_takes_the_connection_over() {
     for engine in ENGINES {
-        let server = Server::new(engine, &[]);
+        let server = Server::sealed(engine, &[]);
         for pieces in [1, 7, 10_000] {
             let mut client = server.client();
             for piece in http("GET", "/healthz", "", "").as_bytes().chunks(pieces) {

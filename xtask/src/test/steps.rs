@@ -275,7 +275,7 @@ pub static STEPS: [Step; 44] = [
     Step::new(
         "soak_nodes",
         "primaries and replicas, simulated, by twenty thousand seeds",
-        Lines(&["PANTALA_SIMULATOR=0..20000 cargo test --package pantala-server --lib simulator \
+        Lines(&["PANTALA_SIMULATOR=0..20000 cargo test --package pantala-simulator \
                  -- --nocapture"]),
     )
     .long(),

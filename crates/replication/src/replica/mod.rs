@@ -14,7 +14,7 @@
 //! 4. On a replica nothing expires or is evicted by itself: the primary's stream says so.
 //!
 //! Not here: the protocol with the primary (`pantala_psync::link`). Tests:
-//! compat/replication, the server's `simulator`.
+//! compat/replication, crates/simulator.
 
 mod apply;
 mod client;

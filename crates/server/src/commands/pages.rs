@@ -1,6 +1,6 @@
 //! The pages of docs/commands: every command by its group, with the differences from Valkey, from
 //! the command table and docs/differences.md. `cargo xtask docs commands` writes them, by
-//! `examples/command_pages.rs`.
+//! `examples/pages.rs`.
 //!
 //! Tests: `tests/pages.rs` keeps them current.
 

@@ -363,7 +363,7 @@ impl Running {
 ///
 /// # Errors
 /// A text for the operator.
-pub(crate) fn load_with_history(
+pub fn load_with_history(
     shared: &Shared,
     load: impl FnOnce() -> Result<(), String>,
 ) -> Result<(), String> {

@@ -419,7 +419,7 @@ mod tests {
         }
 
         fn shared(&self) -> &Arc<Shared> {
-            self.server.shared_arc()
+            self.server.shared()
         }
 
         /// Begins an append-only file, whose thread's turns are taken by the test.
@@ -534,7 +534,7 @@ mod tests {
     #[test]
     fn abort_is_heard_while_somebody_else_holds_writes_back() {
         let server = LocalServer::new(Settings::defaults()).expect("descriptors");
-        let shared = Arc::clone(server.shared_arc());
+        let shared = Arc::clone(server.shared());
         let held = server.shared().durability.writes_wait.lock();
         let how = StopMode { saves: Some(true), ..StopMode::default() };
         let stopping = std::thread::spawn(move || stop(&shared, how));

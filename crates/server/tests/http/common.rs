@@ -1,9 +1,12 @@
 //! A server that speaks HTTP, and clients of both protocols.
 
+#[path = "../common/mod.rs"]
+mod process;
+
 use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
+use std::net::TcpStream;
+use std::ops::Deref;
 
 use futures_util::{SinkExt, StreamExt};
 use http_body_util::{BodyExt, Full};
@@ -11,55 +14,37 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::{HeaderMap, Request};
 use hyper_util::rt::TokioIo;
-use pantala_server::commands::registry;
-use pantala_server::process::start::{Running, start_with};
-use pantala_settings::{Disk, Settings, Start};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
-/// Longer than anything takes in these tests, yet short enough to fail in.
-const PATIENCE: Duration = Duration::from_secs(60);
+use process::{PATIENCE, connect_to, free_port};
+
 pub const ENGINES: [&str; 2] = ["epoll", "auto"];
 
-/// A server in this process.
+/// A server with a control plane.
 pub struct Server {
-    running: Option<Running>,
-    pub port: u16,
+    process: process::Server,
     pub admin_port: u16,
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(running) = self.running.take() {
-            running.stop();
-            running.wait();
-        }
-    }
-}
+impl Deref for Server {
+    type Target = process::Server;
 
-fn free_port() -> u16 {
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    free.expect("a free port").port()
+    fn deref(&self) -> &process::Server {
+        &self.process
+    }
 }
 
 impl Server {
     pub fn new(engine: &str, more: &[&str]) -> Server {
-        let (port, admin_port) = (free_port(), free_port());
-        let numbers = [port.to_string(), admin_port.to_string()];
-        let mut args = vec!["--port", &numbers[0], "--admin_port", &numbers[1]];
-        args.extend(["--bind", "127.0.0.1", "--save", "", "--io_engine", engine]);
-        args.extend(["--threads", "3"]);
+        let admin_port = free_port();
+        let number = admin_port.to_string();
+        let mut args = vec!["--admin_port", &number, "--io_engine", engine, "--threads", "3"];
         args.extend(more);
-        let args: Vec<String> = args.into_iter().map(str::to_owned).collect();
-        let started =
-            Settings::from_args(&args, std::iter::empty(), &mut Disk).expect("good words");
-        let Start::Run(launch) = started else { panic!("there is nothing to print") };
-        let registry = registry().renamed(&launch.renames).expect("good names");
-        let running = start_with(launch.settings, None, registry).expect("it starts");
-        Server { running: Some(running), port, admin_port }
+        Server { process: process::Server::at_port("--port", &args), admin_port }
     }
 
     /// A client of RESP.
@@ -78,10 +63,7 @@ pub struct Resp(pub TcpStream);
 
 impl Resp {
     pub fn at(port: u16) -> Resp {
-        let stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        stream.set_nodelay(true).expect("a socket");
-        Resp(stream)
+        Resp(connect_to(("127.0.0.1", port)).expect("it listens"))
     }
 
     pub fn say(&mut self, bytes: impl AsRef<[u8]>) {

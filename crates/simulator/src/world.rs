@@ -94,7 +94,7 @@ struct Waiter {
 
 /// Acts added to the usual ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ExtraEvents {
+pub enum ExtraEvents {
     /// None.
     Nothing,
     /// FAILOVER.

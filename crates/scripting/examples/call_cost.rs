@@ -1,5 +1,5 @@
 //! The cost of a script without the commands it runs: `cargo run --profile fast -p
-//! pantala-scripting --example cost`.
+//! pantala-scripting --example call_cost`.
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;

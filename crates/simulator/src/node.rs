@@ -21,13 +21,13 @@ use pantala_persistence::disk::Disk;
 use pantala_persistence::disk::simulated::SimulatedDisk;
 use pantala_persistence::snapshot::Form;
 use pantala_psync::{History, Replica};
+use pantala_server::in_process::LocalServer;
+use pantala_server::process::start;
+use pantala_server::shared::Shared;
 use pantala_settings::Settings;
 
 use super::history::{Model, Value};
 use super::network::{Hub, Simulated};
-use crate::in_process::LocalServer;
-use crate::process::start;
-use crate::shared::Shared;
 use pantala_durability::journaling::{self, Keeper};
 use pantala_durability::saves::Save;
 use pantala_durability::{loading, saving};
@@ -111,7 +111,7 @@ impl Node {
         swaps: bool,
     ) -> Result<Node, String> {
         let mut server = LocalServer::new(settings(number, primary, swaps))?;
-        let shared = Arc::clone(server.shared_arc());
+        let shared = Arc::clone(server.shared());
         shared.workers.opened(0, Arc::clone(&server.worker.inbox));
         let hub = Hub::new();
         shared.replication.following.simulate(Arc::new(Simulated(Arc::clone(&hub))));

@@ -2,7 +2,7 @@
 //! other programs on this machine disturb it: clients write, the reactor's part is timed by the
 //! thread's processor clock, clients read. Prints the fastest and the median of many rounds.
 //!
-//! `cost [--connections N] [--rounds N] [--bytes N] [--only NAME]`
+//! `engine_cost [--connections N] [--rounds N] [--bytes N] [--only NAME]`
 
 use pantala_reactor::{EngineChoice, Event, Features, Reactor, ReactorConfig, Receipt, net};
 use std::io::{self, Read, Write};
