@@ -1,4 +1,5 @@
-//! The cost of a permission check: `cargo run --release -p pantala-acl --example permission_cost [CHECKS]`.
+//! The cost of a permission check: `cargo run --release -p pantala-acl --example permission_cost
+//! [CHECKS]`.
 //!
 //! For each kind of user the nanoseconds of one GET of one key; under callgrind, instructions.
 
