@@ -114,7 +114,7 @@ pub struct Figures {
 /// Memory figures, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemoryFigures {
-    /// Allocated.
+    /// What the allocator has given out.
     pub used: u64,
     /// Resident set size.
     pub rss: u64,

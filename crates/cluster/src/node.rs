@@ -21,7 +21,7 @@ impl NodeId {
         NodeId(sha1::hex(name.as_bytes()))
     }
 
-    /// Its digits.
+    /// Its 40 hexadecimal digits.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }

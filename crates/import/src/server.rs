@@ -51,7 +51,7 @@ pub trait Clock {
     /// The time since an arbitrary moment.
     fn now(&mut self) -> Duration;
 
-    /// Waits.
+    /// Lets this much time pass.
     fn pause(&mut self, pause: Duration);
 }
 

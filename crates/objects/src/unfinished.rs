@@ -40,7 +40,7 @@ pub(crate) struct Note {
 }
 
 impl Owner {
-    /// This process.
+    /// The owner that this process is: its host and its number.
     pub fn here() -> Owner {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let is_plain = |c: &char| !c.is_whitespace();

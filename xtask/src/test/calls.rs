@@ -48,17 +48,17 @@ pub fn oracle(run: &Run) -> Ending {
     all([run_line(run, "{compat} oracle"), all(inside)])
 }
 
-/// The applications run against servers of their own at the same time.
+/// Runs applications, each against a server of its own, some at the same time.
 pub fn apps(run: &Run) -> Ending {
     at_each_engine(run, "compat/apps/run.py", &run.local())
 }
 
-/// Memcached's protocols.
+/// Plays Memcached's protocols: transcripts, random sessions, clients.
 pub fn memcached(run: &Run) -> Ending {
     at_each_engine(run, "compat/memcached/run.py", &memcached_line(run))
 }
 
-/// TLS: the script replaces `{tls}` by the flags for its certificates.
+/// Plays TLS. The script replaces `{tls}` by the flags for its certificates.
 pub fn tls(run: &Run) -> Ending {
     at_each_engine(run, "compat/tls/run.py", &format!("{} {{tls}}", run.local()))
 }

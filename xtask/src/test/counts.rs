@@ -69,7 +69,7 @@ fn of_ours(line: &str) -> Option<Counts> {
 
 /// Lines that tell where a step went wrong.
 const SIGNS: [&str; 2] = ["panicked at", "anomaly"];
-/// The same at the begin of a line.
+/// Words at the begin of such a line.
 const OPENINGS: [&str; 3] = ["error", "Traceback", "FAIL"];
 /// How many such places are shown, with how many lines behind each.
 const MOST_PLACES: usize = 8;

@@ -53,7 +53,8 @@ impl Run {
         format!("{} --port {{port}} --dir {{dir}} --save ''", self.server)
     }
 
-    /// The same for the tools in Python, which leave it to the line where the server listens.
+    /// The command line for the tools in Python, which leave it to the line where the server
+    /// listens.
     pub fn local(&self) -> String {
         format!("{} --port {{port}} --dir {{dir}} --bind 127.0.0.1 --save ''", self.server)
     }

@@ -56,6 +56,9 @@ const MAX_FUNCTION_LINES: usize = 70;
 /// Docs that say nothing.
 const EMPTY_DOCS: [&str; 4] =
     ["/// See the module.", "/// The same.", "/// See there.", "/// As above."];
+/// How docs begin that only send the reader to the item above, and the words behind that.
+const SENT_ABOVE: (&str, [&str; 6]) =
+    ("/// The same ", ["as", "at", "for", "while", "with", "without"]);
 /// Columns of a line.
 pub const MAX_COLUMNS: usize = 100;
 
@@ -111,7 +114,9 @@ fn hover(file: &File) -> Vec<Finding> {
     }
     let says_nothing = |line: &str| {
         let text = line.trim_start();
-        EMPTY_DOCS.contains(&text)
+        let (opening, words) = SENT_ABOVE;
+        let next = text.strip_prefix(opening).and_then(|rest| rest.split(' ').next());
+        EMPTY_DOCS.contains(&text) || next.is_some_and(|word| words.contains(&word))
     };
     let lines = file.text.lines().enumerate().filter(|(_, line)| says_nothing(line));
     lines.map(|(index, line)| finding(index, line.trim())).collect()
@@ -311,6 +316,7 @@ mod tests {
         );
         check("test-ignore", "tests/a.rs", "#[ignore]\n#[test]\nfn t() {}\n", &[1]);
         check("hover", "a.rs", "    /// See the module.\n/// See [`X`] for more.\n", &[1]);
+        check("hover", "a.rs", "/// The same with words.\n/// The same key may come.\n", &[1]);
         check("unfinished", "a.rs", concat!("// TO", "DO: x\n// todo\n"), &[1]);
     }
 

@@ -13,7 +13,7 @@ impl Access {
     pub const READ: Access = Access(1);
     /// It is written, or removed.
     pub const WRITE: Access = Access(2);
-    /// Both.
+    /// Its value is read, and it is written.
     pub const READ_WRITE: Access = Access(3);
 
     /// The union of both sets.

@@ -20,8 +20,8 @@ use pantala_engine::Message;
 /// The pause between two rounds that had something to write, so that what is recorded meanwhile is
 /// written together and no thread has to wake this one.
 const NAP: Duration = Duration::from_millis(2);
-/// The same while nobody waits for what is written: no replica follows, and what is acknowledged is
-/// in rings.
+/// That pause while nobody waits for what is written: no replica follows, and what is acknowledged
+/// is in rings.
 const LONG_NAP: Duration = Duration::from_millis(5);
 /// Between two rounds while a client waits for replicas (WAIT).
 const SHORT_NAP: Duration = Duration::from_micros(200);

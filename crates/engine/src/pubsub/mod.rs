@@ -78,7 +78,7 @@ pub enum Kind {
 pub struct WakeSet([u64; MAX_WORKERS / 64]);
 
 impl WakeSet {
-    /// One more.
+    /// Notes that a worker has messages and may sleep.
     pub fn add(&mut self, worker: u16) {
         self.0[usize::from(worker) / 64] |= 1 << (worker % 64);
     }

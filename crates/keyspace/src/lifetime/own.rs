@@ -66,7 +66,7 @@ impl OwnDeadlines {
         Some((deadline, name))
     }
 
-    /// The earliest.
+    /// The deadline that comes first.
     pub fn earliest(&self) -> Option<UnixMs> {
         self.state().ordered.first().map(|(deadline, _)| *deadline)
     }

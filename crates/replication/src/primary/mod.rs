@@ -51,7 +51,7 @@ use self::recipients::Recipients;
 use crate::Replication;
 use pantala_engine::Message;
 
-/// A counter.
+/// A counter to which several threads add.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 

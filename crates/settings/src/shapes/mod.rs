@@ -252,7 +252,7 @@ pub(crate) fn header_list(text: &str, _: &str) -> Canonical {
     named_values(text, |name, value| is_name(name) && is_value(value))
 }
 
-/// The same with anything for values.
+/// `name=value`, commas between; names and values of any text.
 pub(crate) fn attribute_list(text: &str, _: &str) -> Canonical {
     named_values(text, |_, _| true)
 }

@@ -8,7 +8,7 @@ pub(crate) fn words(line: &str) -> Option<Vec<String>> {
     byte_words(line)?.into_iter().map(|word| String::from_utf8(word).ok()).collect()
 }
 
-/// The same with words of any bytes.
+/// The words of a line that may hold any bytes.
 pub(crate) fn byte_words(line: &str) -> Option<Vec<Vec<u8>>> {
     pantala_base::words::split(line.as_bytes())
 }
@@ -34,7 +34,7 @@ pub(crate) fn quote(word: &str) -> String {
     quoted
 }
 
-/// The same for a word of any bytes.
+/// One word of any bytes, as a line can hold it.
 pub(crate) fn quote_bytes(word: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(word) else {
         let escaped = word.iter().map(|byte| format!("\\x{byte:02x}"));

@@ -203,7 +203,7 @@ enum Destination {
 }
 
 impl Destination {
-    /// The reply.
+    /// A destination that is the reply itself; its length is written at the end.
     fn reply(reply: &mut Reply<'_>) -> Destination {
         Destination::Reply(Header::later(reply))
     }

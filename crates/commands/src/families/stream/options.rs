@@ -64,7 +64,7 @@ pub(super) fn interval_end(text: &[u8]) -> Result<StreamId, ClientError> {
     }
 }
 
-/// An integer.
+/// Parses an integer of 64 bits, as options have it.
 pub(super) fn int(text: &[u8]) -> Result<i64, ClientError> {
     parse_i64(text).ok_or(error::NOT_INTEGER)
 }

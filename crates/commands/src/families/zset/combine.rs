@@ -242,7 +242,7 @@ struct Options<'c> {
 enum CombineWords {
     /// Those of ZUNION: WEIGHTS, AGGREGATE and WITHSCORES.
     Reply,
-    /// The same without WITHSCORES.
+    /// Those of ZUNIONSTORE: WEIGHTS and AGGREGATE.
     Store,
     /// LIMIT.
     Cardinality,

@@ -50,7 +50,7 @@ pub enum ParkReason {
 /// One parking. Its number tells late wake-ups from current ones.
 #[derive(Clone, Copy, Debug)]
 pub struct ParkState {
-    /// Why.
+    /// What the connection waits for.
     pub waiting: ParkReason,
     /// The number of this parking, counted per connection.
     pub number: u32,
