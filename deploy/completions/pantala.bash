@@ -61,6 +61,7 @@ _pantala_flags="
 --hash-seed=
 --hide-user-data-from-log=
 --hll-sparse-max-bytes=
+--hot-keys-sample=
 --http_admin_console=
 --http_hosts=
 --import-mode=

@@ -66,6 +66,7 @@ complete -c pantala -l hash-max-listpack-value -x -d 'Bytes of a field or value 
 complete -c pantala -l hash-seed -x -d 'Seed of the hash of keys: servers with the same one list keys in one order; empty means a random one. Keep it secret: it tells which keys collide.'
 complete -c pantala -l hide-user-data-from-log -x -a 'yes no' -d 'The log has no bytes of a client\'s request that could not be read.'
 complete -c pantala -l hll-sparse-max-bytes -x -d 'Bytes up to which a HyperLogLog is sparse.'
+complete -c pantala -l hot-keys-sample -x -d 'Note the keys of about one command in so many: the console and /api/hotkeys show which are called most. 0 notes none.'
 complete -c pantala -l http_admin_console -x -a 'yes no' -d 'Serve the console over HTTP; the rest of HTTP is served without it.'
 complete -c pantala -l http_hosts -x -d 'Names that HTTP may be asked for by, beside IP addresses and localhost; spaces between.'
 complete -c pantala -l import-mode -x -a 'yes no' -d 'Clients may bring another server\'s data (CLIENT IMPORT-SOURCE). Keys that have expired are hidden from the others, but stay until a source removes them.'

@@ -8,6 +8,7 @@ use pantala_settings::Settings;
 use pantala_table::MAX_STRING_BYTES;
 
 use crate::condition::eviction::MemoryRules;
+use crate::stats::hot_keys::sample::Draw;
 
 /// The parser's limits, by whether the connection has authenticated.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +47,8 @@ pub struct Limited {
     pub has_histograms: bool,
     /// One in this many turns is traced; 0: none.
     pub traced_turns: u32,
+    /// Which windows' commands are noted by key.
+    pub sampled_keys: Draw,
     /// Commands that take at least this many microseconds have to be logged.
     pub slow_us: u64,
     /// The most bytes that the buffers of all clients may take together; 0: no limit.
@@ -78,6 +81,7 @@ impl Limited {
                 true => 0,
                 false => u32::try_from(settings.otlp_sample).unwrap_or(0),
             },
+            sampled_keys: Draw::new(settings.hot_keys_sample),
             slow_us: u64::try_from(slow_us).unwrap_or(u64::MAX),
             most_client_bytes: settings.maxmemory_clients.bytes(settings.memory_limit()),
             has_histograms: settings.latency_tracking,

@@ -28,13 +28,16 @@ impl Turn<'_> {
         stats.telemetry.note(&stats.logs, session, ended);
     }
 
-    /// Adds what a command has cost to its keys, if HOTKEYS tracks. It counts even if the command
-    /// is undone later.
+    /// Adds what a command has cost to its keys, if HOTKEYS tracks or it is of the sample. It
+    /// counts even if the command is undone later.
     #[inline]
     pub(crate) fn note_keys(&self, ended: FinishedCommand<'_>) {
         if self.hot_keys.is_on() {
             let FinishedCommand { found, args, took_us: us, reply_bytes } = ended;
             self.tally.note_keys(self.hot_keys, found, args, Cost { us, reply_bytes });
+        }
+        if let Some(sample) = self.key_sample {
+            self.tally.sample_keys(sample, ended);
         }
     }
 

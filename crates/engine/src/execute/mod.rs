@@ -43,6 +43,7 @@ use crate::condition::states::States;
 use crate::engine::Engine;
 use crate::engine::limits::Limited;
 use crate::stats::hot_keys::Plan;
+use crate::stats::hot_keys::sample::KeySample;
 use crate::stats::tallies::ThreadTally;
 use crate::stats::telemetry::is_sampled;
 use crate::waiting::{BlockedCommand, ReplyTarget};
@@ -86,6 +87,8 @@ pub struct Turn<'r> {
     pub is_traced: bool,
     /// What HOTKEYS tracks.
     pub hot_keys: Plan,
+    /// Its commands are noted by key, as this sample.
+    pub key_sample: Option<KeySample>,
     /// A snapshot runs or keys are pinned: commands that write ask first. See `saving`.
     pub writes_ask: bool,
     /// Whether commands may block on keys; not inside a transaction.
@@ -150,12 +153,22 @@ impl<'r> Turn<'r> {
             is_timed: limited.is_timed || hot_keys.is_on() || is_traced,
             is_traced,
             hot_keys,
+            key_sample: None,
             writes_ask: engine.space.writes_ask(),
             may_wait: true,
             locking: Locking::Upfront,
             is_starved: false,
             sees_expired: false,
         }
+    }
+
+    /// This turn for commands that begin at this time (monotonic, microseconds), if they are drawn
+    /// for the sample of keys: each is timed on its own. Most are not drawn, which takes a
+    /// multiplication and a comparison.
+    #[inline]
+    pub fn sampled(&self, now_us: u64) -> Option<Turn<'r>> {
+        let key_sample = Some(self.limited.sampled_keys.take(now_us)?);
+        Some(Turn { key_sample, is_timed: true, ..*self })
     }
 
     /// The scope of lookups before the session is known.

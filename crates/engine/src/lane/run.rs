@@ -273,12 +273,10 @@ fn run_command(
     if engine.holds_writes_back() && may_write(found, session) {
         return JobProgress::HeldBack;
     }
-    let lane = pantala_commands::Lane::Slow;
-    let turn = Turn {
-        locking: *locking,
-        is_starved: *tries >= ALL_OR_NONE_TRIES,
-        ..Turn::new(server, thread, &limited, lane, (unix_ms(), monotonic_us()))
-    };
+    let now = (unix_ms(), monotonic_us());
+    let turn = Turn::new(server, thread, &limited, pantala_commands::Lane::Slow, now);
+    let turn = turn.sampled(now.1).unwrap_or(turn);
+    let turn = Turn { locking: *locking, is_starved: *tries >= ALL_OR_NONE_TRIES, ..turn };
     // Outside the gate the journal may be turned on at any moment: the recorder is always passed.
     let mut turn = if is_outside { Turn { recorder: Some(thread.1), ..turn } } else { turn };
     if !is_outside {

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use super::errors::{ErrorCode, ErrorCounts, ErrorsInside};
 use super::histogram::Histogram;
 use super::hot_keys::SeenByThread;
+use super::hot_keys::sample::SampledByThread;
 
 counts! {
     /// Counts of one row of the command table.
@@ -104,6 +105,8 @@ counts! {
         codes: OnceLock<ErrorsInside> = OnceLock::new(),
         /// The notes for HOTKEYS, while a session runs.
         pub hot_keys: SeenByThread = SeenByThread::default(),
+        /// The notes of the sample of keys, while there is no session either.
+        pub sampled_keys: SampledByThread = SampledByThread::default(),
         /// The counters of what may still be undone; see [`ThreadTally::inside`].
         inside: OnceLock<Box<ThreadTally>> = OnceLock::new(),
     }

@@ -1,7 +1,8 @@
 //! HOTKEYS: the keys that cost most, by the time of their commands and by the bytes transferred.
+//! And, at any time, the keys that are called most, from a sample.
 //!
 //! ```text
-//! HOTKEYS START --> Plan (one atomic word) --> each turn reads it --> each thread: Seen
+//! HOTKEYS START --> Plan (one atomic word) --> each turn reads it --> each thread: KeySightings
 //! HOTKEYS GET   <-- the sum over all threads <---------------------------------------+
 //! ```
 //!
@@ -20,10 +21,12 @@
 //! |---|---|
 //! | here | the session, and the notes of all threads together |
 //! | `sketch` | keys and their weights in bounded memory |
+//! | `sample` | the sample that is always taken, without a session |
 //!
 //! Not here: the command (`operator/diagnosis/hotkeys.rs`). Tests: at the foot, in `sketch`; the
 //! transcript `server/hotkeys.txt`.
 
+pub mod sample;
 mod sketch;
 
 use std::collections::HashMap;
@@ -35,11 +38,13 @@ use pantala_base::rng::Rng;
 use pantala_commands::{CommandRef, key_positions};
 use parking_lot::{Mutex, MutexGuard};
 
-use self::sketch::Sketch;
+use self::sketch::{Bounds, Sketch};
 use super::tallies::{Tallies, ThreadTally};
 
 /// The largest ratio of sampling.
 pub const MOST_RATIO: u32 = i32::MAX as u32;
+/// What a thread keeps of a session, for each metric.
+const BOUNDS: Bounds = Bounds { keys: 1024, key_bytes: 1024 };
 
 /// What is tracked, in one word: two bits for the metrics, 31 for the ratio, the others for the
 /// number of the session. Zero: nothing.
@@ -279,7 +284,7 @@ pub struct Heaviest {
 impl Heaviest {
     fn add(&mut self, sketch: &Sketch) {
         self.total += sketch.total();
-        for (key, weight) in sketch.keys() {
+        for (key, weight, ()) in sketch.keys() {
             match self.gathered.get_mut(key) {
                 Some(sum) => *sum += weight,
                 None => drop(self.gathered.insert(key.into(), weight)),
@@ -316,7 +321,7 @@ struct KeySightings {
 
 impl KeySightings {
     fn of(plan: Plan) -> Box<KeySightings> {
-        let (cpu, net) = (Sketch::default(), Sketch::default());
+        let (cpu, net) = (Sketch::new(BOUNDS), Sketch::new(BOUNDS));
         Box::new(KeySightings { plan, random: Rng::random(), all_us: 0, all_bytes: 0, cpu, net })
     }
 }
@@ -352,10 +357,10 @@ impl ThreadTally {
         let (metrics, count) = (plan.metrics(), positions.len() as u64);
         for key in positions.iter().map(|&position| args[position]) {
             if metrics.cpu {
-                seen.cpu.add(key, cost.us / count);
+                seen.cpu.add(key, cost.us / count, |()| {});
             }
             if metrics.net {
-                seen.net.add(key, bytes / count);
+                seen.net.add(key, bytes / count, |()| {});
             }
         }
     }

@@ -4,11 +4,11 @@
 //! seen before, and forgotten. When there is no room the lighter half is dropped, and the heaviest
 //! dropped key becomes the base of whatever comes later. That is Space-Saving (Metwally, Agrawal,
 //! El Abbadi 2005) with the batches of Anderson et al. (2017): a key that has more than one
-//! five-hundredth of the total weight is never dropped, and its weight is exact from when it was
-//! first seen. Adding takes constant time on average.
+//! five-hundredth of the total weight (with 1,024 keys) is never dropped, and its weight is exact
+//! from when it was first seen. Adding takes constant time on average.
 //!
 //! Invariants
-//! 1. At most [`CAPACITY`] keys of [`MOST_KEY_BYTES`] are kept.
+//! 1. At most `Bounds::keys` keys of `Bounds::key_bytes` are kept.
 //! 2. The true weight of a key is at least `seen` and at most `seen + base`; of one that is not
 //!    kept, at most `floor`.
 //!
@@ -16,46 +16,59 @@
 
 use std::collections::HashMap;
 
-/// The most keys that are kept.
-const CAPACITY: usize = 1024;
-/// Longer keys are not kept; they count in the total only.
-pub const MOST_KEY_BYTES: usize = 1024;
+/// How much a sketch keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// The most keys that are kept.
+    pub keys: usize,
+    /// Longer keys are not kept; they count in the total only.
+    pub key_bytes: usize,
+}
 
-/// The heaviest keys of a stream of (key, weight) pairs, estimated in bounded memory.
-#[derive(Default)]
-pub struct Sketch {
-    kept: HashMap<Box<[u8]>, Weight>,
+/// The heaviest keys of a stream of (key, weight) pairs, estimated in bounded memory. Each has a
+/// `T` beside its weight.
+pub struct Sketch<T = ()> {
+    bounds: Bounds,
+    kept: HashMap<Box<[u8]>, Weight<T>>,
     /// The largest weight of a dropped key.
     floor: u64,
     total: u64,
 }
 
-struct Weight {
+struct Weight<T> {
     seen: u64,
     base: u64,
+    beside: T,
 }
 
-impl Weight {
+impl<T> Weight<T> {
     fn most(&self) -> u64 {
         self.seen + self.base
     }
 }
 
-impl Sketch {
-    /// Adds to the weight of a key.
-    pub fn add(&mut self, key: &[u8], weight: u64) {
+impl<T: Default> Sketch<T> {
+    /// An empty one.
+    pub fn new(bounds: Bounds) -> Self {
+        Sketch { bounds, kept: HashMap::new(), floor: 0, total: 0 }
+    }
+
+    /// Adds to the weight of a key; `note` changes what is beside it, if the key is kept.
+    pub fn add(&mut self, key: &[u8], weight: u64, note: impl FnOnce(&mut T)) {
         self.total += weight;
         if let Some(kept) = self.kept.get_mut(key) {
             kept.seen += weight;
+            return note(&mut kept.beside);
+        }
+        if weight == 0 || key.len() > self.bounds.key_bytes {
             return;
         }
-        if weight == 0 || key.len() > MOST_KEY_BYTES {
-            return;
-        }
-        if self.kept.len() >= CAPACITY {
+        if self.kept.len() >= self.bounds.keys {
             self.drop_lighter_half();
         }
-        self.kept.insert(key.into(), Weight { seen: weight, base: self.floor });
+        let mut added = Weight { seen: weight, base: self.floor, beside: T::default() };
+        note(&mut added.beside);
+        self.kept.insert(key.into(), added);
     }
 
     #[cold]
@@ -72,9 +85,9 @@ impl Sketch {
         self.total
     }
 
-    /// The kept keys, with the weights seen.
-    pub fn keys(&self) -> impl Iterator<Item = (&[u8], u64)> {
-        self.kept.iter().map(|(key, weight)| (&**key, weight.seen))
+    /// The kept keys, with the weights seen and what is beside them.
+    pub fn keys(&self) -> impl Iterator<Item = (&[u8], u64, &T)> {
+        self.kept.iter().map(|(key, weight)| (&**key, weight.seen, &weight.beside))
     }
 }
 
@@ -84,25 +97,36 @@ mod tests {
 
     use super::*;
 
-    fn weight_of(sketch: &Sketch, key: &[u8]) -> Option<u64> {
-        sketch.keys().find(|(kept, _)| *kept == key).map(|(_, weight)| weight)
+    const BOUNDS: Bounds = Bounds { keys: 1024, key_bytes: 1024 };
+
+    fn sketch() -> Sketch<u64> {
+        Sketch::new(BOUNDS)
+    }
+
+    fn add(sketch: &mut Sketch<u64>, key: &[u8], weight: u64) {
+        sketch.add(key, weight, |times| *times += 1);
+    }
+
+    fn kept(sketch: &Sketch<u64>, key: &[u8]) -> Option<(u64, u64)> {
+        let found = sketch.keys().find(|(kept, ..)| *kept == key);
+        found.map(|(_, weight, times)| (weight, *times))
     }
 
     #[test]
     fn what_fits_is_exact() {
-        let mut sketch = Sketch::default();
+        let mut sketch = sketch();
         for _ in 0..3 {
-            sketch.add(b"a", 5);
+            add(&mut sketch, b"a", 5);
         }
-        sketch.add(b"b", 0);
-        sketch.add(&[b'x'; MOST_KEY_BYTES + 1], 7);
-        assert_eq!((weight_of(&sketch, b"a"), weight_of(&sketch, b"b")), (Some(15), None));
+        add(&mut sketch, b"b", 0);
+        add(&mut sketch, &[b'x'; BOUNDS.key_bytes + 1], 7);
+        assert_eq!((kept(&sketch, b"a"), kept(&sketch, b"b")), (Some((15, 3)), None));
         assert_eq!((sketch.keys().count(), sketch.total()), (1, 22));
     }
 
     #[test]
     fn heavy_keys_stay_among_very_many() {
-        let mut sketch = Sketch::default();
+        let mut sketch = sketch();
         let mut random = Rng::from_seed(7);
         let mut heavy = [0_u64; 8];
         for turn in 0..200_000_u64 {
@@ -110,15 +134,16 @@ mod tests {
             match heavy.get_mut(which) {
                 Some(weight) => {
                     *weight += 3;
-                    sketch.add(format!("heavy:{which}").as_bytes(), 3);
+                    add(&mut sketch, format!("heavy:{which}").as_bytes(), 3);
                 }
-                None => sketch.add(format!("light:{turn}").as_bytes(), 1),
+                None => add(&mut sketch, format!("light:{turn}").as_bytes(), 1),
             }
-            assert!(sketch.kept.len() <= CAPACITY);
+            assert!(sketch.kept.len() <= BOUNDS.keys);
         }
         for (which, weight) in heavy.into_iter().enumerate() {
-            assert_eq!(weight_of(&sketch, format!("heavy:{which}").as_bytes()), Some(weight));
+            let expected = Some((weight, weight / 3));
+            assert_eq!(kept(&sketch, format!("heavy:{which}").as_bytes()), expected);
         }
-        assert!(sketch.floor <= sketch.total / (CAPACITY as u64 / 2), "{}", sketch.floor);
+        assert!(sketch.floor <= sketch.total / (BOUNDS.keys as u64 / 2), "{}", sketch.floor);
     }
 }

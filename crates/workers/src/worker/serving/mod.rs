@@ -188,6 +188,8 @@ impl Worker {
     fn run_window<'r>(&mut self, window: &mut Window<'_>, turn: &Turn<'r>) {
         let began_us = monotonic_us();
         window.clock_us.set(began_us);
+        let sampled = turn.sampled(began_us);
+        let turn = sampled.as_ref().unwrap_or(turn);
         if window.scripts > 1 {
             self.prefetch_for_scripts(window, turn);
         }
