@@ -4,6 +4,7 @@ mod batch;
 mod catalogue;
 mod figures;
 pub(crate) mod history;
+mod hot_keys;
 mod login;
 mod parse;
 mod run;
@@ -44,6 +45,7 @@ pub(crate) fn routes() -> Router<Arc<Admin>> {
         .route("/settings", get(catalogue::settings))
         .route("/figures", get(figures::page))
         .route("/history", get(history::page))
+        .route("/hotkeys", get(hot_keys::page))
         .fallback(|| async { Refusal::new(StatusCode::NOT_FOUND, "there is no such page") })
 }
 

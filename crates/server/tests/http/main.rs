@@ -4,6 +4,7 @@
 mod batches;
 mod common;
 mod hostile;
+mod hot_keys;
 mod sockets;
 
 use std::io::Write;
