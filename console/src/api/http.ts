@@ -1,6 +1,7 @@
 // What the server answers over plain HTTP: who is logged in, the commands, the settings.
 
 import type { History, Span } from './history';
+import type { SampledKeys } from './hot_keys';
 
 export interface Session {
   user: string | null;
@@ -79,6 +80,7 @@ export const readSession = () => get<Session>('/api/session');
 export const readCommands = () => get<CommandRow[]>('/api/commands');
 export const readSettings = () => get<Setting[]>('/api/settings');
 export const readHistory = (span: Span) => get<History>(`/api/history?span=${span}`);
+export const readSampledKeys = () => get<SampledKeys>('/api/hotkeys');
 export const login = (user: string, password: string) =>
   request('/api/login', { user, password }).then(() => undefined);
 export const logout = () => request('/api/logout', {}).then(() => undefined);

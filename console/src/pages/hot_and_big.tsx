@@ -1,25 +1,23 @@
-// The keys that take most memory, from a sample; the keys that are used most, by HOTKEYS where the
-// server has it.
+// The keys that take most memory, from a sample; the keys that are called most, from the sample that
+// the server always takes; the keys that cost most, measured by HOTKEYS.
 
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { bytes, count, duration } from '../api/format';
+import { bytes, count, duration, micros, percent, short } from '../api/format';
 import {
-  asArray,
-  asNumber,
-  asPairs,
-  asRecord,
-  asText,
-  asWord,
-  errorOf,
-  type Reply,
-  type Word,
-  wordId,
-} from '../api/reply';
+  type HotKey,
+  type Measured,
+  measuredOf,
+  type SampledKey,
+  type SampledKeys,
+  telling,
+} from '../api/hot_keys';
+import { readSampledKeys } from '../api/http';
+import { asText, errorOf, type Word, wordId } from '../api/reply';
 import type { Sampled } from '../api/sampler';
 import { addressOf } from '../router';
 import { database, run, socket } from '../state';
-import { Empty, PageHead, Panel, TypeBadge, WriteButton } from '../ui/parts';
+import { Empty, PageHead, Panel, TypeBadge, useRefresh, WriteButton } from '../ui/parts';
 import { SampleButtons, sampleNote, useSample } from '../ui/sample';
 import { type Column, Table } from '../ui/table';
 import { attempt } from '../ui/toast';
@@ -107,22 +105,83 @@ const BIG_COLUMNS: Column<Sampled>[] = [
   },
 ];
 
-interface HotKey {
-  key: Word;
-  amount: number;
-}
-
-interface Measured {
-  active: boolean;
-  /** By the name of what was measured. */
-  tables: [string, HotKey[]][];
-  facts: [string, string][];
-}
-
 const MEASURE_SECONDS = 10;
 const POLL_MS = 1_000;
+const REFRESH_MS = 2_000;
 
 function Hot() {
+  return (
+    <div class="stack">
+      <Called />
+      <Costly />
+    </div>
+  );
+}
+
+/** The keys that are called most now, by the server's sample. */
+function Called() {
+  const sampled = useSignal<SampledKeys | undefined>(undefined);
+  useRefresh(async () => {
+    sampled.value = await readSampledKeys();
+  }, REFRESH_MS);
+  const now = sampled.value;
+  return (
+    <Panel title="Hot keys" note={now && now.oneIn > 0 ? calledNote(now) : undefined}>
+      {now?.oneIn === 0 && (
+        <Empty>The setting hot-keys-sample is 0: no command is noted by its keys.</Empty>
+      )}
+      {now && now.oneIn > 0 && (
+        <Table
+          label="Hot keys"
+          rows={telling(now)}
+          columns={CALLED_COLUMNS}
+          rowId={(one) => wordId(one.key)}
+          empty="No key was noted three times in these minutes."
+        />
+      )}
+    </Panel>
+  );
+}
+
+const calledNote = ({ oneIn, coversS, noted }: SampledKeys): string => {
+  const share = oneIn === 1 ? 'all commands' : `about one command in ${count(oneIn)}`;
+  return `${share}, ${count(noted)} calls in the last ${duration(coversS)}`;
+};
+
+const CALLED_COLUMNS: Column<SampledKey>[] = [
+  { name: 'Key', cell: (one) => keyLink(one.key), by: (one) => asText(one.key) },
+  {
+    name: 'Calls/s',
+    cell: (one) => short(one.callsPerS),
+    by: (one) => one.callsPerS,
+    number: true,
+    width: '90px',
+  },
+  {
+    name: 'Share',
+    cell: (one) => percent(one.share),
+    by: (one) => one.share,
+    number: true,
+    width: '80px',
+  },
+  {
+    name: 'Mean time',
+    cell: (one) => micros(one.meanUs),
+    by: (one) => one.meanUs,
+    number: true,
+    width: '110px',
+  },
+  {
+    name: 'Mean bytes',
+    cell: (one) => bytes(one.meanBytes),
+    by: (one) => one.meanBytes,
+    number: true,
+    width: '110px',
+  },
+];
+
+/** The keys that cost most, measured. */
+function Costly() {
   const measured = useSignal<Measured | undefined>(undefined);
   const absent = useSignal(false);
   const isActive = measured.value?.active ?? false;
@@ -148,7 +207,7 @@ function Hot() {
     });
   return (
     <Panel
-      title="Hot keys"
+      title="Costly keys"
       note={isActive ? 'measuring' : undefined}
       actions={
         !absent.value && (
@@ -194,23 +253,3 @@ const hotColumns = (name: string): Column<HotKey>[] => [
     width: '140px',
   },
 ];
-
-/** HOTKEYS GET is a map, or an array that holds one. */
-export function measuredOf(reply: Reply): Measured {
-  const all = asArray(reply);
-  const told = asRecord(all.length === 1 ? all[0] : reply);
-  const tables: [string, HotKey[]][] = [];
-  const facts: [string, string][] = [];
-  for (const [name, value] of Object.entries(told)) {
-    if (name.startsWith('by-')) {
-      tables.push([
-        name,
-        asPairs(value).map(([key, amount]) => ({ key: asWord(key), amount: asNumber(amount) })),
-      ]);
-    } else {
-      facts.push([name, asText(value)]);
-    }
-  }
-  const active = asText(told['tracking-active']);
-  return { active: active === '1' || active === 'true', tables, facts };
-}

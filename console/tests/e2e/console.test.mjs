@@ -366,6 +366,15 @@ test('memory is added up by prefix, and big keys are found', async () => {
   await page.getByRole('link', { name: 'types:stream' }).waitFor();
 });
 
+test('hot keys are shown at once, by the sample that the server takes', async () => {
+  const set = ['SET', 'hot:sampled', 'x'];
+  await server.run(['CONFIG', 'SET', 'hot-keys-sample', '1'], set, set, set);
+  const page = await open('hot-and-big');
+  const panel = page.locator('.panel', { hasText: 'all commands' });
+  await panel.getByRole('link', { name: 'hot:sampled' }).waitFor();
+  await server.run(['CONFIG', 'SET', 'hot-keys-sample', '256']);
+});
+
 test('hot keys are measured', async () => {
   const page = await unlocked('hot-and-big');
   await button(page, 'Measure 10 s').click();
