@@ -12,6 +12,7 @@
 //! | `root` | [`Durability`]: the state that all threads share |
 //! | `place` | where files are: a directory, or object storage |
 //! | `saving`, `saves` | snapshots; the one that is being written |
+//! | `snapshots` | the line of those that want to write one |
 //! | `loading/` | reading snapshots and append-only files |
 //! | `journaling/`, `appending` | writing the append-only file; its state |
 //! | `rewriting` | replacing the append-only file's base |
@@ -35,6 +36,7 @@ mod root;
 pub mod saves;
 pub mod saving;
 pub mod snapshot_place;
+pub mod snapshots;
 pub mod whole_file;
 
 pub use root::Durability;

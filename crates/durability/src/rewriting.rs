@@ -28,9 +28,8 @@ use crate::Durability;
 use crate::appending::{NoRewrite, Order, Rewritten};
 use crate::place::layout;
 use crate::saves::Save;
+use crate::snapshots::Turn;
 
-/// How soon it is tried again while a snapshot is being written.
-const AGAIN: Duration = Duration::from_millis(100);
 /// How long the writer may take to come to the cut: its disk may be slow.
 const BEGIN_MOST: Duration = Duration::from_secs(60);
 
@@ -70,24 +69,17 @@ pub fn go_on(durability: &Arc<Durability>) -> bool {
     spawned.is_ok()
 }
 
-/// Writes the base as soon as no other snapshot is being written.
-fn when_free(
-    durability: &Durability,
-    write: &mut dyn FnMut() -> Result<u64, SaveFailure>,
-) -> Result<u64, SaveFailure> {
-    let written = loop {
-        match write() {
-            Err(SaveFailure::Busy) => {
-                durability.appending.set_scheduled(true);
-                if durability.engine.condition.shutdown.pause_for(AGAIN) {
-                    break Err(SaveFailure::Busy);
-                }
-            }
-            other => break other,
+/// Waits for the turn of a base's snapshot.
+fn reserve<'d>(durability: &'d Durability, save: &Arc<Save>) -> Result<Turn<'d>, SaveFailure> {
+    let turn = match durability.snapshots.try_reserve(save) {
+        Some(turn) => Ok(turn),
+        None => {
+            durability.appending.set_scheduled(true);
+            durability.snapshots.reserve(save)
         }
     };
     durability.appending.set_scheduled(false);
-    written
+    Ok(turn?)
 }
 
 /// The form of a base, by the settings.
@@ -108,7 +100,7 @@ pub fn kind_of(form: Form) -> BaseKind {
 
 /// Runs a rewrite while nothing is appended.
 fn run_alone(durability: &Durability) {
-    let written = when_free(durability, &mut || write_alone(durability));
+    let written = write_alone(durability);
     match &written {
         Ok(bytes) => {
             tracing::info!(bytes, "Background AOF rewrite terminated with success");
@@ -125,12 +117,13 @@ pub(super) fn tell_failed(why: &dyn Display) {
 }
 
 fn write_alone(durability: &Durability) -> Result<u64, SaveFailure> {
+    let turn = reserve(durability, &Arc::default())?;
     let layout = layout(&durability.engine.settings.current());
     let manifest = layout.open(&RealDisk).map_err(|why| SaveFailure::Failed(why.to_string()))?;
     let mut writer = AofWriter::new(Arc::new(RealDisk), layout, manifest, 0);
     writer.keep_history(durability.engine.settings.current().aof_disable_auto_gc);
     // No increment: nothing is appended.
-    write_base(durability, &mut writer, AofWriter::begin_base)
+    write_base(durability, &turn, &mut writer, AofWriter::begin_base)
 }
 
 /// Begins an append-only file before any client changes data: a base with the present data, and an
@@ -139,6 +132,7 @@ fn write_alone(durability: &Durability) -> Result<u64, SaveFailure> {
 /// # Errors
 /// There is no file.
 pub fn write_first(durability: &Durability) -> Result<AofWriter, SaveFailure> {
+    let turn = reserve(durability, &Arc::default())?;
     let layout = layout(&durability.engine.settings.current());
     let cleaned = layout.make_directory(&RealDisk).and_then(|()| {
         // Removes what a server has left that was killed at this point.
@@ -146,7 +140,7 @@ pub fn write_first(durability: &Durability) -> Result<AofWriter, SaveFailure> {
     });
     cleaned.map_err(|why| SaveFailure::Failed(why.to_string()))?;
     let mut writer = AofWriter::new(Arc::new(RealDisk), layout, None, 0);
-    write_base(durability, &mut writer, AofWriter::begin_rewrite)?;
+    write_base(durability, &turn, &mut writer, AofWriter::begin_rewrite)?;
     for part in writer.manifest().parts() {
         let is_base = writer.manifest().base.as_ref() == Some(part);
         let kind = if is_base { "base" } else { "incr" };
@@ -163,15 +157,15 @@ fn failed(fault: Fault) -> SaveFailure {
 /// increment begins after it. Returns the base's bytes.
 fn write_base(
     durability: &Durability,
+    turn: &Turn<'_>,
     writer: &mut AofWriter,
     begin: fn(&mut AofWriter, BaseKind) -> Result<Rewrite, Fault>,
 ) -> Result<u64, SaveFailure> {
     let form = form_of_base(durability);
     let rewrite = begin(writer, kind_of(form)).map_err(failed)?;
     let path = rewrite.base_path.clone();
-    let save = Save::default();
     let purpose = Purpose { is_base: "1", form, readers: Readers::Pantala, at_cut: &mut |_| {} };
-    let written = saving::write_snapshot(durability, &save, purpose, |_, _| {
+    let written = saving::write_snapshot(durability, turn, purpose, |_, _| {
         Ok((Box::new(RealDisk), saving::plan_at(&durability.engine.settings.current(), path, form)))
     });
     let bytes = written.inspect_err(|_| writer.abandon_rewrite(&rewrite))?;
@@ -185,7 +179,9 @@ fn write_base(
 /// Runs a rewrite while changes are appended.
 fn run_beside(durability: &Durability) {
     let mut begun = None;
-    let written = when_free(durability, &mut || write(durability, &mut begun));
+    let save = durability.appending.begin_base();
+    let written = write(durability, &save, &mut begun);
+    durability.appending.end_base();
     if let Err(why) = &written {
         tell_failed(why);
     }
@@ -202,11 +198,15 @@ fn run_beside(durability: &Durability) {
 }
 
 /// Writes the base. `begun` becomes the rewrite, once the writer has come to the cut.
-fn write(durability: &Durability, begun: &mut Option<Rewrite>) -> Result<u64, SaveFailure> {
+fn write(
+    durability: &Durability,
+    save: &Arc<Save>,
+    begun: &mut Option<Rewrite>,
+) -> Result<u64, SaveFailure> {
+    let turn = reserve(durability, save)?;
     let journal = &durability.engine.journal;
     let form = form_of_base(durability);
     let (number, coming) = durability.appending.expect_rewrite(form);
-    let save = durability.appending.begin_base();
     let mut is_cut = false;
     let mut at_cut = |cut: &CutInfo| {
         is_cut = true;
@@ -217,8 +217,8 @@ fn write(durability: &Durability, begun: &mut Option<Rewrite>) -> Result<u64, Sa
     let plan = saving::plan_at(&settings, path.clone(), form);
     let purpose = Purpose { is_base: "1", form, readers: Readers::Pantala, at_cut: &mut at_cut };
     let written =
-        saving::write_snapshot(durability, &save, purpose, |_, _| Ok((Box::new(RealDisk), plan)));
-    durability.appending.end_base();
+        saving::write_snapshot(durability, &turn, purpose, |_, _| Ok((Box::new(RealDisk), plan)));
+    drop(turn);
     if is_cut {
         // Even if the snapshot has failed: the writer has to be told.
         *begun = coming.recv_timeout(BEGIN_MOST).ok().flatten();

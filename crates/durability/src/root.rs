@@ -14,6 +14,7 @@ use crate::appending::AppendOnlyState;
 use crate::failures::Failures;
 use crate::loading::LoadState;
 use crate::saves::Saves;
+use crate::snapshots::Snapshots;
 
 /// Snapshots, the append-only file and loading: their state, and what they need of the server.
 pub struct Durability {
@@ -23,7 +24,9 @@ pub struct Durability {
     pub downstream: Arc<Downstream>,
     /// Primary or replica.
     pub role: Arc<RoleState>,
-    /// The state of snapshots.
+    /// The line for snapshots of all kinds.
+    pub snapshots: Snapshots,
+    /// The state of those in `dir`.
     pub saves: Saves,
     /// The append-only file.
     pub appending: AppendOnlyState,
@@ -45,6 +48,7 @@ impl Durability {
             engine,
             downstream: Arc::default(),
             role: Arc::default(),
+            snapshots: Snapshots::default(),
             saves: Saves::new(unix_us().div_euclid(1_000_000)),
             appending: AppendOnlyState::default(),
             loading: LoadState::default(),

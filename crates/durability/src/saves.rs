@@ -6,7 +6,7 @@
 //! 2. Data counts as unsaved ([`States::UNSAVED`]) while the last snapshot in the background has
 //!    failed, there are save points, and `stop-writes-on-bgsave-error` is on.
 //!
-//! Not here: writing one (`saving`), when
+//! Not here: the line for snapshots of all kinds (`snapshots`), writing one (`saving`), when
 //! (`pantala_persistence::snapshot::schedule`). Tests: `saving`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,6 +17,8 @@ use pantala_engine::condition::states::States;
 use pantala_keyspace::snapshot::{Snapshot, SnapshotProgress};
 use pantala_persistence::snapshot::SavedHistory;
 use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::snapshots::NoTurn;
 
 /// The snapshot that is being written, and the history of those before.
 pub struct Saves {
@@ -51,9 +53,55 @@ pub struct Save {
     pub changes: AtomicU64,
     snapshot: OnceLock<Snapshot>,
     is_cancelled: AtomicBool,
+    turn: Mutex<TurnWait>,
+    turn_changed: Condvar,
+}
+
+/// How a snapshot stands in the line of [`Snapshots`](crate::snapshots::Snapshots).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum TurnWait {
+    /// Others are before it.
+    #[default]
+    Waits,
+    /// It is the first.
+    Come,
+    /// The server stops.
+    Closed,
 }
 
 impl Save {
+    /// Notes that it is in the line.
+    pub(crate) fn begin_wait(&self) {
+        *self.turn.lock() = TurnWait::Waits;
+    }
+
+    /// Ends its wait in the line, if it waits.
+    pub(crate) fn end_wait(&self, with: TurnWait) {
+        let mut turn = self.turn.lock();
+        if *turn == TurnWait::Waits {
+            *turn = with;
+            self.turn_changed.notify_all();
+        }
+    }
+
+    /// Waits until it is the first in the line.
+    pub(crate) fn wait_for_turn(&self) -> Result<(), NoTurn> {
+        let mut turn = self.turn.lock();
+        loop {
+            match *turn {
+                TurnWait::Come => return Ok(()),
+                TurnWait::Closed => return Err(NoTurn::Closed),
+                TurnWait::Waits if self.is_cancelled() => return Err(NoTurn::Cancelled),
+                TurnWait::Waits => self.turn_changed.wait(&mut turn),
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_turn(&self) -> bool {
+        *self.turn.lock() == TurnWait::Come
+    }
+
     /// Notes its cut. It may have been cancelled before.
     pub fn cut(&self, snapshot: Snapshot) -> &Snapshot {
         let snapshot = self.snapshot.get_or_init(|| snapshot);
@@ -71,6 +119,11 @@ impl Save {
     /// Cancels it.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::SeqCst);
+        {
+            // With the lock, so that a thread that is about to wait hears it.
+            let _turn = self.turn.lock();
+            self.turn_changed.notify_all();
+        }
         if let Some(snapshot) = self.snapshot.get() {
             snapshot.cancel();
         }

@@ -37,10 +37,8 @@ use crate::Durability;
 use crate::moment::Moment;
 use crate::saves::{NoSave, Save, SaveEnd};
 use crate::snapshot_place::note;
+use crate::snapshots::{NoTurn, Turn};
 use pantala_commands::REDIS_VERSION;
-
-/// How soon it is tried again while a base of the append-only file is being written.
-const AGAIN: Duration = Duration::from_millis(20);
 
 /// The present time (Unix, seconds).
 pub fn now_s() -> i64 {
@@ -65,6 +63,15 @@ impl From<NoSave> for SaveFailure {
         match why {
             NoSave::Running => SaveFailure::Busy,
             NoSave::Stopping => SaveFailure::Stopping,
+        }
+    }
+}
+
+impl From<NoTurn> for SaveFailure {
+    fn from(why: NoTurn) -> Self {
+        match why {
+            NoTurn::Closed => SaveFailure::Busy,
+            NoTurn::Cancelled => SaveFailure::Failed(Fault::CalledOff.to_string()),
         }
     }
 }
@@ -122,19 +129,8 @@ pub fn save_in_background(durability: &Arc<Durability>) -> Result<(), SaveFailur
     })
 }
 
-/// Writes the file, after any base of the append-only file that is being written.
-fn when_free(durability: &Durability, save: &Save) -> Result<u64, SaveFailure> {
-    let shutdown = &durability.engine.condition.shutdown;
-    loop {
-        match write_file(durability, save) {
-            Err(SaveFailure::Busy) if !save.is_cancelled() && !shutdown.pause_for(AGAIN) => {}
-            ended => return ended,
-        }
-    }
-}
-
-fn run(durability: &Durability, save: &Save) -> Result<(), SaveFailure> {
-    let (result, ended) = match when_free(durability, save) {
+fn run(durability: &Durability, save: &Arc<Save>) -> Result<(), SaveFailure> {
+    let (result, ended) = match write_file(durability, save) {
         Ok(bytes) => {
             let keys = save.progress().written;
             let took_ms = monotonic_us().saturating_sub(save.began_us) / 1000;
@@ -212,29 +208,30 @@ pub fn plan_at(settings: &Settings, path: PathBuf, form: Form) -> write::Plan {
     write::Plan { path, temporary: temporary.into(), form, ..plan(settings, Path::new(""), "") }
 }
 
-/// Writes the file; returns its bytes, or what went wrong.
-fn write_file(durability: &Durability, save: &Save) -> Result<u64, SaveFailure> {
+/// Writes the file when it has the turn; returns its bytes, or what went wrong.
+fn write_file(durability: &Durability, save: &Arc<Save>) -> Result<u64, SaveFailure> {
+    let turn = durability.snapshots.reserve(save)?;
     let settings = durability.engine.settings.current();
     let name = name::at(&settings.dbfilename, now_s());
     let place = place::for_file(&settings, &name).map_err(SaveFailure::Failed)?;
-    write_to(durability, save, place.disk, plan(&settings, &place.directory, &name))
+    write_to(durability, &turn, place.disk, plan(&settings, &place.directory, &name))
 }
 
 /// Writes the file on this disk, as planned; returns its size in bytes.
 pub fn write_to(
     durability: &Durability,
-    save: &Save,
+    turn: &Turn<'_>,
     disk: Box<dyn Disk>,
     plan: write::Plan,
 ) -> Result<u64, SaveFailure> {
     let moment = RefCell::new(Moment::for_file(durability));
     let mut at_cut = |cut: &CutInfo| {
-        save.changes.store(durability.changes(), Ordering::Relaxed);
+        turn.save().changes.store(durability.changes(), Ordering::Relaxed);
         moment.borrow_mut().is_now(cut.stamp);
     };
     let (form, readers) = (Form::Rdb, Readers::Pantala);
     let of_file = Purpose { is_base: "0", form, readers, at_cut: &mut at_cut };
-    write_snapshot(durability, save, of_file, |facts, _| {
+    write_snapshot(durability, turn, of_file, |facts, _| {
         if let Some(place) = moment.borrow().place()? {
             note(facts, place);
         }
@@ -274,7 +271,7 @@ pub struct Purpose<'p> {
 /// There is no file.
 pub fn write_snapshot(
     durability: &Durability,
-    save: &Save,
+    turn: &Turn<'_>,
     purpose: Purpose<'_>,
     plan: impl FnOnce(
         &mut SnapshotFacts,
@@ -283,7 +280,7 @@ pub fn write_snapshot(
 ) -> Result<u64, SaveFailure> {
     write_snapshot_by(
         durability,
-        save,
+        turn,
         purpose,
         plan,
         |(disk, plan), facts, queue, version, taken| {
@@ -300,7 +297,7 @@ pub fn write_snapshot(
 /// Not all was written.
 pub fn write_snapshot_by<T>(
     durability: &Durability,
-    save: &Save,
+    turn: &Turn<'_>,
     purpose: Purpose<'_>,
     begin: impl FnOnce(&mut SnapshotFacts, &Arc<SnapshotQueue>) -> Result<T, String>,
     write: impl FnOnce(
@@ -311,7 +308,7 @@ pub fn write_snapshot_by<T>(
         &dyn Fn(u64, bool) -> bool,
     ) -> Result<u64, Fault>,
 ) -> Result<u64, SaveFailure> {
-    let engine = &*durability.engine;
+    let (engine, save) = (&*durability.engine, turn.save());
     let settings = engine.settings.current();
     let Purpose { is_base, form, readers, at_cut } = purpose;
     let queue = Arc::new(SnapshotQueue::default());

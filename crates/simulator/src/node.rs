@@ -29,7 +29,6 @@ use pantala_settings::Settings;
 use super::history::{Model, Value};
 use super::network::{Hub, Simulated};
 use pantala_durability::journaling::{self, Keeper};
-use pantala_durability::saves::Save;
 use pantala_durability::{loading, saving};
 use pantala_replication::Replication;
 use pantala_replication::failover::FailoverStep;
@@ -342,7 +341,8 @@ impl Node {
         let (shared, disk) = (Arc::clone(&self.shared), disk.clone());
         let saving = std::thread::spawn(move || {
             let plan = saving::plan_at(&shared.engine.settings.current(), FILE.into(), Form::Rdb);
-            saving::write_to(&shared.durability, &Save::default(), Box::new(disk), plan)
+            let turn = shared.durability.snapshots.reserve(&Arc::default())?;
+            saving::write_to(&shared.durability, &turn, Box::new(disk), plan)
         });
         wait_until("a save hangs", || {
             saving.is_finished() || self.shared.durability.appending.awaits_cut()

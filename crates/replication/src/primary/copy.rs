@@ -9,16 +9,13 @@
 
 use std::sync::Arc;
 use std::thread::Builder;
-use std::time::Duration;
 
 use super::recipients::Recipients;
 use super::{direct, file, joined, name, spread};
 use crate::Replication;
 use pantala_durability::journaling;
 use pantala_durability::saving::SaveFailure;
-
-/// How soon to try again while another snapshot is being written.
-const AGAIN: Duration = Duration::from_millis(20);
+use pantala_durability::snapshots::Turn;
 
 /// Makes a full copy, on a thread of its own.
 pub(super) fn begin(replication: &Arc<Replication>, recipients: Arc<Recipients>) {
@@ -48,7 +45,7 @@ fn run(replication: &Arc<Replication>, recipients: &Arc<Recipients>) {
         false => tracing::info!("Background saving started by pid {pid}"),
     }
     tracing::info!(replicas, is_direct, "a full copy begins");
-    match when_free(replication, recipients) {
+    match make(replication, recipients) {
         Ok(bytes) => {
             let still_there = recipients.present().count();
             if is_direct {
@@ -77,39 +74,33 @@ fn run(replication: &Arc<Replication>, recipients: &Arc<Recipients>) {
 }
 
 /// Makes the copy, after any other snapshot that is being written.
-fn when_free(
-    replication: &Arc<Replication>,
-    recipients: &Arc<Recipients>,
-) -> Result<u64, SaveFailure> {
+fn make(replication: &Arc<Replication>, recipients: &Arc<Recipients>) -> Result<u64, SaveFailure> {
     journaling::prepare_to_feed(&replication.durability).map_err(SaveFailure::Failed)?;
-    let shutdown = &replication.engine.condition.shutdown;
     recipients.reserve(replication);
+    if recipients.way.is_direct && recipients.way.filter.is_some() {
+        // It has no keys, so it needs no snapshot.
+        return direct::make_without_keys(replication, recipients);
+    }
     let parts = joined::invite(replication, recipients);
-    loop {
-        recipients.reserve(replication);
-        match make(replication, recipients, parts) {
-            Err(SaveFailure::Busy) if !recipients.save.is_cancelled() && !recipients.are_gone() => {
-                recipients.wait_on();
-                if shutdown.pause_for(AGAIN) {
-                    return Err(SaveFailure::Busy);
-                }
-            }
-            ended => return ended,
-        }
+    let turn = take_turn(replication, recipients)?;
+    // The stream has gone on.
+    recipients.reserve(replication);
+    match recipients.way.is_direct {
+        true if parts > 0 => spread::make(replication, recipients, &turn, parts),
+        true => direct::make(replication, recipients, &turn),
+        false => file::make(replication, recipients, &turn),
     }
 }
 
-fn make(
-    replication: &Arc<Replication>,
-    recipients: &Arc<Recipients>,
-    parts: usize,
-) -> Result<u64, SaveFailure> {
-    match recipients.way.is_direct {
-        true if parts > 0 => spread::make(replication, recipients, parts),
-        true if recipients.way.filter.is_some() => {
-            direct::make_without_keys(replication, recipients)
-        }
-        true => direct::make(replication, recipients),
-        false => file::make(replication, recipients),
+/// Waits for the turn of the copy's snapshot.
+fn take_turn<'r>(
+    replication: &'r Replication,
+    recipients: &Recipients,
+) -> Result<Turn<'r>, SaveFailure> {
+    let snapshots = &replication.durability.snapshots;
+    if let Some(turn) = snapshots.try_reserve(&recipients.save) {
+        return Ok(turn);
     }
+    recipients.wait_on();
+    Ok(snapshots.reserve(&recipients.save)?)
 }

@@ -14,6 +14,7 @@ use super::sink::Sink;
 use crate::Replication;
 use pantala_durability::moment::Moment;
 use pantala_durability::saving::{self, SaveFailure};
+use pantala_durability::snapshots::Turn;
 
 /// The plan of a copy that is sent while it is made.
 pub(super) fn plan(replication: &Replication, recipients: &Recipients) -> write::Plan {
@@ -44,21 +45,17 @@ impl Mark {
 pub(super) fn make(
     replication: &Arc<Replication>,
     recipients: &Arc<Recipients>,
+    turn: &Turn<'_>,
 ) -> Result<u64, SaveFailure> {
     let moment = std::cell::RefCell::new(Moment::for_replicas(&replication.durability));
     let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(cut.stamp);
     let purpose = recipients.purpose(&mut at_cut);
     let mut mark = None;
-    let bytes = saving::write_snapshot(
-        &replication.durability,
-        &recipients.save,
-        purpose,
-        |facts, source| {
-            recipients.begin(replication, &moment.borrow(), facts)?;
-            mark = Some(Mark::begin(replication, recipients));
-            Ok((sink(replication, recipients, source), plan(replication, recipients)))
-        },
-    )?;
+    let bytes = saving::write_snapshot(&replication.durability, turn, purpose, |facts, source| {
+        recipients.begin(replication, &moment.borrow(), facts)?;
+        mark = Some(Mark::begin(replication, recipients));
+        Ok((sink(replication, recipients, source), plan(replication, recipients)))
+    })?;
     if let Some(mark) = mark {
         mark.end(replication, recipients);
     }

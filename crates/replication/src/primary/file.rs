@@ -22,6 +22,7 @@ use crate::Replication;
 use pantala_durability::moment::Moment;
 use pantala_durability::place;
 use pantala_durability::saving::{self, SaveFailure};
+use pantala_durability::snapshots::Turn;
 
 /// The most bytes read at a time.
 const PIECE_BYTES: usize = 64 << 10;
@@ -32,17 +33,17 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) fn make(
     replication: &Arc<Replication>,
     recipients: &Arc<Recipients>,
+    turn: &Turn<'_>,
 ) -> Result<u64, SaveFailure> {
     let settings = replication.engine.settings.current();
     let path = place::beside_data(&settings, &name_of_file());
     let moment = std::cell::RefCell::new(Moment::for_replicas(&replication.durability));
     let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(cut.stamp);
     let purpose = recipients.purpose(&mut at_cut);
-    let bytes =
-        saving::write_snapshot(&replication.durability, &recipients.save, purpose, |facts, _| {
-            recipients.begin(replication, &moment.borrow(), facts)?;
-            Ok((Box::new(RealDisk), saving::plan_at(&settings, path.clone(), Form::Rdb)))
-        })?;
+    let bytes = saving::write_snapshot(&replication.durability, turn, purpose, |facts, _| {
+        recipients.begin(replication, &moment.borrow(), facts)?;
+        Ok((Box::new(RealDisk), saving::plan_at(&settings, path.clone(), Form::Rdb)))
+    })?;
     recipients.has_begun();
     let sent = recipients.present().try_for_each(|recipient| send(replication, recipient, &path));
     // The sending threads have it open.

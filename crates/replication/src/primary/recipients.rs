@@ -80,7 +80,7 @@ pub struct Recipients {
     /// How they get the copy.
     pub way: CopyMode,
     /// The snapshot, by which the copy is cancelled.
-    pub save: Save,
+    pub save: Arc<Save>,
     /// The sending of the copy itself has begun.
     has_begun: Mutex<bool>,
 }
@@ -93,7 +93,7 @@ impl Recipients {
         Recipients {
             list: replicas.into_iter().map(recipient).collect(),
             way,
-            save: Save::default(),
+            save: Arc::default(),
             has_begun: Mutex::new(false),
         }
     }

@@ -40,6 +40,7 @@ use super::{call, name, tell_memory};
 use crate::Replication;
 use pantala_durability::moment::Moment;
 use pantala_durability::saving::{self, SaveFailure};
+use pantala_durability::snapshots::Turn;
 
 /// The size at which a block is sent.
 const BLOCK_BYTES: usize = 128 << 10;
@@ -54,6 +55,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(super) fn make(
     replication: &Arc<Replication>,
     recipients: &Arc<Recipients>,
+    turn: &Turn<'_>,
     count: usize,
 ) -> Result<u64, SaveFailure> {
     let moment = RefCell::new(Moment::for_replicas(&replication.durability));
@@ -70,7 +72,7 @@ pub(super) fn make(
     };
     saving::write_snapshot_by(
         &replication.durability,
-        &recipients.save,
+        turn,
         purpose,
         begin,
         |(), facts, queue, _, taken| {

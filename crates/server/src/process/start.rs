@@ -329,6 +329,7 @@ impl Running {
         self.shared.engine.condition.shutdown.wait();
         self.shared.supervisor.tell(SupervisorNotice::Stopping);
         self.shared.engine.workers.post_all(&|| pantala_engine::Message::LookUp);
+        self.shared.durability.snapshots.close();
         self.shared.http.end();
         self.shared.engine.lane.wake_all();
         self.sweeper_waker.wake();
