@@ -11,8 +11,8 @@
 //! |---|---|
 //! | `root` | [`Durability`]: the state that all threads share |
 //! | `place` | where files are: a directory, or object storage |
-//! | `saving`, `saves` | snapshots; the one that is being written |
-//! | `snapshots` | the line of those that want to write one |
+//! | `saving`, `saves` | snapshots in `dir`; the one that is being written |
+//! | `snapshots`, `cut` | the line of those that want to write one; its cut, and what follows |
 //! | `loading/` | reading snapshots and append-only files |
 //! | `journaling/`, `appending` | writing the append-only file; its state |
 //! | `rewriting` | replacing the append-only file's base |
@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod appending;
+pub mod cut;
 pub mod failures;
 pub mod journaling;
 pub mod loading;

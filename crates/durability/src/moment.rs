@@ -20,9 +20,20 @@ pub struct Moment<'m> {
     durability: &'m Durability,
     /// Held until the snapshot's moment is over: the role stays, and no step is half applied.
     between_steps: Option<MutexGuard<'m, ()>>,
-    /// The stream is to be fed from then on, whether or not it was before.
-    is_for_replicas: bool,
+    marks: Marks,
     found: Found,
+}
+
+/// What is to be marked at the moment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Marks {
+    Nothing,
+    /// The place in the stream, if there is a history.
+    Place,
+    /// The place in the stream, which is to be fed from then on, whether or not it was before.
+    Feed,
+    /// The begin of a rewrite's increment, by its number.
+    Rewrite(u64),
 }
 
 enum Found {
@@ -36,19 +47,46 @@ impl<'m> Moment<'m> {
     /// Before the moment of a copy for replicas: steps recorded from then on are fed to the stream.
     /// On a thread that may wait, outside the gate.
     pub fn for_replicas(durability: &'m Durability) -> Moment<'m> {
-        Moment { is_for_replicas: true, ..Moment::for_file(durability) }
+        Moment { marks: Marks::Feed, ..Moment::for_file(durability) }
     }
 
     /// Before the moment of a snapshot in a file: the file says its place if there is a history. On
     /// a thread that may wait, outside the gate.
     pub fn for_file(durability: &'m Durability) -> Moment<'m> {
         let between_steps = Some(durability.role.between_steps());
-        Moment { durability, between_steps, is_for_replicas: false, found: Found::Nothing }
+        Moment { between_steps, marks: Marks::Place, ..Moment::unmarked(durability) }
+    }
+
+    /// Before the moment of the rewrite with this number: what is recorded from then on is in the
+    /// increment after the base.
+    pub fn of_rewrite(durability: &'m Durability, number: u64) -> Moment<'m> {
+        Moment { marks: Marks::Rewrite(number), ..Moment::unmarked(durability) }
+    }
+
+    /// A moment that nobody else has to know.
+    pub fn unmarked(durability: &'m Durability) -> Moment<'m> {
+        let (marks, found) = (Marks::Nothing, Found::Nothing);
+        Moment { durability, between_steps: None, marks, found }
+    }
+
+    /// The server whose moment it is.
+    pub(crate) fn durability(&self) -> &'m Durability {
+        self.durability
     }
 
     /// Marks the moment. With no thread inside the gate.
     pub fn is_now(&mut self, stamp: Stamp) {
-        let Durability { downstream, role, .. } = self.durability;
+        let Durability { appending, engine, .. } = self.durability;
+        match self.marks {
+            Marks::Nothing => {}
+            Marks::Rewrite(number) => appending.cut(&engine.journal, stamp, number),
+            Marks::Place | Marks::Feed => self.find_place(stamp),
+        }
+        self.between_steps = None;
+    }
+
+    fn find_place(&mut self, stamp: Stamp) {
+        let Durability { downstream, role, appending, .. } = self.durability;
         let history = downstream.stream.history();
         if role.is_replica() {
             let db = role.stream_db();
@@ -56,10 +94,9 @@ impl<'m> Moment<'m> {
             if history.is_kept {
                 self.found = Found::Known(place);
             }
-        } else if self.is_for_replicas || history.is_kept && self.durability.appending.is_fed() {
+        } else if self.marks == Marks::Feed || history.is_kept && appending.is_fed() {
             self.found = Found::Told(self.durability.feed_from(stamp));
         }
-        self.between_steps = None;
     }
 
     /// The place of the moment, if there is a history; waits for the journal's thread.

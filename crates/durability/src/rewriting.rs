@@ -18,14 +18,15 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
-use pantala_keyspace::snapshot::CutInfo;
 use pantala_persistence::aof::{AofWriter, BaseKind, Fault, Manifest, Rewrite};
 use pantala_persistence::disk::{Disk, RealDisk};
 use pantala_persistence::snapshot::Form;
 
-use super::saving::{self, Purpose, Readers, SaveFailure};
+use super::saving::{self, SaveFailure};
 use crate::Durability;
 use crate::appending::{NoRewrite, Order, Rewritten};
+use crate::cut::{FileTarget, Purpose, Readers};
+use crate::moment::Moment;
 use crate::place::layout;
 use crate::saves::Save;
 use crate::snapshots::Turn;
@@ -123,7 +124,7 @@ fn write_alone(durability: &Durability) -> Result<u64, SaveFailure> {
     let mut writer = AofWriter::new(Arc::new(RealDisk), layout, manifest, 0);
     writer.keep_history(durability.engine.settings.current().aof_disable_auto_gc);
     // No increment: nothing is appended.
-    write_base(durability, &turn, &mut writer, AofWriter::begin_base)
+    write_base(durability, turn, &mut writer, AofWriter::begin_base)
 }
 
 /// Begins an append-only file before any client changes data: a base with the present data, and an
@@ -140,7 +141,7 @@ pub fn write_first(durability: &Durability) -> Result<AofWriter, SaveFailure> {
     });
     cleaned.map_err(|why| SaveFailure::Failed(why.to_string()))?;
     let mut writer = AofWriter::new(Arc::new(RealDisk), layout, None, 0);
-    write_base(durability, &turn, &mut writer, AofWriter::begin_rewrite)?;
+    write_base(durability, turn, &mut writer, AofWriter::begin_rewrite)?;
     for part in writer.manifest().parts() {
         let is_base = writer.manifest().base.as_ref() == Some(part);
         let kind = if is_base { "base" } else { "incr" };
@@ -157,17 +158,18 @@ fn failed(fault: Fault) -> SaveFailure {
 /// increment begins after it. Returns the base's bytes.
 fn write_base(
     durability: &Durability,
-    turn: &Turn<'_>,
+    turn: Turn<'_>,
     writer: &mut AofWriter,
     begin: fn(&mut AofWriter, BaseKind) -> Result<Rewrite, Fault>,
 ) -> Result<u64, SaveFailure> {
     let form = form_of_base(durability);
     let rewrite = begin(writer, kind_of(form)).map_err(failed)?;
     let path = rewrite.base_path.clone();
-    let purpose = Purpose { is_base: "1", form, readers: Readers::Pantala, at_cut: &mut |_| {} };
-    let written = saving::write_snapshot(durability, turn, purpose, |_, _| {
-        Ok((Box::new(RealDisk), saving::plan_at(&durability.engine.settings.current(), path, form)))
-    });
+    let plan = saving::plan_at(&durability.engine.settings.current(), path, form);
+    let moment = Moment::unmarked(durability);
+    let purpose = Purpose { is_base: "1", form, readers: Readers::Pantala, moment };
+    let written =
+        turn.cut(purpose).and_then(|cut| cut.write(&mut FileTarget { disk: &RealDisk, plan }));
     let bytes = written.inspect_err(|_| writer.abandon_rewrite(&rewrite))?;
     writer.finish_rewrite(rewrite).map_err(failed)?;
     if let Some(job) = writer.begin_removal() {
@@ -204,21 +206,15 @@ fn write(
     begun: &mut Option<Rewrite>,
 ) -> Result<u64, SaveFailure> {
     let turn = reserve(durability, save)?;
-    let journal = &durability.engine.journal;
     let form = form_of_base(durability);
     let (number, coming) = durability.appending.expect_rewrite(form);
-    let mut is_cut = false;
-    let mut at_cut = |cut: &CutInfo| {
-        is_cut = true;
-        durability.appending.cut(journal, cut.stamp, number);
-    };
     let settings = durability.engine.settings.current();
     let path = layout(&settings).temporary(&format!("rewrite.{number}"));
     let plan = saving::plan_at(&settings, path.clone(), form);
-    let purpose = Purpose { is_base: "1", form, readers: Readers::Pantala, at_cut: &mut at_cut };
-    let written =
-        saving::write_snapshot(durability, &turn, purpose, |_, _| Ok((Box::new(RealDisk), plan)));
-    drop(turn);
+    let moment = Moment::of_rewrite(durability, number);
+    let cut = turn.cut(Purpose { is_base: "1", form, readers: Readers::Pantala, moment });
+    let is_cut = cut.is_ok();
+    let written = cut.and_then(|cut| cut.write(&mut FileTarget { disk: &RealDisk, plan }));
     if is_cut {
         // Even if the snapshot has failed: the writer has to be told.
         *begun = coming.recv_timeout(BEGIN_MOST).ok().flatten();

@@ -111,6 +111,11 @@ impl Save {
         snapshot
     }
 
+    /// The snapshot, once its cut was made.
+    pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
+        self.snapshot.get()
+    }
+
     /// Whether its cut was made.
     pub fn is_cut(&self) -> bool {
         self.snapshot.get().is_some()

@@ -342,7 +342,7 @@ impl Node {
         let saving = std::thread::spawn(move || {
             let plan = saving::plan_at(&shared.engine.settings.current(), FILE.into(), Form::Rdb);
             let turn = shared.durability.snapshots.reserve(&Arc::default())?;
-            saving::write_to(&shared.durability, &turn, Box::new(disk), plan)
+            saving::write_to(&shared.durability, turn, &disk, plan)
         });
         wait_until("a save hangs", || {
             saving.is_finished() || self.shared.durability.appending.awaits_cut()

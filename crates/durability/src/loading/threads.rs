@@ -28,7 +28,7 @@ use parking_lot::Mutex;
 use super::Source;
 use super::state::LoadProgress;
 use crate::Durability;
-use crate::saving::rest;
+use crate::cut::rest;
 
 /// How many batches may wait for each inserting thread.
 const BATCHES_PER_THREAD: usize = 2;

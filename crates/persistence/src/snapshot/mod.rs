@@ -34,4 +34,4 @@ pub use history::SavedHistory;
 pub use queue::SnapshotQueue;
 pub use schedule::Schedule;
 pub use target::RdbTarget;
-pub use write::{Fault, Form, SnapshotFacts, write};
+pub use write::{Fault, Form, NoPieces, PieceSource, SnapshotFacts, write};

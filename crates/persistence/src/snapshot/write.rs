@@ -1,4 +1,4 @@
-//! Writes a file from the queue: head, metadata, functions, keys, end; or functions and keys as
+//! Writes a file of pieces: head, metadata, functions, keys, end; or functions and keys as
 //! commands.
 //!
 //! Tests: at the foot, on the simulated disk.
@@ -13,7 +13,7 @@ use pantala_keyspace::snapshot::SnapshotPiece;
 use pantala_rdb::Strings;
 use pantala_rdb::file::{Head, OLDEST_WRITTEN, RdbWriter, SizeHints};
 
-use super::queue::{QueueItem, SnapshotQueue};
+use super::queue::QueueItem;
 use crate::disk::{Disk, DiskFile, directory_of};
 
 /// How many bytes are written between two syncs, so that the last one does not take long.
@@ -85,21 +85,44 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Writes a file from the queue, and puts it in place; returns its length. `taken` is called for
-/// each piece with its number of keys and whether there is more room than before, and returns
-/// whether to continue. `version` gives, after the last piece, the version that is needed.
+/// Where the pieces of a file come from.
+pub trait PieceSource {
+    /// Takes a piece out, waiting for one.
+    fn next(&self) -> QueueItem;
+
+    /// The RDB version that the pieces taken so far need.
+    fn version(&self) -> u16;
+
+    /// Aborts the snapshot: nothing more is taken.
+    fn break_off(&self);
+}
+
+/// No pieces: for a file without keys.
+pub struct NoPieces;
+
+impl PieceSource for NoPieces {
+    fn next(&self) -> QueueItem {
+        QueueItem::End
+    }
+
+    fn version(&self) -> u16 {
+        OLDEST_WRITTEN
+    }
+
+    fn break_off(&self) {}
+}
+
+/// Writes a file of these pieces, and puts it in place; returns its length.
 ///
 /// # Errors
-/// There is no new file, no temporary one either, and the queue is aborted.
+/// There is no new file, no temporary one either, and the snapshot is aborted.
 pub fn write(
     disk: &dyn Disk,
     plan: &Plan,
     facts: &SnapshotFacts,
-    queue: &SnapshotQueue,
-    version: &dyn Fn() -> u16,
-    taken: &dyn Fn(u64, bool) -> bool,
+    pieces: &dyn PieceSource,
 ) -> Result<u64, Fault> {
-    let written = write_temporary(disk, plan, facts, queue, version, taken).and_then(|bytes| {
+    let written = write_temporary(disk, plan, facts, pieces).and_then(|bytes| {
         let (from, to) = (&plan.temporary, &plan.path);
         disk.rename(from, to).map_err(|error| Fault::Disk("rename", from.clone(), error))?;
         let directory = directory_of(to);
@@ -108,7 +131,7 @@ pub fn write(
         Ok(bytes)
     });
     if written.is_err() {
-        queue.break_off();
+        pieces.break_off();
         // It may not have existed.
         let _best_effort = disk.remove(&plan.temporary);
     }
@@ -119,9 +142,7 @@ fn write_temporary(
     disk: &dyn Disk,
     plan: &Plan,
     facts: &SnapshotFacts,
-    queue: &SnapshotQueue,
-    version: &dyn Fn() -> u16,
-    taken: &dyn Fn(u64, bool) -> bool,
+    pieces: &dyn PieceSource,
 ) -> Result<u64, Fault> {
     let at = |act| move |error| Fault::Disk(act, plan.temporary.clone(), error);
     let file = disk.create(&plan.temporary).map_err(at("create"))?;
@@ -131,12 +152,8 @@ fn write_temporary(
         Form::Commands => Box::new(CommandShape::begin(facts, &mut writing.out)),
     };
     loop {
-        let (next, has_more_room) = queue.next();
-        match next {
+        match pieces.next() {
             QueueItem::Piece(piece) => {
-                if !taken(piece.keys, has_more_room) {
-                    return Err(Fault::CalledOff);
-                }
                 writing.piece(&mut *shape, &piece).map_err(at("write"))?;
             }
             QueueItem::End => break,
@@ -147,7 +164,7 @@ fn write_temporary(
             file.sync().map_err(at("sync"))?;
         }
     }
-    let version = plan.fixed_version.unwrap_or_else(version);
+    let version = plan.fixed_version.unwrap_or_else(|| pieces.version());
     let bytes = writing.end(&mut *shape, version).map_err(at("write"))?;
     file.sync().map_err(at("sync"))?;
     Ok(bytes)
@@ -284,6 +301,7 @@ impl Writing<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::SnapshotQueue;
     use std::io::ErrorKind;
     use std::path::Path;
 
@@ -295,6 +313,23 @@ mod tests {
     use crate::disk::read_whole;
     use crate::disk::simulated::{Act, SimulatedDisk};
     use crate::loading::{Part, read_file};
+
+    /// A queue, and the version that its pieces need.
+    struct Tested<'q>(&'q SnapshotQueue, u16);
+
+    impl PieceSource for Tested<'_> {
+        fn next(&self) -> QueueItem {
+            self.0.next().0
+        }
+
+        fn version(&self) -> u16 {
+            self.1
+        }
+
+        fn break_off(&self) {
+            self.0.break_off();
+        }
+    }
 
     const DIRECTORY: &str = "/data";
 
@@ -332,7 +367,7 @@ mod tests {
         queue.push(piece(3, Span::Whole, 0..1));
         queue.push(piece(0, Span::Whole, keys / 2..keys));
         queue.complete();
-        write(disk, &plan(), &facts, &queue, &|| 10, &|_, _| true)
+        write(disk, &plan(), &facts, &Tested(&queue, 10))
     }
 
     #[test]
@@ -439,7 +474,7 @@ mod tests {
         let queue = SnapshotQueue::default();
         queue.push(piece(0, Span::First, 0..1));
         queue.complete();
-        let ended = write(&disk, &plan(), &SnapshotFacts::default(), &queue, &|| 10, &|_, _| true);
+        let ended = write(&disk, &plan(), &SnapshotFacts::default(), &Tested(&queue, 10));
         assert!(matches!(ended, Err(Fault::CalledOff)), "a key without its end is no file");
         assert_eq!(saved(&disk), None);
         assert!(disk.list(Path::new(DIRECTORY)).expect("there").is_empty());
@@ -451,7 +486,7 @@ mod tests {
         let queue = SnapshotQueue::default();
         queue.push(piece(0, Span::Whole, 0..5));
         queue.complete();
-        write(&disk, &plan(), &SnapshotFacts::default(), &queue, &|| 80, &|_, _| true)
+        write(&disk, &plan(), &SnapshotFacts::default(), &Tested(&queue, 80))
             .expect("there is room");
         let bytes = read_whole(&disk, &plan().path, 1 << 20).expect("it is there");
         assert!(bytes.starts_with(b"VALKEY080"));

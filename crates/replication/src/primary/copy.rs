@@ -86,9 +86,9 @@ fn make(replication: &Arc<Replication>, recipients: &Arc<Recipients>) -> Result<
     // The stream has gone on.
     recipients.reserve(replication);
     match recipients.way.is_direct {
-        true if parts > 0 => spread::make(replication, recipients, &turn, parts),
-        true => direct::make(replication, recipients, &turn),
-        false => file::make(replication, recipients, &turn),
+        true if parts > 0 => spread::make(replication, recipients, turn, parts),
+        true => direct::make(replication, recipients, turn),
+        false => file::make(replication, recipients, turn),
     }
 }
 

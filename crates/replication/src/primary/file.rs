@@ -11,7 +11,6 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
-use pantala_keyspace::snapshot::CutInfo;
 use pantala_persistence::disk::RealDisk;
 use pantala_persistence::snapshot::Form;
 use pantala_psync::{CopyQueue, Replica};
@@ -19,6 +18,7 @@ use pantala_psync::{CopyQueue, Replica};
 use super::recipients::{Recipient, Recipients};
 use super::{call, close, name};
 use crate::Replication;
+use pantala_durability::cut::FileTarget;
 use pantala_durability::moment::Moment;
 use pantala_durability::place;
 use pantala_durability::saving::{self, SaveFailure};
@@ -33,17 +33,15 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) fn make(
     replication: &Arc<Replication>,
     recipients: &Arc<Recipients>,
-    turn: &Turn<'_>,
+    turn: Turn<'_>,
 ) -> Result<u64, SaveFailure> {
     let settings = replication.engine.settings.current();
     let path = place::beside_data(&settings, &name_of_file());
-    let moment = std::cell::RefCell::new(Moment::for_replicas(&replication.durability));
-    let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(cut.stamp);
-    let purpose = recipients.purpose(&mut at_cut);
-    let bytes = saving::write_snapshot(&replication.durability, turn, purpose, |facts, _| {
-        recipients.begin(replication, &moment.borrow(), facts)?;
-        Ok((Box::new(RealDisk), saving::plan_at(&settings, path.clone(), Form::Rdb)))
-    })?;
+    let plan = saving::plan_at(&settings, path.clone(), Form::Rdb);
+    let moment = Moment::for_replicas(&replication.durability);
+    let mut cut = turn.cut(recipients.purpose(moment))?;
+    recipients.begin(replication, cut.note_place()?)?;
+    let bytes = cut.write(&mut FileTarget { disk: &RealDisk, plan })?;
     recipients.has_begun();
     let sent = recipients.present().try_for_each(|recipient| send(replication, recipient, &path));
     // The sending threads have it open.

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use pantala_base::clock::monotonic_us;
-use pantala_keyspace::snapshot::CutInfo;
-use pantala_persistence::snapshot::{Form, SnapshotFacts};
+use pantala_persistence::snapshot::Form;
 use pantala_psync::{CopyQueue, Filter, FollowerKind, Phase, Replica, ReplicationId};
 use pantala_rdb::file::{FIRST_OF_VALKEY, OLDEST_WRITTEN};
 use pantala_settings::Settings;
@@ -13,10 +12,11 @@ use parking_lot::Mutex;
 use super::joined::JoinedParts;
 use super::{call, close, tell_memory};
 use crate::Replication;
+use pantala_durability::cut::{Purpose, Readers};
 use pantala_durability::moment::Moment;
 use pantala_durability::saves::Save;
-use pantala_durability::saving::{Purpose, Readers};
-use pantala_durability::snapshot_place::note;
+use pantala_durability::saving::SaveFailure;
+use pantala_durability::snapshot_place::SnapshotPlace;
 
 /// How a replica gets its copy: replicas with the same way can get one together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,23 +139,22 @@ impl Recipients {
     }
 
     /// The purpose of the snapshot.
-    pub fn purpose<'p>(&self, at_cut: &'p mut dyn FnMut(&CutInfo)) -> Purpose<'p> {
-        Purpose { is_base: "0", form: Form::Rdb, readers: self.way.readers, at_cut }
+    pub fn purpose<'d>(&self, moment: Moment<'d>) -> Purpose<'d> {
+        Purpose { is_base: "0", form: Form::Rdb, readers: self.way.readers, moment }
     }
 
-    /// Notes the moment of the copy in its facts, and tells the replicas.
+    /// Tells the replicas the place of the copy.
     ///
     /// # Errors
     /// There is no place in a history to go on from.
     pub fn begin(
         &self,
         replication: &Replication,
-        moment: &Moment<'_>,
-        facts: &mut SnapshotFacts,
-    ) -> Result<(), String> {
-        let place = moment.place()?.ok_or("this server has no data of its primary")?;
-        note(facts, place);
-        self.begin_at(replication, place.id, place.position);
+        place: Option<SnapshotPlace>,
+    ) -> Result<(), SaveFailure> {
+        let lacks = || SaveFailure::Failed("this server has no data of its primary".into());
+        let SnapshotPlace { id, position, .. } = place.ok_or_else(lacks)?;
+        self.begin_at(replication, id, position);
         Ok(())
     }
 

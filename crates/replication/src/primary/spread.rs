@@ -15,7 +15,6 @@
 //!
 //! Tests: compat/replication, `several_connections` and those after it.
 
-use std::cell::RefCell;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,9 +22,9 @@ use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
 use pantala_keyspace::DbIndex;
-use pantala_keyspace::snapshot::{CutInfo, SnapshotPiece, SnapshotRoom, Span};
+use pantala_keyspace::snapshot::{SnapshotPiece, SnapshotRoom, Span};
 use pantala_persistence::snapshot::queue::QueueItem;
-use pantala_persistence::snapshot::{Fault, SnapshotFacts, SnapshotQueue, write};
+use pantala_persistence::snapshot::{Fault, PieceSource, SnapshotFacts, SnapshotQueue};
 use pantala_psync::link::FrameWriter;
 use pantala_psync::link::frames::MOST_FRAME_BYTES;
 use pantala_psync::{Phase, Replica};
@@ -33,13 +32,14 @@ use pantala_rdb::file::{RdbWriter, write_database};
 use pantala_settings::Settings;
 use pantala_settings::field::CopyCompression;
 
-use super::direct::{Mark, plan, sink};
+use super::direct;
 use super::joined::Part;
 use super::recipients::{Recipient, Recipients};
 use super::{call, name, tell_memory};
 use crate::Replication;
+use pantala_durability::cut::PieceTarget;
 use pantala_durability::moment::Moment;
-use pantala_durability::saving::{self, SaveFailure};
+use pantala_durability::saving::SaveFailure;
 use pantala_durability::snapshots::Turn;
 
 /// The size at which a block is sent.
@@ -55,51 +55,40 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(super) fn make(
     replication: &Arc<Replication>,
     recipients: &Arc<Recipients>,
-    turn: &Turn<'_>,
+    turn: Turn<'_>,
     count: usize,
 ) -> Result<u64, SaveFailure> {
-    let moment = RefCell::new(Moment::for_replicas(&replication.durability));
-    let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(cut.stamp);
-    let purpose = recipients.purpose(&mut at_cut);
-    let begin = |facts: &mut SnapshotFacts, _: &Arc<SnapshotQueue>| {
-        recipients.begin(replication, &moment.borrow(), facts)?;
-        for recipient in recipients.present() {
-            let joined = recipient.joined.parts().len();
-            recipient.queue.put(format!("$PARTS:{joined}\r\n").into_bytes().into());
-            call(replication, &recipient.replica);
-        }
-        Ok(())
-    };
-    saving::write_snapshot_by(
-        &replication.durability,
-        turn,
-        purpose,
-        begin,
-        |(), facts, queue, _, taken| {
-            tracing::info!(parts = count, "it is sent over connections of its own");
-            let mut spread = PartSpread::new(replication, recipients, queue, count);
-            let bytes = spread.write_all(taken)?;
-            let Counts { frames, compressed } = spread.counts;
-            tracing::info!(bytes, frames, compressed, "all its keys are under way");
-            write_rest(replication, recipients, facts).map(|rest| bytes + rest)
-        },
-    )
+    let moment = Moment::for_replicas(&replication.durability);
+    let mut cut = turn.cut(recipients.purpose(moment))?;
+    recipients.begin(replication, cut.note_place()?)?;
+    for recipient in recipients.present() {
+        let joined = recipient.joined.parts().len();
+        recipient.queue.put(format!("$PARTS:{joined}\r\n").into_bytes().into());
+        call(replication, &recipient.replica);
+    }
+    let source = Arc::clone(cut.queue());
+    cut.write(&mut Parts { replication, recipients, source: &source, count })
 }
 
-/// Sends everything except keys over the links, and ends the copy.
-fn write_rest(
-    replication: &Arc<Replication>,
-    recipients: &Arc<Recipients>,
-    facts: &SnapshotFacts,
-) -> Result<u64, Fault> {
-    let mark = Mark::begin(replication, recipients);
-    let nothing = Arc::new(SnapshotQueue::default());
-    nothing.complete();
-    let (disk, plan) = (sink(replication, recipients, &nothing), plan(replication, recipients));
-    let version = || recipients.version();
-    let bytes = write::write(&*disk, &plan, facts, &nothing, &version, &|_, _| true)?;
-    mark.end(replication, recipients);
-    Ok(bytes)
+/// The connections of all recipients, to write a snapshot to.
+struct Parts<'s> {
+    replication: &'s Arc<Replication>,
+    recipients: &'s Arc<Recipients>,
+    source: &'s SnapshotQueue,
+    count: usize,
+}
+
+impl PieceTarget for Parts<'_> {
+    fn write(&mut self, facts: &SnapshotFacts, pieces: &dyn PieceSource) -> Result<u64, Fault> {
+        let Parts { replication, recipients, source, count } = *self;
+        tracing::info!(parts = count, "it is sent over connections of its own");
+        let mut spread = PartSpread::new(replication, recipients, source, count);
+        let bytes = spread.write_all(pieces)?;
+        let Counts { frames, compressed } = spread.counts;
+        tracing::info!(bytes, frames, compressed, "all its keys are under way");
+        // Everything except keys goes over the links.
+        direct::send_without_keys(replication, recipients, facts).map(|rest| bytes + rest)
+    }
 }
 
 /// The parts with the same number of all recipients: they are sent the same bytes.
@@ -185,16 +174,12 @@ impl<'s> PartSpread<'s> {
     }
 
     /// Takes all pieces and sends them; returns their bytes.
-    fn write_all(&mut self, taken: &dyn Fn(u64, bool) -> bool) -> Result<u64, Fault> {
+    fn write_all(&mut self, pieces: &dyn PieceSource) -> Result<u64, Fault> {
         let failed = |error| Fault::Disk("send", PathBuf::from("a full copy"), error);
         let mut bytes = 0;
         loop {
-            let (next, has_more_room) = self.source.next();
-            match next {
+            match pieces.next() {
                 QueueItem::Piece(piece) => {
-                    if !taken(piece.keys, has_more_room) {
-                        return Err(Fault::CalledOff);
-                    }
                     bytes += piece.bytes.len() as u64;
                     self.gather(&piece).map_err(failed)?;
                 }
