@@ -98,15 +98,15 @@ pub struct Cut<'d> {
     walkers: Vec<JoinHandle<()>>,
     is_written: bool,
     /// Given up last.
-    turn: Turn<'d>,
+    turn: Turn,
 }
 
-impl<'d> Turn<'d> {
+impl Turn {
     /// Makes the cut, and starts the walkers.
     ///
     /// # Errors
     /// There is no cut.
-    pub fn cut(self, purpose: Purpose<'d>) -> Result<Cut<'d>, SaveFailure> {
+    pub fn cut(self, purpose: Purpose<'_>) -> Result<Cut<'_>, SaveFailure> {
         let Purpose { is_base, form, readers, mut moment } = purpose;
         let durability = moment.durability();
         let engine = &*durability.engine;
@@ -129,6 +129,7 @@ impl<'d> Turn<'d> {
         })?;
         let libraries = libraries.iter().flat_map(|libraries| libraries.iter());
         facts.functions = libraries.map(|library| library.code.clone()).collect();
+        debug_assert!(self.save().has_turn(), "it is the first in the line");
         let snapshot = self.save().cut(snapshot);
         let walkers = 0..settings.snapshot_thread_count();
         let started = walkers.filter_map(|_| start_walker(durability, &self, &queue));
@@ -181,10 +182,13 @@ impl Drop for Cut<'_> {
             }
             self.queue.break_off();
         }
+        let mut all_well = true;
         for walker in self.walkers.drain(..) {
             // A panic was logged, and has cancelled the snapshot.
-            let _ended = walker.join();
+            all_well &= walker.join().is_ok();
         }
+        let has_ended = !self.durability.engine.space.has_snapshot();
+        debug_assert!(has_ended || !all_well, "the walkers end the snapshot");
     }
 }
 
@@ -276,7 +280,7 @@ fn sizes(cut: &CutInfo) -> Vec<(pantala_keyspace::DbIndex, SizeHints)> {
 /// Starts a walking thread, if the system has one.
 fn start_walker(
     durability: &Durability,
-    turn: &Turn<'_>,
+    turn: &Turn,
     queue: &Arc<SnapshotQueue>,
 ) -> Option<JoinHandle<()>> {
     let (engine, save) = (Arc::clone(&durability.engine), Arc::clone(turn.save()));
@@ -339,7 +343,7 @@ mod tests {
     }
 
     fn cut(durability: &Durability) -> Cut<'_> {
-        let turn = durability.snapshots.try_reserve(&Arc::default()).expect("nobody has it");
+        let turn = durability.snapshots.reserve(&Arc::default()).expect("nobody has it");
         turn.cut(purpose(durability)).expect("no script runs")
     }
 
@@ -349,12 +353,12 @@ mod tests {
         let (disk, path) = (SimulatedDisk::new(1), Path::new("/data/dump.rdb"));
         disk.create_directory(Path::new("/data")).expect("made");
         let cut = cut(durability);
-        assert!(durability.snapshots.try_reserve(&Arc::default()).is_none());
+        assert!(!durability.snapshots.line_up(&Arc::default()).has_turn());
         let plan = plan_at(&Settings::defaults(), path.into(), Form::Rdb);
         let bytes = cut.write(&mut FileTarget { disk: &disk, plan }).expect("there is room");
         assert_eq!(disk.size(path).expect("it is there"), bytes);
         assert!(!durability.engine.space.has_snapshot());
-        assert!(durability.snapshots.try_reserve(&Arc::default()).is_some());
+        assert!(durability.snapshots.line_up(&Arc::default()).has_turn());
     }
 
     #[test]
@@ -364,19 +368,19 @@ mod tests {
         let queue = Arc::clone(cut.queue());
         drop(cut);
         assert!(queue.is_broken() && !durability.engine.space.has_snapshot());
-        assert!(durability.snapshots.try_reserve(&Arc::default()).is_some());
+        assert!(durability.snapshots.line_up(&Arc::default()).has_turn());
     }
 
     #[test]
     fn a_cancelled_one_is_not_written() {
         let durability = &*durability();
         let save = Arc::<Save>::default();
-        let turn = durability.snapshots.try_reserve(&save).expect("nobody has it");
+        let turn = durability.snapshots.reserve(&save).expect("nobody has it");
         save.cancel();
         let disk = SimulatedDisk::new(1);
         let plan = plan_at(&Settings::defaults(), "/data/dump.rdb".into(), Form::Rdb);
         let cut = turn.cut(purpose(durability)).expect("no script runs");
         assert!(cut.write(&mut FileTarget { disk: &disk, plan }).is_err());
-        assert!(durability.snapshots.try_reserve(&Arc::default()).is_some());
+        assert!(durability.snapshots.line_up(&Arc::default()).has_turn());
     }
 }

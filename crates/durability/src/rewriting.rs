@@ -28,8 +28,7 @@ use crate::appending::{NoRewrite, Order, Rewritten};
 use crate::cut::{FileTarget, Purpose, Readers};
 use crate::moment::Moment;
 use crate::place::layout;
-use crate::saves::Save;
-use crate::snapshots::Turn;
+use crate::snapshots::{NoTurn, Place, Turn};
 
 /// How long the writer may take to come to the cut: its disk may be slow.
 const BEGIN_MOST: Duration = Duration::from_secs(60);
@@ -40,7 +39,6 @@ const BEGIN_MOST: Duration = Duration::from_secs(60);
 /// It is not possible now.
 pub fn begin(durability: &Arc<Durability>) -> Result<(), NoRewrite> {
     durability.appending.begin_rewrite(monotonic_us())?;
-    durability.appending.set_scheduled(durability.saves.current().is_some());
     go_on(durability);
     Ok(())
 }
@@ -53,11 +51,15 @@ pub fn go_on(durability: &Arc<Durability>) -> bool {
     // Asked here, not by the thread: a file that is turned off before the thread runs ends its
     // rewrite, which must not become one of a server without a file.
     let is_beside = durability.appending.is_running();
+    let save = if is_beside { durability.appending.begin_base() } else { Arc::default() };
+    // Before the request is answered, so that a later one comes later.
+    let place = durability.snapshots.line_up(&save);
+    durability.appending.set_scheduled(!place.has_turn());
     let life = move || {
         pantala_base::os::yield_to_others();
         match is_beside {
-            true => run_beside(&of_thread),
-            false => run_alone(&of_thread),
+            true => run_beside(&of_thread, place),
+            false => run_alone(&of_thread, place),
         }
         pantala_memory::release_seat();
     };
@@ -65,22 +67,17 @@ pub fn go_on(durability: &Arc<Durability>) -> bool {
     let spawned = Builder::new().name("rewrite".into()).spawn(life);
     if let Err(error) = &spawned {
         tracing::error!("the append-only file is not rewritten: cannot start a thread: {error}");
+        durability.appending.end_base();
         durability.appending.rewrite_ended(false, monotonic_us());
     }
     spawned.is_ok()
 }
 
 /// Waits for the turn of a base's snapshot.
-fn reserve<'d>(durability: &'d Durability, save: &Arc<Save>) -> Result<Turn<'d>, SaveFailure> {
-    let turn = match durability.snapshots.try_reserve(save) {
-        Some(turn) => Ok(turn),
-        None => {
-            durability.appending.set_scheduled(true);
-            durability.snapshots.reserve(save)
-        }
-    };
+fn take_turn(durability: &Durability, place: Place) -> Result<Turn, NoTurn> {
+    let turn = place.wait();
     durability.appending.set_scheduled(false);
-    Ok(turn?)
+    turn
 }
 
 /// The form of a base, by the settings.
@@ -100,8 +97,8 @@ pub fn kind_of(form: Form) -> BaseKind {
 }
 
 /// Runs a rewrite while nothing is appended.
-fn run_alone(durability: &Durability) {
-    let written = write_alone(durability);
+fn run_alone(durability: &Durability, place: Place) {
+    let written = write_alone(durability, place);
     match &written {
         Ok(bytes) => {
             tracing::info!(bytes, "Background AOF rewrite terminated with success");
@@ -117,8 +114,8 @@ pub(super) fn tell_failed(why: &dyn Display) {
     tracing::error!("Background AOF rewrite terminated with error: {why}");
 }
 
-fn write_alone(durability: &Durability) -> Result<u64, SaveFailure> {
-    let turn = reserve(durability, &Arc::default())?;
+fn write_alone(durability: &Durability, place: Place) -> Result<u64, SaveFailure> {
+    let turn = take_turn(durability, place)?;
     let layout = layout(&durability.engine.settings.current());
     let manifest = layout.open(&RealDisk).map_err(|why| SaveFailure::Failed(why.to_string()))?;
     let mut writer = AofWriter::new(Arc::new(RealDisk), layout, manifest, 0);
@@ -133,7 +130,7 @@ fn write_alone(durability: &Durability) -> Result<u64, SaveFailure> {
 /// # Errors
 /// There is no file.
 pub fn write_first(durability: &Durability) -> Result<AofWriter, SaveFailure> {
-    let turn = reserve(durability, &Arc::default())?;
+    let turn = durability.snapshots.reserve(&Arc::default())?;
     let layout = layout(&durability.engine.settings.current());
     let cleaned = layout.make_directory(&RealDisk).and_then(|()| {
         // Removes what a server has left that was killed at this point.
@@ -158,7 +155,7 @@ fn failed(fault: Fault) -> SaveFailure {
 /// increment begins after it. Returns the base's bytes.
 fn write_base(
     durability: &Durability,
-    turn: Turn<'_>,
+    turn: Turn,
     writer: &mut AofWriter,
     begin: fn(&mut AofWriter, BaseKind) -> Result<Rewrite, Fault>,
 ) -> Result<u64, SaveFailure> {
@@ -179,10 +176,9 @@ fn write_base(
 }
 
 /// Runs a rewrite while changes are appended.
-fn run_beside(durability: &Durability) {
+fn run_beside(durability: &Durability, place: Place) {
     let mut begun = None;
-    let save = durability.appending.begin_base();
-    let written = write(durability, &save, &mut begun);
+    let written = write(durability, place, &mut begun);
     durability.appending.end_base();
     if let Err(why) = &written {
         tell_failed(why);
@@ -202,10 +198,10 @@ fn run_beside(durability: &Durability) {
 /// Writes the base. `begun` becomes the rewrite, once the writer has come to the cut.
 fn write(
     durability: &Durability,
-    save: &Arc<Save>,
+    place: Place,
     begun: &mut Option<Rewrite>,
 ) -> Result<u64, SaveFailure> {
-    let turn = reserve(durability, save)?;
+    let turn = take_turn(durability, place)?;
     let form = form_of_base(durability);
     let (number, coming) = durability.appending.expect_rewrite(form);
     let settings = durability.engine.settings.current();

@@ -72,6 +72,7 @@ pub(crate) enum TurnWait {
 impl Save {
     /// Notes that it is in the line.
     pub(crate) fn begin_wait(&self) {
+        debug_assert!(!self.is_cut(), "it waits before its moment");
         *self.turn.lock() = TurnWait::Waits;
     }
 
@@ -97,13 +98,14 @@ impl Save {
         }
     }
 
-    #[cfg(test)]
+    /// Whether it is the first in the line.
     pub(crate) fn has_turn(&self) -> bool {
         *self.turn.lock() == TurnWait::Come
     }
 
     /// Notes its cut. It may have been cancelled before.
     pub fn cut(&self, snapshot: Snapshot) -> &Snapshot {
+        debug_assert!(!self.is_cut(), "a snapshot has one moment");
         let snapshot = self.snapshot.get_or_init(|| snapshot);
         if self.is_cancelled() {
             snapshot.cancel();
@@ -215,7 +217,8 @@ impl Saves {
             SaveEnd::Failed if save.is_in_background => state.history.failed(now_s, took_s),
             SaveEnd::Failed | SaveEnd::CalledOff => {}
         }
-        state.current = None;
+        let is_current = state.current.take().is_some_and(|one| std::ptr::eq(&*one, save));
+        debug_assert!(is_current, "the one that ends is the one that has begun");
         drop(state);
         self.changed.notify_all();
     }

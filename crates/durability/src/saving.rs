@@ -9,7 +9,7 @@
 //!
 //! Not here: whose turn it is (`snapshots`), the cut and the threads that walk (`cut`).
 //!
-//! Tests: at the foot; compat/transcripts/server/save.txt; compat/bad_days.
+//! Tests: compat/transcripts/server/save.txt; compat/bad_days.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use crate::Durability;
 use crate::cut::{self, FileTarget, Purpose, Readers};
 use crate::moment::Moment;
 use crate::saves::{NoSave, Save, SaveEnd};
-use crate::snapshots::{NoTurn, Turn};
+use crate::snapshots::{NoTurn, Place, Turn};
 
 /// The present time (Unix, seconds).
 pub fn now_s() -> i64 {
@@ -82,7 +82,7 @@ impl fmt::Display for SaveFailure {
 /// See [`SaveFailure`]; the old file is unchanged.
 pub fn save(durability: &Durability) -> Result<(), SaveFailure> {
     let save = durability.saves.begin(monotonic_us(), false)?;
-    run(durability, &save)
+    run(durability, durability.snapshots.line_up(&save), &save)
 }
 
 /// Writes the snapshot of a server that stops, once no other snapshot can begin. Otherwise like
@@ -93,7 +93,7 @@ pub fn save(durability: &Durability) -> Result<(), SaveFailure> {
 pub fn save_before_stop(durability: &Durability) -> Result<(), SaveFailure> {
     let save = durability.saves.begin_last(monotonic_us()).map_err(SaveFailure::from);
     let save = save.inspect_err(|why| tracing::error!("a snapshot could not be begun: {why}"))?;
-    run(durability, &save)
+    run(durability, durability.snapshots.line_up(&save), &save)
 }
 
 /// Writes a snapshot on a thread of its own, as BGSAVE does; returns once the thread has started.
@@ -102,11 +102,13 @@ pub fn save_before_stop(durability: &Durability) -> Result<(), SaveFailure> {
 /// Another one is being written, or the system has no thread.
 pub fn save_in_background(durability: &Arc<Durability>) -> Result<(), SaveFailure> {
     let save = durability.saves.begin(monotonic_us(), true)?;
+    // Before the request is answered, so that a later one comes later.
+    let place = durability.snapshots.line_up(&save);
     let (of_thread, saved) = (Arc::clone(durability), Arc::clone(&save));
     let life = move || {
         pantala_base::os::yield_to_others();
         // The result is in the log and in INFO.
-        let _told = run(&of_thread, &saved);
+        let _told = run(&of_thread, place, &saved);
         pantala_memory::release_seat();
     };
     tracing::info!("Background saving started by pid {}", std::process::id());
@@ -117,8 +119,8 @@ pub fn save_in_background(durability: &Arc<Durability>) -> Result<(), SaveFailur
     })
 }
 
-fn run(durability: &Durability, save: &Arc<Save>) -> Result<(), SaveFailure> {
-    let (result, ended) = match write_file(durability, save) {
+fn run(durability: &Durability, place: Place, save: &Save) -> Result<(), SaveFailure> {
+    let (result, ended) = match write_file(durability, place) {
         Ok(bytes) => {
             let keys = save.progress().written;
             let took_ms = monotonic_us().saturating_sub(save.began_us) / 1000;
@@ -179,8 +181,8 @@ pub fn plan_at(settings: &Settings, path: PathBuf, form: Form) -> write::Plan {
 }
 
 /// Writes the file when it has the turn; returns its bytes, or what went wrong.
-fn write_file(durability: &Durability, save: &Arc<Save>) -> Result<u64, SaveFailure> {
-    let turn = durability.snapshots.reserve(save)?;
+fn write_file(durability: &Durability, in_line: Place) -> Result<u64, SaveFailure> {
+    let turn = in_line.wait()?;
     let settings = durability.engine.settings.current();
     let name = name::at(&settings.dbfilename, now_s());
     let place = place::for_file(&settings, &name).map_err(SaveFailure::Failed)?;
@@ -191,9 +193,9 @@ fn write_file(durability: &Durability, save: &Arc<Save>) -> Result<u64, SaveFail
 ///
 /// # Errors
 /// See [`SaveFailure`].
-pub fn write_to<'d>(
-    durability: &'d Durability,
-    turn: Turn<'d>,
+pub fn write_to(
+    durability: &Durability,
+    turn: Turn,
     disk: &dyn Disk,
     plan: write::Plan,
 ) -> Result<u64, SaveFailure> {

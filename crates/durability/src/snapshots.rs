@@ -2,8 +2,8 @@
 //! file, full copies for replicas. One at a time has the turn.
 //!
 //! ```text
-//! reserve: at the end of the line -- waits --> Turn, the first in the line -- dropped --> the next
-//!                                      '--> cancelled, or the server stops: it leaves the line
+//! line_up --> Place, at the end -- wait --> Turn, the first in the line -- dropped --> the next
+//!                                   '--> cancelled, or the server stops: it leaves the line
 //! ```
 //!
 //! Invariants
@@ -23,7 +23,7 @@ use crate::saves::{Save, TurnWait};
 /// The line for snapshots.
 #[derive(Default)]
 pub struct Snapshots {
-    line: Mutex<Line>,
+    line: Arc<Mutex<Line>>,
 }
 
 #[derive(Default)]
@@ -44,26 +44,27 @@ pub enum NoTurn {
 }
 
 impl Snapshots {
-    /// Takes the turn, if nobody is in the line.
-    pub fn try_reserve(&self, save: &Arc<Save>) -> Option<Turn<'_>> {
-        let mut line = self.line.lock();
-        line.saves.is_empty().then(|| Turn(self.line_up(&mut line, save)))
-    }
-
     /// Waits in the line for the turn. Only on a thread that may wait, outside the gate.
     ///
     /// # Errors
     /// See [`NoTurn`].
-    pub fn reserve(&self, save: &Arc<Save>) -> Result<Turn<'_>, NoTurn> {
-        let place = {
-            let mut line = self.line.lock();
-            if line.is_closed && !line.saves.is_empty() {
-                return Err(NoTurn::Closed);
-            }
-            self.line_up(&mut line, save)
-        };
-        place.save.wait_for_turn()?;
-        Ok(Turn(place))
+    pub fn reserve(&self, save: &Arc<Save>) -> Result<Turn, NoTurn> {
+        self.line_up(save).wait()
+    }
+
+    /// Takes the place at the end of the line, without waiting.
+    pub fn line_up(&self, save: &Arc<Save>) -> Place {
+        let mut line = self.line.lock();
+        debug_assert!(line.place_of(save).is_none(), "a snapshot is in the line once");
+        save.begin_wait();
+        match line.saves.is_empty() {
+            true => save.end_wait(TurnWait::Come),
+            false if line.is_closed => save.end_wait(TurnWait::Closed),
+            false => {}
+        }
+        line.saves.push_back(Arc::clone(save));
+        line.check();
+        Place { line: Arc::clone(&self.line), save: Arc::clone(save) }
     }
 
     /// Refuses all that wait, and those that would have to. Whoever has the turn keeps it.
@@ -72,16 +73,6 @@ impl Snapshots {
         line.is_closed = true;
         line.saves.iter().skip(1).for_each(|save| save.end_wait(TurnWait::Closed));
     }
-
-    fn line_up(&self, line: &mut Line, save: &Arc<Save>) -> Place<'_> {
-        debug_assert!(!line.holds(save), "a snapshot is in the line once");
-        save.begin_wait();
-        if line.saves.is_empty() {
-            save.end_wait(TurnWait::Come);
-        }
-        line.saves.push_back(Arc::clone(save));
-        Place { snapshots: self, save: Arc::clone(save) }
-    }
 }
 
 impl Line {
@@ -89,20 +80,42 @@ impl Line {
         self.saves.iter().position(|other| Arc::ptr_eq(other, save))
     }
 
-    fn holds(&self, save: &Arc<Save>) -> bool {
-        self.place_of(save).is_some()
+    /// Asserts in debug builds that nobody but the first has the turn.
+    fn check(&self) {
+        debug_assert!(self.saves.iter().skip(1).all(|save| !save.has_turn()), "only the first");
+        debug_assert!(
+            self.is_closed || self.saves.front().is_none_or(|save| save.has_turn()),
+            "the first has it"
+        );
     }
 }
 
 /// A place in the line, which is left when this is dropped.
-struct Place<'s> {
-    snapshots: &'s Snapshots,
+#[must_use]
+pub struct Place {
+    line: Arc<Mutex<Line>>,
     save: Arc<Save>,
 }
 
-impl Drop for Place<'_> {
+impl Place {
+    /// Whether it is the first.
+    pub fn has_turn(&self) -> bool {
+        self.save.has_turn()
+    }
+
+    /// Waits for the turn. Only on a thread that may wait, outside the gate.
+    ///
+    /// # Errors
+    /// See [`NoTurn`].
+    pub fn wait(self) -> Result<Turn, NoTurn> {
+        self.save.wait_for_turn()?;
+        Ok(Turn(self))
+    }
+}
+
+impl Drop for Place {
     fn drop(&mut self) {
-        let mut line = self.snapshots.line.lock();
+        let mut line = self.line.lock();
         let place = line.place_of(&self.save);
         debug_assert!(place.is_some(), "nobody else takes it out of the line");
         let Some(place) = place else { return };
@@ -110,13 +123,14 @@ impl Drop for Place<'_> {
         if let Some(first) = line.saves.front().filter(|_| place == 0) {
             first.end_wait(TurnWait::Come);
         }
+        line.check();
     }
 }
 
 /// The right to write a snapshot, until it is dropped.
-pub struct Turn<'s>(Place<'s>);
+pub struct Turn(Place);
 
-impl Turn<'_> {
+impl Turn {
     /// The snapshot whose turn it is.
     pub fn save(&self) -> &Arc<Save> {
         &self.0.save
@@ -156,23 +170,23 @@ mod tests {
     #[test]
     fn turns_come_in_the_order_of_the_line() {
         let snapshots = Arc::<Snapshots>::default();
-        let first = snapshots.try_reserve(&Arc::default()).expect("the line is empty");
+        let first = snapshots.reserve(&Arc::default()).expect("the line is empty");
         let (told, heard) = channel();
         let waiting = ["a", "b", "c"].map(|name| wait_aside(&snapshots, name, &told));
         drop(told);
         assert!(heard.try_recv().is_err(), "another one has the turn");
-        assert!(snapshots.try_reserve(&Arc::default()).is_none());
+        assert!(!snapshots.line_up(&Arc::default()).has_turn());
         drop(first);
         assert_eq!(names(&heard), ["a", "b", "c"]);
         waiting.into_iter().for_each(|(_, thread)| thread.join().expect("no panic"));
         assert!(snapshots.line.lock().saves.is_empty());
-        assert!(snapshots.try_reserve(&Arc::default()).is_some());
+        assert!(snapshots.line_up(&Arc::default()).has_turn());
     }
 
     #[test]
     fn a_cancelled_one_leaves_the_line_at_once() {
         let snapshots = Arc::<Snapshots>::default();
-        let first = snapshots.try_reserve(&Arc::default()).expect("the line is empty");
+        let first = snapshots.reserve(&Arc::default()).expect("the line is empty");
         let (told, heard) = channel();
         let (cancelled, thread) = wait_aside(&snapshots, "a", &told);
         let (_, last) = wait_aside(&snapshots, "b", &told);
@@ -188,7 +202,7 @@ mod tests {
     #[test]
     fn one_that_is_cancelled_beforehand_waits_for_nothing() {
         let snapshots = Snapshots::default();
-        let _first = snapshots.try_reserve(&Arc::default()).expect("the line is empty");
+        let _first = snapshots.reserve(&Arc::default()).expect("the line is empty");
         let save = Arc::<Save>::default();
         save.cancel();
         assert_eq!(snapshots.reserve(&save).err(), Some(NoTurn::Cancelled));
@@ -199,11 +213,7 @@ mod tests {
     fn a_place_that_is_dropped_gives_the_turn_to_nobody_twice() {
         let snapshots = Snapshots::default();
         let saves: [Arc<Save>; 3] = Default::default();
-        let places = saves.each_ref().map(|save| {
-            let mut line = snapshots.line.lock();
-            Some(snapshots.line_up(&mut line, save))
-        });
-        let [first, middle, last] = places;
+        let [first, middle, last] = saves.each_ref().map(|save| snapshots.line_up(save));
         let has_turn = || saves.each_ref().map(|save| save.has_turn());
         assert_eq!(has_turn(), [true, false, false]);
         drop(middle);
@@ -217,7 +227,7 @@ mod tests {
     #[test]
     fn a_server_that_stops_refuses_those_that_wait_and_lets_the_first_one_end() {
         let snapshots = Arc::<Snapshots>::default();
-        let first = snapshots.try_reserve(&Arc::default()).expect("the line is empty");
+        let first = snapshots.reserve(&Arc::default()).expect("the line is empty");
         let (told, heard) = channel();
         let (_, thread) = wait_aside(&snapshots, "a", &told);
         snapshots.close();

@@ -93,14 +93,10 @@ fn make(replication: &Arc<Replication>, recipients: &Arc<Recipients>) -> Result<
 }
 
 /// Waits for the turn of the copy's snapshot.
-fn take_turn<'r>(
-    replication: &'r Replication,
-    recipients: &Recipients,
-) -> Result<Turn<'r>, SaveFailure> {
-    let snapshots = &replication.durability.snapshots;
-    if let Some(turn) = snapshots.try_reserve(&recipients.save) {
-        return Ok(turn);
+fn take_turn(replication: &Replication, recipients: &Recipients) -> Result<Turn, SaveFailure> {
+    let place = replication.durability.snapshots.line_up(&recipients.save);
+    if !place.has_turn() {
+        recipients.wait_on();
     }
-    recipients.wait_on();
-    Ok(snapshots.reserve(&recipients.save)?)
+    Ok(place.wait()?)
 }

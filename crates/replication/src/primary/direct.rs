@@ -45,7 +45,7 @@ impl Mark {
 pub(super) fn make(
     replication: &Arc<Replication>,
     recipients: &Arc<Recipients>,
-    turn: Turn<'_>,
+    turn: Turn,
 ) -> Result<u64, SaveFailure> {
     let moment = Moment::for_replicas(&replication.durability);
     let mut cut = turn.cut(recipients.purpose(moment))?;

@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) fn make(
     replication: &Arc<Replication>,
     recipients: &Arc<Recipients>,
-    turn: Turn<'_>,
+    turn: Turn,
 ) -> Result<u64, SaveFailure> {
     let settings = replication.engine.settings.current();
     let path = place::beside_data(&settings, &name_of_file());

@@ -46,6 +46,8 @@ use pantala_durability::snapshots::Turn;
 const BLOCK_BYTES: usize = 128 << 10;
 /// With more bytes waiting than this, the connection is the bottleneck.
 const WAITING_BYTES: usize = 512 << 10;
+const _: () = assert!(BLOCK_BYTES <= MOST_FRAME_BYTES, "a block of small keys is one frame");
+const _: () = assert!(BLOCK_BYTES <= WAITING_BYTES, "one block waits for nobody");
 /// After a block that compression did not shrink, this many are sent uncompressed.
 const PLAIN_BLOCKS: u32 = 16;
 /// How soon is checked whether another part has room.
@@ -55,7 +57,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(super) fn make(
     replication: &Arc<Replication>,
     recipients: &Arc<Recipients>,
-    turn: Turn<'_>,
+    turn: Turn,
     count: usize,
 ) -> Result<u64, SaveFailure> {
     let moment = Moment::for_replicas(&replication.durability);
@@ -189,6 +191,7 @@ impl<'s> PartSpread<'s> {
         }
         self.flush().map_err(failed)?;
         self.look_after().map_err(failed)?;
+        debug_assert!(self.block.is_empty() && self.held.is_none(), "all whole keys are sent");
         self.lanes.drain(..).for_each(|lane| lane.end(self.replication));
         Ok(bytes)
     }
@@ -210,6 +213,7 @@ impl<'s> PartSpread<'s> {
         let in_turn = (turn..turn + lanes).map(|at| at % lanes);
         let emptiest = in_turn.min_by_key(|at| self.lanes[*at].bytes());
         let at = self.held.or(emptiest).ok_or_else(broken)?;
+        debug_assert!(at < lanes, "there is such a part");
         self.last = at;
         let mut block = std::mem::take(&mut self.block);
         for (number, bytes) in block.chunks(MOST_FRAME_BYTES).enumerate() {
