@@ -16,6 +16,8 @@ EMPTY_FILE = bytes.fromhex("524544495330303131fa0972656469732d76657205372e302e30
 EMPTY_FILE = EMPTY_FILE.replace(b"REDIS0011", b"REDIS0009") + bytes(8)
 FULL = b"+FULLRESYNC " + ID + b" 0\r\n"
 COPY = FULL + b"$%d\r\n" % len(EMPTY_FILE) + EMPTY_FILE
+# Its stream goes on in a database that no replica here has.
+ELSEWHERE = EMPTY_FILE[:-9] + b"\xfa\x0erepl-stream-db\x044000" + EMPTY_FILE[-9:]
 # What is answered to PING, to PSYNC (None: as it should be).
 ANSWERS = [
     (b"-ERR no\r\n", None), (b"-LOADING wait\r\n", None), (b"$5\r\nhello\r\n", None),
@@ -39,6 +41,7 @@ ANSWERS = [
     (None, COPY + encode("REPLCONF", "GETACK", "*") * 50), (None, COPY + b"PING\r\n" * 50),
     (None, COPY + encode("SUBSCRIBE", "x") + encode("BLPOP", "l", 0) + encode("PING")),
     (None, COPY + b"\x00" * 100_000),
+    (None, FULL + b"$%d\r\n" % len(ELSEWHERE) + ELSEWHERE + encode("SET", "k", 1)),
 ]
 # Files that are torn or wrong, with which Redis and Valkey end themselves, and what makes them
 # crash.

@@ -315,27 +315,11 @@ impl Drop for WalkerPanicGuard<'_> {
 mod tests {
     use std::path::Path;
 
-    use pantala_base::hash::HashSeed;
-    use pantala_commands::Registry;
-    use pantala_engine::Engine;
-    use pantala_engine::clients::mailbox::NoWorkers;
-    use pantala_engine::engine::assemble::Parts;
     use pantala_persistence::disk::simulated::SimulatedDisk;
 
     use super::*;
     use crate::saving::plan_at;
-
-    fn durability() -> Arc<Durability> {
-        let parts = Parts {
-            settings: Settings::defaults(),
-            file: None,
-            seed: HashSeed::random(),
-            registry: Registry::new(&[]),
-            workers: Arc::new(NoWorkers),
-            change_sink: None,
-        };
-        Durability::new(Engine::new(parts), Box::new(|| {}))
-    }
+    use crate::test_support::durability;
 
     fn purpose(durability: &Durability) -> Purpose<'_> {
         let moment = Moment::unmarked(durability);

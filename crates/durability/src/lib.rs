@@ -38,6 +38,8 @@ pub mod saves;
 pub mod saving;
 pub mod snapshot_place;
 pub mod snapshots;
+#[cfg(test)]
+mod test_support;
 pub mod whole_file;
 
 pub use root::Durability;

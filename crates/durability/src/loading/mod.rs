@@ -194,7 +194,13 @@ pub fn load_copy(
     let took_ms = monotonic_us().saturating_sub(began_us) / 1000;
     tell_done(&inserted);
     tracing::info!(keys = inserted.loaded, took_ms, "DB loaded from the primary");
-    Ok(LoadedCopy { libraries, db: durability.loading.stream_db() })
+    let (db, count) = (durability.loading.stream_db(), space.database_count());
+    if db >= count {
+        return Err(format!(
+            "the stream of the primary goes on in database {db}, and --databases says {count}"
+        ));
+    }
+    Ok(LoadedCopy { libraries, db })
 }
 
 /// While this lives clients are answered -LOADING.
@@ -223,5 +229,37 @@ impl Drop for AnswersLoading<'_> {
         self.0.engine.condition.lasting.end(self.1);
         // Those that waited before, and came to another worker meanwhile, wait again.
         self.0.engine.workers.post_all(&|| Message::PauseChanged);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::durability;
+
+    /// An empty snapshot of a primary whose stream goes on in this database.
+    fn copy(db: &str) -> Vec<u8> {
+        let (name, length) = ("repl-stream-db", db.len() as u8);
+        let mut file = b"REDIS0009\xfa".to_vec();
+        file.push(name.len() as u8);
+        file.extend_from_slice(name.as_bytes());
+        file.push(length);
+        file.extend_from_slice(db.as_bytes());
+        file.push(0xff);
+        // Of a checksum that is not checked.
+        file.extend_from_slice(&[0; 8]);
+        file
+    }
+
+    #[test]
+    fn a_copy_whose_stream_goes_on_in_no_database_of_this_server_is_refused() {
+        let durability = &*durability();
+        for (db, is_there) in [("0", true), ("15", true), ("16", false), ("4000000000", false)] {
+            let file = copy(db);
+            let (first, bytes) = (&mut &file[..], Some(file.len() as u64));
+            let source = Source { first, bytes, parts: Vec::new(), bytes_of_parts: 0 };
+            let loaded = load_copy(durability, &durability.engine.space, source);
+            assert_eq!(loaded.is_ok_and(|copy| copy.db.to_string() == db), is_there, "{db}");
+        }
     }
 }

@@ -321,6 +321,11 @@ fn set_phase(replication: &Replication, number: u64, phase: LinkPhase) {
     if !following.is_in_force(number) {
         return;
     }
+    debug_assert!(following.is_replica(), "a link in force is a replica's");
+    debug_assert!(
+        phase as u8 <= LinkPhase::Connecting as u8 || phase as u8 > state.phase as u8,
+        "phases follow each other"
+    );
     let was_connected = state.phase == LinkPhase::Connected;
     state.phase = phase;
     let is_connected = phase == LinkPhase::Connected;
@@ -435,6 +440,7 @@ fn become_replica(
 /// Resets the phase: there is no link yet.
 fn begin_phases(replication: &Replication, state: &mut State) {
     let following = &replication.following;
+    debug_assert!(following.is_replica(), "only a replica has a link");
     state.phase = LinkPhase::Connect;
     following.is_connected.store(false, Ordering::Release);
     following.down_us.store(0, Ordering::Relaxed);
@@ -466,6 +472,7 @@ fn set_setting(replication: &Replication, text: &str) -> Result<(), String> {
 /// Ends writing by clients, and waits until all changes are in the stream.
 fn end_as_primary(replication: &Replication) -> Result<(), String> {
     let (engine, following) = (&replication.engine, &replication.following);
+    debug_assert!(!following.is_replica(), "it is a primary until now");
     following.role.set_replica(true);
     engine.space.hide_expired(HideReason::Replica, true);
     apply_states(replication, &engine.settings.current());
@@ -595,9 +602,10 @@ pub fn prepare(replication: &Replication) {
 /// A text for the operator.
 pub fn resume(replication: &Replication) -> Result<(), String> {
     let expired = replication.durability.loading.take_expired();
-    let Some(place) = replication.durability.loading.place().filter(|_| !expired.is_cut) else {
-        return Ok(());
-    };
+    let is_there = |db: u32| db < replication.engine.space.database_count();
+    let place = replication.durability.loading.place();
+    let place = place.filter(|place| !expired.is_cut && is_there(place.db));
+    let Some(place) = place else { return Ok(()) };
     let (replication, is_primary) = (&replication, !replication.is_replica());
     replication.downstream.stream.resume(place.id, place.position, is_primary);
     replication.following.role.select(place.db);
