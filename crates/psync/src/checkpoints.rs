@@ -29,10 +29,15 @@ impl Checkpoints {
             last.0 = last.0.max(until);
             return;
         }
+        // While a thread has announced an older floor, the stream is known to be complete up to an
+        // earlier time than before; it may have grown all the same, by a PING.
+        let until = notes.back().map_or(until, |last| last.0.max(until));
+        debug_assert!(notes.back().is_none_or(|last| last.1 < position), "the stream only grows");
         if notes.len() >= KEPT {
             notes.pop_front();
         }
         notes.push_back((until, position));
+        debug_assert!(notes.len() <= KEPT, "one goes as one comes");
     }
 
     /// A position after this step; `None`: the journal's thread has not reached the step yet.
@@ -70,5 +75,16 @@ mod tests {
         assert_eq!(notes.position_after(Stamp::first_of(2)), Some(oldest), "late, not early");
         notes.forget();
         assert_eq!(notes.position_after(Stamp::first_of(2)), None);
+    }
+
+    #[test]
+    fn notes_stay_in_order_when_the_time_falls() {
+        let notes = Checkpoints::default();
+        notes.note(Stamp::first_of(5), 100);
+        notes.note(Stamp::first_of(9), 200);
+        notes.note(Stamp::first_of(3), 214);
+        assert_eq!(notes.position_after(Stamp::first_of(4)), Some(100));
+        assert_eq!(notes.position_after(Stamp::first_of(8)), Some(200));
+        assert_eq!(notes.position_after(Stamp::first_of(9)), None);
     }
 }
