@@ -119,6 +119,7 @@ impl Chunk {
 
     /// Allocated bytes.
     pub(crate) fn room(&self) -> usize {
+        const { assert!(size_of::<JournalPiece>() <= 32, "pieces of short commands weigh little") };
         self.bytes.capacity() + self.pieces.capacity() * size_of::<JournalPiece>()
     }
 
@@ -133,6 +134,9 @@ impl Chunk {
     /// number `from` or later and alike.
     #[inline]
     pub(crate) fn add_piece(&mut self, piece: JournalPiece, from: usize) {
+        debug_assert!(self.pieces.last().is_none_or(|last| last.end <= piece.end), "in order");
+        debug_assert!(piece.end <= self.bytes.len(), "its bytes are there");
+        debug_assert!(from <= self.pieces.len(), "finished pieces stay");
         if self.pieces.len() > from
             && let Some(last) = self.pieces.last_mut()
             && last.is_like(&piece)
@@ -149,6 +153,7 @@ impl Chunk {
         if let [.., before, last] = &mut self.pieces[..]
             && before.is_like(last)
         {
+            debug_assert!(before.end <= last.end, "pieces follow each other");
             before.end = last.end;
             self.pieces.pop();
         }

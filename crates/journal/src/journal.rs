@@ -23,13 +23,14 @@ use crate::order::{Bound, Floor};
 use crate::primitives::{Mutex, relock};
 use crate::recorder::Recorder;
 use crate::rings::{Ring, Rings};
-use crate::stamp::{Stamp, ticks};
+use crate::stamp::{MOST_THREADS, Stamp, ticks};
 
 /// The capacity of all emptied chunks that an outbox keeps: as much as is handed over between two
 /// rounds of the reader, so that no chunk has to be allocated.
 pub(crate) const SPARE_BYTES: usize = 4 << 20;
 /// The most capacity of one such chunk.
 pub(crate) const SPARE_CHUNK_BYTES: usize = 256 << 10;
+const _: () = assert!(SPARE_CHUNK_BYTES <= SPARE_BYTES, "one chunk is kept at least");
 /// The default limit of waiting bytes.
 const MOST_WAITING_BYTES: usize = 64 << 20;
 
@@ -54,6 +55,7 @@ struct Given {
 
 impl Outbox {
     fn new(thread: usize) -> Outbox {
+        debug_assert!(thread < MOST_THREADS, "a stamp names its thread");
         Outbox { thread, bound: Bound::default(), given: Mutex::new(Given::default()) }
     }
 
@@ -63,9 +65,15 @@ impl Outbox {
         let mut given = relock(&self.given);
         let empty = given.spare.pop().unwrap_or_default();
         let reused = empty.room();
+        debug_assert!(given.spare_bytes >= reused, "the capacity of the spare chunks");
         given.spare_bytes -= reused;
         let chunk = finished(empty);
         let (bytes, room) = (chunk.bytes.len(), chunk.room());
+        debug_assert!(given.last <= last, "a thread's stamps never fall");
+        debug_assert!(
+            chunk.pieces.last().is_none_or(|piece| piece.stamp <= last),
+            "no step is after the last one"
+        );
         given.chunks.push(chunk);
         given.last = last;
         (bytes, room.cast_signed() - reused.cast_signed())
@@ -95,6 +103,7 @@ impl Outbox {
         let before = chunk.room();
         chunk.clear(SPARE_CHUNK_BYTES);
         let room = chunk.room();
+        debug_assert!(room <= before, "to empty it allocates nothing");
         let mut given = relock(&self.given);
         if given.spare_bytes + room <= SPARE_BYTES {
             given.spare_bytes += room;
@@ -217,6 +226,7 @@ impl Journal {
             outboxes.all.push(Arc::clone(&outbox));
             outbox
         });
+        debug_assert!(outboxes.free.len() < outboxes.all.len(), "this one is in use");
         Recorder::new(Arc::clone(self), outbox)
     }
 
@@ -247,7 +257,10 @@ impl Journal {
     }
 
     pub(crate) fn leave(&self, outbox: &Arc<Outbox>) {
-        relock(&self.outboxes).free.push(Arc::clone(outbox));
+        let mut outboxes = relock(&self.outboxes);
+        let is_free = outboxes.free.iter().any(|free| Arc::ptr_eq(free, outbox));
+        debug_assert!(!is_free, "an outbox belongs to one recorder");
+        outboxes.free.push(Arc::clone(outbox));
     }
 
     pub(crate) fn outboxes(&self) -> Vec<Arc<Outbox>> {
@@ -286,6 +299,8 @@ impl Journal {
         let last = self.outboxes().iter().map(|outbox| outbox.last()).max().unwrap_or_default();
         let time = self.floor.raise(next.time().max(last.time() + 1));
         let cut = Cut { stamp: Stamp::first_of(time), number };
+        debug_assert!(cut.stamp > last, "all steps so far are before it");
+        debug_assert!(cuts.back().is_none_or(|before| before.stamp < cut.stamp), "in order");
         cuts.push_back(cut);
         drop(cuts);
         self.wake_reader();
@@ -320,6 +335,7 @@ impl Journal {
         let outboxes = relock(&self.outboxes);
         let (all, free) = (outboxes.all.clone(), outboxes.free.len());
         drop(outboxes);
+        debug_assert!(free <= all.len(), "free ones are among all");
         Buffers {
             threads: all.len() - free,
             in_use: all.iter().filter(|outbox| outbox.has_something()).count(),

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 use crate::chunk::{Audience, Chunk, JournalPiece};
 use crate::resp;
-use crate::stamp::Stamp;
+use crate::stamp::{MOST_THREADS, Stamp};
 
 /// A run of bytes of the stream: whole commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,10 +77,24 @@ impl Merger {
         if chunk.is_empty() {
             return self.spent.push((thread, chunk));
         }
+        debug_assert!(thread < MOST_THREADS, "a thread's number fits");
+        debug_assert!(chunk.pieces.is_sorted_by_key(|piece| piece.stamp), "stamps never fall");
+        debug_assert!(chunk.pieces.is_sorted_by_key(|piece| piece.end), "pieces have no gap");
+        debug_assert_eq!(
+            chunk.pieces.last().map(|piece| piece.end),
+            Some(chunk.bytes.len()),
+            "all bytes are of pieces"
+        );
         if thread >= self.queues.len() {
             self.queues.resize_with(thread + 1, Queue::default);
         }
-        self.queues[thread].chunks.push_back(chunk);
+        let queue = &mut self.queues[thread];
+        let last = queue.chunks.back().and_then(|chunk| chunk.pieces.last());
+        debug_assert!(
+            last.is_none_or(|last| last.stamp <= chunk.pieces[0].stamp),
+            "a thread's stamps never fall"
+        );
+        queue.chunks.push_back(chunk);
     }
 
     /// Whether nothing waits to leave.
@@ -115,6 +129,7 @@ impl Merger {
                 second = second.min(head.stamp);
             }
         }
+        debug_assert!(first.is_none() || smallest <= second, "the first is not after the second");
         first.map(|thread| (thread, second))
     }
 
@@ -128,10 +143,12 @@ impl Merger {
                 if piece.stamp >= until {
                     return;
                 }
+                debug_assert!(queue.bytes <= piece.end, "pieces follow each other");
                 out.piece(piece, &chunk.bytes[queue.bytes..piece.end]);
                 queue.bytes = piece.end;
                 queue.piece += 1;
             }
+            debug_assert_eq!(queue.bytes, chunk.bytes.len(), "all of it has left");
             (queue.piece, queue.bytes) = (0, 0);
             spent.extend(queue.chunks.pop_front().map(|chunk| (thread, chunk)));
         }

@@ -30,6 +30,9 @@ const NONE: u64 = u64::MAX;
 #[repr(align(64))]
 pub struct Bound(AtomicU64);
 
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Bound>() == 64, "nothing else is on its cache line");
+
 impl Default for Bound {
     fn default() -> Self {
         Bound(AtomicU64::new(NONE))
@@ -40,6 +43,7 @@ impl Bound {
     /// Withdraws the bound that [`Floor::announce`] set, after everything was handed over.
     #[inline]
     pub fn withdraw(&self) {
+        debug_assert_ne!(self.0.load(Ordering::Relaxed), NONE, "it was announced");
         self.0.store(NONE, Ordering::Release);
     }
 }
@@ -58,9 +62,12 @@ impl Floor {
     /// Announces that a thread is about to end steps. Returns the smallest time they may have.
     #[inline]
     pub fn announce(&self, bound: &Bound) -> u64 {
-        bound.0.store(self.0.load(Ordering::Relaxed), Ordering::Relaxed);
+        let announced = self.0.load(Ordering::Relaxed);
+        bound.0.store(announced, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        self.0.load(Ordering::Acquire)
+        let least = self.0.load(Ordering::Acquire);
+        debug_assert!(announced <= least, "the floor never falls");
+        least
     }
 
     /// Raises the floor to `time`, or by one if it is there already, and returns it: no bound
@@ -70,6 +77,7 @@ impl Floor {
         let before = self.0.fetch_add(1, Ordering::AcqRel) + 1;
         let floor = self.0.fetch_max(time, Ordering::AcqRel).max(time).max(before);
         fence(Ordering::SeqCst);
+        debug_assert!(floor < NONE, "a floor is a time");
         floor
     }
 }

@@ -32,6 +32,8 @@ pub struct JournalReader {
     merger: Merger,
     /// The largest stamp gathered so far.
     highest: Stamp,
+    /// Up to where the stream was complete when it was gathered last.
+    complete: Stamp,
     /// A buffer; empty except while gathering.
     collected: Vec<Chunk>,
 }
@@ -43,6 +45,7 @@ impl JournalReader {
             journal,
             merger: Merger::from(offset),
             highest: Stamp::default(),
+            complete: Stamp::default(),
             collected: Vec::new(),
         }
     }
@@ -54,6 +57,7 @@ impl JournalReader {
 
     /// Gathers what was handed over. Returns the stamp up to which the stream is complete.
     pub fn gather(&mut self) -> Stamp {
+        debug_assert!(self.collected.is_empty(), "what was gathered before is in the merger");
         let now = (self.journal.clock)();
         let floor = self.journal.floor.raise(now.max(self.highest.time() + 1));
         let outboxes = self.journal.outboxes();
@@ -61,12 +65,19 @@ impl JournalReader {
         for outbox in &outboxes {
             outbox.collect(&mut self.collected);
             for chunk in self.collected.drain(..) {
+                debug_assert!(
+                    chunk.pieces.first().is_none_or(|first| first.stamp >= self.complete),
+                    "nothing that comes later belongs before what was complete"
+                );
                 let last = chunk.pieces.last().map_or(Stamp::default(), |piece| piece.stamp);
                 self.highest = self.highest.max(last);
                 self.merger.add(outbox.thread, chunk);
             }
         }
-        Stamp::first_of(until)
+        let complete = Stamp::first_of(until);
+        // It may be told to be less than before, by a thread that has announced an older floor.
+        self.complete = self.complete.max(complete);
+        complete
     }
 
     /// The largest stamp gathered so far.
@@ -93,6 +104,7 @@ impl JournalReader {
         }
         let (outboxes, mut bytes, mut released) = (self.journal.outboxes(), 0, 0);
         for (thread, chunk) in spent {
+            debug_assert!(thread < outboxes.len(), "it came from an outbox");
             bytes += chunk.bytes.len();
             released += outboxes[thread].give_back(chunk);
         }

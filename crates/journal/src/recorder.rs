@@ -228,12 +228,15 @@ impl Recorder {
             self.announce();
         }
         let stamp = seen.next_of(self.outbox.thread).max(self.last.get());
+        debug_assert!(stamp >= seen, "it is after all steps in the partitions held");
+        debug_assert_eq!(stamp.thread(), self.outbox.thread, "it is this thread's");
         self.last.set(stamp);
         stamp
     }
 
     /// Announces the bound, for the first step after a hand-over.
     fn announce(&self) {
+        debug_assert!(!self.is_announced.get(), "once between two hand-overs");
         let floor = self.journal.floor.announce(&self.outbox.bound);
         self.keep_up(floor.max((self.journal.clock)()));
         self.is_announced.set(true);
@@ -338,6 +341,15 @@ impl Steps {
     #[inline]
     fn finish(&mut self, stamp: Stamp, is_framed: bool) {
         let Steps { chunk, finished_bytes, finished_pieces, held } = self;
+        debug_assert_eq!(
+            chunk.pieces.last().map_or(0, |piece| piece.end),
+            chunk.bytes.len(),
+            "all bytes are of pieces"
+        );
+        debug_assert!(
+            chunk.pieces[..*finished_pieces].last().is_none_or(|last| last.stamp <= stamp),
+            "a thread's stamps never fall"
+        );
         let open = &mut chunk.pieces[*finished_pieces..];
         for piece in &mut *open {
             (piece.stamp, piece.lasts) = (stamp, false);
@@ -375,6 +387,7 @@ impl Steps {
             }
             begin = piece.end;
         }
+        debug_assert!(kept <= begin && begin <= chunk.bytes.len(), "pieces are of these bytes");
         chunk.bytes.truncate(kept);
         count_commands(&chunk.bytes[*finished_bytes..])
     }
@@ -386,8 +399,13 @@ impl Steps {
         empty
             .pieces
             .extend(open.map(|piece| JournalPiece { end: piece.end - *finished_bytes, ..*piece }));
+        debug_assert!(*finished_bytes <= chunk.bytes.len(), "finished bytes stay");
         chunk.bytes.truncate(*finished_bytes);
         chunk.pieces.truncate(*finished_pieces);
+        debug_assert!(
+            chunk.pieces.is_sorted_by_key(|piece| piece.stamp),
+            "a thread's stamps never fall"
+        );
         (*finished_bytes, *finished_pieces) = (0, 0);
         std::mem::replace(chunk, empty)
     }

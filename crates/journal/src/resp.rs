@@ -4,6 +4,7 @@ use pantala_base::number::{parse_u64, push_u64};
 
 /// The longest header of an array or a string: a sign, twenty digits, the end of the line.
 const HEADER_MAX_BYTES: usize = 23;
+const _: () = assert!(header_bytes(usize::MAX) <= HEADER_MAX_BYTES, "every length fits");
 
 /// MULTI.
 pub const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
@@ -15,12 +16,14 @@ pub const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 pub fn push_command(out: &mut Vec<u8>, args: &[&[u8]]) {
     let bytes = args.iter().map(|arg| arg.len() + HEADER_MAX_BYTES + 2).sum::<usize>();
     out.reserve(bytes + HEADER_MAX_BYTES);
+    let begin = out.len();
     push_header(out, b'*', args.len());
     for arg in args {
         push_header(out, b'$', arg.len());
         out.extend_from_slice(arg);
         out.extend_from_slice(b"\r\n");
     }
+    debug_assert!(is_canonical(&out[begin..], args), "the length is that of these arguments");
 }
 
 /// Whether these bytes are what [`push_command`] appends for a command with these arguments, which
@@ -33,7 +36,7 @@ pub fn is_canonical(bytes: &[u8], args: &[&[u8]]) -> bool {
 
 /// The length of the header of an array or a string.
 #[inline]
-fn header_bytes(length: usize) -> usize {
+const fn header_bytes(length: usize) -> usize {
     let digits = match length {
         0..10 => 1,
         10..100 => 2,
@@ -79,6 +82,7 @@ pub fn command_bytes(bytes: &[u8]) -> Option<usize> {
 
 /// The number in a header, and the offset of its end.
 fn read_header(bytes: &[u8], at: usize, sign: u8) -> Option<(usize, usize)> {
+    debug_assert!(at > 0 || sign == b'*', "a command begins with an array");
     let line = bytes.get(at..)?.strip_prefix(&[sign])?;
     let digits = line.iter().position(|&byte| byte == b'\r')?;
     let number = parse_u64(&line[..digits])?;

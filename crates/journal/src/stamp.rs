@@ -40,6 +40,8 @@ pub const MOST_THREADS: usize = 1 << THREAD_BITS;
 const THREAD_BITS: u32 = 12;
 const THREAD_MASK: u64 = (1 << THREAD_BITS) - 1;
 
+const _: () = assert!(u64::BITS - THREAD_BITS >= 52, "the time lasts for nine years");
+
 /// Orders the steps of all threads: a time and a thread's number. The default is before all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(u64);
@@ -52,6 +54,7 @@ impl Stamp {
     /// bits of ticks last for nine years of one process.
     #[inline]
     pub fn first_of(time: u64) -> Stamp {
+        debug_assert!(time <= Stamp::LAST.time(), "the time fits");
         Stamp(time << THREAD_BITS)
     }
 
@@ -79,8 +82,12 @@ impl Stamp {
     /// The smallest stamp of a thread that is not before this one.
     #[inline]
     pub fn next_of(self, thread: usize) -> Stamp {
+        debug_assert!(thread < MOST_THREADS, "a thread's number fits");
         let same_time = Stamp((self.0 & !THREAD_MASK) | thread as u64);
-        if same_time < self { Stamp(same_time.0 + (1 << THREAD_BITS)) } else { same_time }
+        let next =
+            if same_time < self { Stamp(same_time.0 + (1 << THREAD_BITS)) } else { same_time };
+        debug_assert!(next >= self && next.thread() == thread, "stamps never fall");
+        next
     }
 }
 

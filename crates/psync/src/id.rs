@@ -6,6 +6,7 @@ use pantala_base::rng::Rng;
 
 /// The length of an id, as text.
 pub const ID_BYTES: usize = 40;
+const _: () = assert!(size_of::<ReplicationId>() == ID_BYTES, "an id is its text");
 
 /// The name of a history: servers with the same id have the same bytes at the same position.
 #[derive(Clone, Copy, PartialEq, Eq)]

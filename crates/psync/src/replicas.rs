@@ -369,6 +369,7 @@ impl Replicas {
         replica.set_phase(Phase::Copying);
         self.join(replica);
         let continuation = stream.go_on(id, position)?;
+        debug_assert_eq!(continuation.position, position, "it goes on where it is");
         replica.go_on_at(position, now_us);
         replica.set_phase(Phase::Online);
         Ok(continuation)

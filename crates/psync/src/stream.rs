@@ -30,6 +30,8 @@ const BLOCK_BYTES: usize = 64 << 10;
 const SPARE_BLOCKS: usize = 64;
 /// How many emptied blocks are kept while no replica is connected: blocks go as others come.
 const SPARE_BLOCKS_ALONE: usize = 1;
+const _: () = assert!(SPARE_BLOCKS_ALONE <= SPARE_BLOCKS, "fewer while nobody reads");
+const _: () = assert!(usize::BITS == 64, "a position can be an offset in memory");
 
 /// The history of the data, and its extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,6 +254,7 @@ impl ChangeStream {
         state.empty_at(position);
         let history = &mut state.history;
         (history.id, history.second, history.is_kept) = (id, None, true);
+        state.check();
         self.end.store(position, Ordering::Release);
     }
 
@@ -266,6 +269,7 @@ impl ChangeStream {
             true => history.second = Some((id, position)),
             false => (history.id, history.second) = (id, None),
         }
+        state.check();
         self.end.store(position, Ordering::Release);
     }
 }
@@ -280,6 +284,12 @@ impl State {
         debug_assert!(self.blocks.iter().rev().skip(1).all(is_full), "all but the last are full");
         let last = self.blocks.back().map_or(0, Vec::len);
         let bytes = self.blocks.len().saturating_sub(1) * BLOCK_BYTES + last;
+        debug_assert!(self.spare.len() <= SPARE_BLOCKS, "few blocks are spare");
+        debug_assert!(self.spare.iter().all(Vec::is_empty), "spare blocks have nothing");
+        debug_assert!(
+            self.history.second.is_none_or(|(_, upto)| upto <= end),
+            "the former history is a part of this one"
+        );
         debug_assert!(!is_kept || self.base + bytes as u64 == end, "the blocks end at the end");
     }
 
@@ -324,12 +334,15 @@ impl State {
             out.extend_from_slice(&block[inside..inside + part]);
             (at, left) = (at + part, left - part);
         }
+        debug_assert_eq!(left, 0, "the blocks have all that is kept");
         Ok(bytes)
     }
 
     /// Drops whole blocks only: a little more is kept than requested. At most `most_spare` blocks
     /// are spare afterwards.
     fn forget_before(&mut self, position: u64, most_spare: usize) {
+        debug_assert!(position >= self.base, "what is before was forgotten");
+        debug_assert!(position <= self.history.end, "what comes later is not there");
         while position - self.base >= BLOCK_BYTES as u64
             && let Some(mut block) = self.blocks.pop_front()
         {

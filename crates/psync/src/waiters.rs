@@ -28,7 +28,8 @@ impl Waiters {
 
     /// Deregisters a waiter.
     pub fn leave(&self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let before = self.0.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "it has joined");
     }
 
     /// Whether anybody waits; call it after writing down how far a replica is.

@@ -40,6 +40,18 @@ pub(super) const KIND_AT: usize = 1;
 pub(super) const LENGTH_AT: usize = 2;
 pub(super) const ENTRY_WORDS: usize = 3;
 
+const _: () = {
+    assert!(PLACED_AT < SLOTS_AT, "the identity ends before the slots");
+    assert!(SLOTS_AT + 2 * SLOT_WORDS <= MISSED_AT, "both slots end before what was missed");
+    assert!(SLOT_WORDS >= 5, "a slot has its number, position, stamp and sum");
+    assert!(MISSED_AT + 2 <= HEAD_WORDS, "the head has all of it");
+    assert!((HEAD_WORDS * 8).is_multiple_of(4096), "it is whole pages");
+    assert!((AREA_WORDS * 8).is_multiple_of(4096), "it is whole pages");
+    assert!(USED_AT < ENTRIES_AT && OWNER_AT < ENTRIES_AT && NUMBER_AT < ENTRIES_AT);
+    assert!(KIND_AT < ENTRY_WORDS && LENGTH_AT < ENTRY_WORDS, "an entry's words are its own");
+    assert!(CONTINUES >> 32 > 0xf, "it is none of the bits of a frame and an audience");
+};
+
 /// Bit of a kind: the next entry has more bytes of this piece.
 pub(super) const CONTINUES: u64 = 1 << 36;
 

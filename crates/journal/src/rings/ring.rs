@@ -17,9 +17,12 @@ use crate::stamp::Stamp;
 
 /// A part of a step that is cut in parts has at least this many words.
 const LEAST_PART_WORDS: usize = 512;
+const _: () =
+    assert!(ENTRIES_AT + ENTRY_WORDS + LEAST_PART_WORDS <= AREA_WORDS, "an area has a part");
 
 /// Longer commands are not staged: they may have to be copied once more.
 const MOST_STAGED_BYTES: usize = 4 << 10;
+const _: () = assert!(MOST_STAGED_BYTES / 8 <= AREA_WORDS, "an area has room for it");
 
 /// The ring of one thread.
 pub(crate) struct Ring {
@@ -112,8 +115,10 @@ impl Ring {
     /// Stores the pieces of a step that has ended; their bytes begin at `begin`.
     pub fn store_step(&mut self, pieces: &[JournalPiece], bytes: &[u8], mut begin: usize) {
         let [first, ..] = pieces else { return };
+        debug_assert!(pieces.iter().all(|piece| piece.stamp == first.stamp), "it is one step");
         let staged = std::mem::take(&mut self.staged);
         for piece in pieces {
+            debug_assert!(begin <= piece.end && piece.end <= bytes.len(), "its bytes are these");
             let part = &bytes[begin..piece.end];
             begin = piece.end;
             if !self.store_piece(piece, part, staged) {
@@ -131,6 +136,7 @@ impl Ring {
         });
         if is_more && staged == bytes.len() {
             self.used += count;
+            debug_assert!(ENTRIES_AT + self.used <= AREA_WORDS, "there was room to stage it");
             return true;
         }
         let needs = if is_more { count } else { ENTRY_WORDS + count };
@@ -170,6 +176,7 @@ impl Ring {
     fn begin_entry(&mut self, stamp: Stamp, kind: u64) {
         self.close_entry();
         let at = self.used;
+        debug_assert!(ENTRIES_AT + at + ENTRY_WORDS <= AREA_WORDS, "there is room");
         let entries = &self.words()[ENTRIES_AT..];
         for (place, word) in entries[at..].iter().zip([stamp.bits(), kind, 0]) {
             place.store(word, Ordering::Relaxed);
@@ -180,6 +187,7 @@ impl Ring {
 
     fn close_entry(&mut self) {
         if let Some(open) = self.open.take() {
+            debug_assert!(open.at + ENTRY_WORDS <= self.used, "its head is stored");
             let length = self.used - open.at - ENTRY_WORDS;
             self.words()[ENTRIES_AT + open.at + LENGTH_AT].store(length as u64, Ordering::Relaxed);
         }
@@ -191,6 +199,7 @@ impl Ring {
         if let Some(last) = self.areas.back_mut() {
             last.area.put(ENTRIES_AT + self.used, bytes);
             self.used += bytes.len().div_ceil(8);
+            debug_assert!(ENTRIES_AT + self.used <= AREA_WORDS, "there was room");
         }
     }
 
@@ -199,6 +208,7 @@ impl Ring {
     fn publish(&mut self) {
         let (used, open) = (self.used, self.open);
         if let (Some(last), Some(open)) = (self.areas.back_mut(), open) {
+            debug_assert!(last.last <= open.stamp, "a thread's stamps never fall");
             last.last = open.stamp;
             (*last.area).as_ref()[USED_AT].store(used as u64, Ordering::Release);
         }
@@ -221,6 +231,7 @@ impl Ring {
             self.refused_at = Some(confirmed);
             return false;
         };
+        debug_assert!(self.areas.iter().all(|held| held.number != place), "nobody has it");
         self.areas.push_back(HeldArea { number: place, area, last: Stamp::default() });
         self.used = 0;
         let words = self.words();
@@ -241,6 +252,10 @@ impl Ring {
     fn leave_out(&mut self, step: Stamp) {
         self.rings.leave_out(step, step);
         let visible = self.words().first().map_or(0, |used| used.load(Ordering::Relaxed));
+        debug_assert!(
+            ENTRIES_AT as u64 + visible <= AREA_WORDS as u64,
+            "what is visible is stored"
+        );
         (self.used, self.open) = (visible as usize, None);
     }
 }

@@ -19,6 +19,7 @@ const MOST_NUMBER_BYTES: usize = 22;
 const MOST_ARGS: u64 = i32::MAX as u64;
 /// The longest argument; servers take no longer ones from clients.
 const MOST_ARG_BYTES: u64 = 4 << 30;
+const _: () = assert!(MOST_ARG_BYTES < usize::MAX as u64 / 2, "no sum of lengths overflows");
 
 /// A window above this size is not kept for the next steps.
 const KEPT_BYTES: usize = 1 << 20;
@@ -126,7 +127,21 @@ impl Cutter {
         while self.command()? {
             self.take_command()?;
         }
+        self.check();
         Ok(())
+    }
+
+    /// Asserts in debug builds that all offsets are in order.
+    fn check(&self) {
+        debug_assert!(self.whole <= self.at, "whole steps were parsed");
+        debug_assert!(self.at <= self.filled && self.filled <= self.window.len(), "bytes came");
+        debug_assert!(self.ends.is_sorted(), "a command is after the one before");
+        debug_assert!(self.ends.last().is_none_or(|end| *end <= self.args.len()), "of arguments");
+        debug_assert!(self.args.last().is_none_or(|arg| arg.end <= self.at), "they were parsed");
+        debug_assert!(self.multi.is_none_or(|multi| multi < self.ends.len()), "it is a command");
+        let last = self.steps.last();
+        debug_assert!(last.is_none_or(|step| step.commands.end <= self.ends.len()), "whole");
+        debug_assert!(last.is_some() || self.whole == 0, "whole bytes are of steps");
     }
 
     /// The whole steps.
@@ -157,6 +172,10 @@ impl Cutter {
         let commands = self.steps.last().map_or(0, |_| self.multi.unwrap_or(self.ends.len()));
         let args = commands.checked_sub(1).map_or(0, |last| self.ends[last]);
         let bytes = self.whole;
+        debug_assert!(
+            self.args[args..].iter().all(|arg| arg.start >= bytes),
+            "what is left is of the rest"
+        );
         self.window.copy_within(bytes..self.filled, 0);
         self.filled -= bytes;
         if self.window.len() > KEPT_BYTES && self.filled < KEPT_BYTES {
@@ -173,6 +192,7 @@ impl Cutter {
         self.at -= bytes;
         self.whole = 0;
         self.steps.clear();
+        self.check();
     }
 
     /// Continues the current command; returns whether it is whole.

@@ -22,6 +22,8 @@ use pantala_base::crc::crc64;
 pub const MOST_FRAME_BYTES: usize = 256 << 10;
 /// Bytes of the head of a frame.
 const HEAD_BYTES: usize = 17;
+const _: () = assert!(HEAD_BYTES == 1 + 4 + 4 + 8, "a head is a kind, two lengths and a checksum");
+const _: () = assert!(MOST_FRAME_BYTES <= u32::MAX as usize, "a head tells every length");
 
 const PLAIN: u8 = b'P';
 const PACKED: u8 = b'L';
@@ -46,6 +48,7 @@ impl FrameWriter {
     /// Appends a frame with these bytes, at most [`MOST_FRAME_BYTES`]; compressed if `compresses`
     /// and if that saves an eighth. Returns whether it was compressed.
     pub fn write(&mut self, bytes: &[u8], compresses: bool, out: &mut Vec<u8>) -> bool {
+        debug_assert!(bytes.len() <= MOST_FRAME_BYTES, "a reader refuses a longer one");
         let checksum = self.next_checksum(bytes);
         let packed = compresses.then(|| block::compress(bytes));
         let pays = |packed: &Vec<u8>| packed.len() <= bytes.len() - bytes.len() / 8;
@@ -79,6 +82,7 @@ impl FrameWriter {
 pub fn alive() -> Vec<u8> {
     let mut out = Vec::with_capacity(HEAD_BYTES);
     push_head(ALIVE, 0, 0, 0, &mut out);
+    debug_assert_eq!(out.len(), HEAD_BYTES, "it is nothing but a head");
     out
 }
 
@@ -142,6 +146,7 @@ impl FrameReader {
             out.truncate(before);
             return Err(FrameError("its checksum is another one"));
         }
+        debug_assert!(out.len() == before + length, "its head tells its length");
         self.is_over = kind == END;
         Ok(Some(used))
     }

@@ -136,7 +136,10 @@ impl Handshake {
                 false => self.told(more),
             },
             // An old server need not know all of these.
-            HandshakeState::Told(more) => self.told(more - 1),
+            HandshakeState::Told(more) => {
+                debug_assert!(more > 0, "replies are to come");
+                self.told(more - 1)
+            }
             HandshakeState::Psync if line.is_empty() => HandshakeStep::Read,
             HandshakeState::Psync
                 if self.greeting.connections > 1 && line.starts_with(b"+PARTS ") =>

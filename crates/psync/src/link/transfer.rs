@@ -13,6 +13,7 @@ use super::{LineTooLong, MOST_CONNECTIONS, line};
 
 /// The length of a mark.
 const MARK_BYTES: usize = 40;
+const _: () = assert!(MARK_BYTES == crate::id::ID_BYTES, "a mark is made as an id is");
 
 /// How the end of the snapshot is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +103,7 @@ impl Transfer {
         let before = out.len();
         let used = match self.frame {
             Frame::Length(length) => {
+                debug_assert!(self.bytes < length, "a complete one is over");
                 let left = (length - self.bytes).min(bytes.len() as u64) as usize;
                 out.extend_from_slice(&bytes[..left]);
                 self.is_over = self.bytes + left as u64 == length;
@@ -109,6 +111,7 @@ impl Transfer {
             }
             Frame::Mark(mark) => self.take_to_mark(&mark, bytes, out),
         };
+        debug_assert!(used <= bytes.len(), "the rest belongs to the stream");
         self.bytes += (out.len() - before) as u64;
         used
     }
@@ -122,11 +125,13 @@ impl Transfer {
             self.held = Vec::new();
             self.is_over = true;
             // A mark that was whole before would have been found before.
+            debug_assert!(at + MARK_BYTES > held, "it ends in the new bytes");
             return at + MARK_BYTES - held;
         }
         let sure = self.held.len().saturating_sub(MARK_BYTES - 1);
         out.extend_from_slice(&self.held[..sure]);
         self.held.drain(..sure);
+        debug_assert!(self.held.len() < MARK_BYTES, "only the start of a mark is held");
         bytes.len()
     }
 
