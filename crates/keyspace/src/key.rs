@@ -2,6 +2,8 @@
 
 /// The number of partitions (lock stripes): a power of two, fixed for the life of the process.
 pub const PARTITION_COUNT: usize = 1024;
+const _: () = assert!(PARTITION_COUNT.is_power_of_two(), "the low bits of a hash name one");
+const _: () = assert!(PARTITION_COUNT <= 1 << 10, "the table uses the bits above");
 
 /// The number of a partition, below [`PARTITION_COUNT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,6 +19,7 @@ impl PartitionId {
     /// As an index into an array of partitions.
     #[inline]
     pub fn index(self) -> usize {
+        debug_assert!(usize::from(self.0) < PARTITION_COUNT, "there is no such partition");
         usize::from(self.0) % PARTITION_COUNT
     }
 

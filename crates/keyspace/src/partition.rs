@@ -242,6 +242,7 @@ impl Waiters {
         if queue.len() >= SHORT_QUEUE && queue.len() == queue.capacity() {
             queue.retain(|waiter| waiter.is_waiting());
         }
+        debug_assert!(queue.iter().is_sorted_by_key(|one| one.arrival), "oldest first");
         let is_last = queue.back().is_none_or(|last| last.arrival < waiter.arrival);
         let at = match is_last {
             true => queue.len(),
@@ -256,6 +257,7 @@ impl Waiters {
         let name = (db, Box::from(key));
         let before = self.queues.len();
         if let Some(queue) = self.queues.get_mut(&name) {
+            debug_assert!(!queue.is_empty(), "an empty queue is gone");
             let first = queue.partition_point(|other| other.arrival < waiter.arrival);
             let same = queue.range(first..).take_while(|other| other.arrival == waiter.arrival);
             if let Some(at) = same.into_iter().position(|other| Arc::ptr_eq(other, waiter)) {
@@ -319,7 +321,7 @@ mod tests {
         let (db, first) = (DbIndex(0), waiter(4));
         waiters.wait(db, b"key", Arc::clone(&first));
         [5, 6, 9].into_iter().for_each(|arrival| waiters.wait(db, b"key", waiter(arrival)));
-        first.end();
+        assert!(first.ends_now());
         waiters.forget(db, b"key", &first);
         [4, 8, 10, 3].into_iter().for_each(|arrival| waiters.wait(db, b"key", waiter(arrival)));
         let order: Vec<u64> = waiters.take(db, b"key").iter().map(|one| one.arrival).collect();
@@ -335,7 +337,7 @@ mod tests {
             .into();
         all.iter().for_each(|one| waiters.wait(db, b"key", Arc::clone(one)));
         for (at, left) in [(2, 4), (2, 4), (4, 3), (0, 2), (1, 1), (3, 0)] {
-            all[at].end();
+            let _had_ended = all[at].ends_now();
             waiters.forget(db, b"key", &all[at]);
             assert_eq!(
                 waiters.queues.get(&(db, b"key"[..].into())).map_or(0, |all| all.len()),

@@ -131,6 +131,7 @@ impl Pins {
         if let Some(number) = state.of_another(keys.iter().copied(), Some(db), owner) {
             return Err(PinWait(number));
         }
+        debug_assert!(state.users > 0, "this is one of them");
         let number = self.number;
         state.by_number.entry(number).or_default().owner = owner;
         for &key in keys {
@@ -154,8 +155,10 @@ impl Drop for Pins {
             if pinned.is_empty() {
                 state.by_key.remove(&key);
             }
-            self.all.count.fetch_sub(1, Ordering::Relaxed);
+            let before = self.all.count.fetch_sub(1, Ordering::Relaxed);
+            debug_assert!(before > 0, "it was counted");
         }
+        debug_assert!(state.users > 0, "it was counted");
         state.users -= 1;
         let tickets = state.by_number.remove(&self.number).unwrap_or_default().tickets;
         drop(state);

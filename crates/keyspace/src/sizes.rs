@@ -29,6 +29,8 @@ impl DatabaseSizes {
     #[inline]
     pub(crate) fn publish(&self, partition: PartitionId, db: &Db) {
         let cell = &self.cells[partition.index()];
+        debug_assert!(db.table().deadline_count() <= db.table().len(), "of keys");
+        debug_assert!(db.timed().len() <= db.table().len(), "of keys");
         cell.keys.store(saturate(db.table().len()), Ordering::Relaxed);
         cell.with_deadline.store(saturate(db.table().deadline_count()), Ordering::Relaxed);
         cell.timed.store(saturate(db.timed().len()), Ordering::Relaxed);

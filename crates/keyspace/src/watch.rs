@@ -61,6 +61,7 @@ impl WatchSet {
         for at in 0..PARTITION_COUNT {
             starts[at + 1] += starts[at];
         }
+        debug_assert_eq!(starts[PARTITION_COUNT] as usize, keys.len(), "all keys are somewhere");
         WatchSet { db, keys, starts, seen: AtomicUsize::new(0), watch: Watch::default() }
     }
 
@@ -84,6 +85,7 @@ impl WatchSet {
     fn changed(&self, db: DbIndex, hash: u64) {
         let at = PartitionId::of(hash).index();
         let there = &self.keys[self.starts[at] as usize..self.starts[at + 1] as usize];
+        debug_assert!(there.is_sorted(), "in the order of hashes");
         let first = there.partition_point(|(other, _)| *other < hash);
         let is_seen = there.get(first).is_some_and(|(other, nth)| {
             *other == hash && (*nth as usize) < self.seen.load(Ordering::Relaxed)

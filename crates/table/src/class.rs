@@ -20,6 +20,16 @@ const PAGES_FROM: usize = 64;
 /// A room code counts pages exactly below twice this number.
 const PAGE_STEPS: usize = 2048;
 
+const _: () = {
+    let mut bytes = 1;
+    while bytes < 1 << 44 {
+        assert!(class_bytes(class_index(bytes)) >= bytes, "it holds them");
+        assert!(room_bytes(room_code(bytes)) >= bytes, "it holds them");
+        assert!(room_bytes(room_code(bytes + 1)) > bytes, "it holds one more");
+        bytes *= 2;
+    }
+};
+
 /// Bytes that an allocation of `bytes` bytes really takes.
 #[inline]
 pub const fn size_class(bytes: usize) -> usize {

@@ -35,6 +35,7 @@ impl Entry {
         let address = segment.base().expose_provenance() as u64;
         assert!(address & !ADDRESS == 0, "a segment lies in the low 48 bits, 128-aligned");
         let depth = segment.depth();
+        debug_assert!(depth <= PREFIX_BITS && segment.homes() < 128, "they have room");
         let shift = u64::from(window_shift(depth));
         Entry(address | segment.homes() as u64 | u64::from(depth) << 48 | shift << 56)
     }
@@ -103,6 +104,7 @@ impl Directory {
     /// The entry for a 28-bit prefix.
     #[inline]
     pub(crate) fn entry_of_prefix(&self, prefix: u32) -> Entry {
+        debug_assert!(prefix < 1 << PREFIX_BITS, "a prefix has 28 bits");
         self.entry(u64::from(prefix) << (64 - PREFIX_BITS))
     }
 
@@ -118,6 +120,7 @@ impl Directory {
         debug_assert!(depth <= self.depth());
         let spread = self.depth() - depth;
         let first = ((prefix >> (PREFIX_BITS - depth)) as usize) << spread;
+        debug_assert!(first + (1 << spread) <= 1 << self.depth, "D3: its entries are there");
         for index in first..first + (1 << spread) {
             // SAFETY: D1: the index has `depth` bits.
             unsafe { self.entries().add(index).write(entry) }
@@ -185,6 +188,7 @@ impl Directory {
             each(prefix as u32, entry.segment());
             prefix += 1 << (PREFIX_BITS - entry.depth());
         }
+        debug_assert_eq!(prefix, 1 << PREFIX_BITS, "D3: the segments have all prefixes");
     }
 }
 
@@ -201,11 +205,13 @@ impl Drop for Directory {
 /// The prefix of the segment of this depth that holds `hash`.
 #[inline]
 pub(crate) fn segment_prefix(hash: u64, depth: u32) -> u32 {
+    debug_assert!(depth <= PREFIX_BITS, "no segment is deeper");
     let unused = PREFIX_BITS - depth;
     prefix(hash) >> unused << unused
 }
 
 fn entries_layout(depth: u8) -> Layout {
+    debug_assert!((1..=PREFIX_BITS).contains(&u32::from(depth)), "D1: the root is the entry");
     // SAFETY: the alignment is a power of two; at most 2^28 entries.
     unsafe { Layout::from_size_align_unchecked(size_of::<Entry>() << depth, align_of::<Entry>()) }
 }

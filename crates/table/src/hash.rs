@@ -19,6 +19,7 @@ use crate::word::{BucketWord, HashBits, WINDOW_BITS};
 pub(crate) const PREFIX_BITS: u32 = 28;
 /// Positions in a segment.
 pub(crate) const POSITIONS: u32 = 1 << 16;
+const _: () = assert!(64 - PREFIX_BITS >= 18 + POSITIONS.ilog2(), "prefix and position are apart");
 
 /// The position of a key in its segment.
 #[inline]
@@ -36,6 +37,7 @@ pub(crate) fn prefix(hash: u64) -> u32 {
 /// The shift that extracts the window of a hash at this depth.
 #[inline]
 pub(crate) fn window_shift(depth: u32) -> u32 {
+    debug_assert!(depth <= PREFIX_BITS, "no segment is deeper");
     64 - WINDOW_BITS - depth / WINDOW_BITS * WINDOW_BITS
 }
 

@@ -24,6 +24,8 @@ use crate::{Object, Table, is_expired};
 
 /// Buddies merge when they hold at most this many items together.
 const MERGE_AT_MOST: usize = MOST_SLOTS / 2;
+const _: () =
+    assert!(MERGE_AT_MOST * 100 < MOST_SLOTS * FRESH_FILL_PERCENT, "it does not split at once");
 /// The directory doubles only while it has at most this many entries for each segment: keys that
 /// share a long prefix would make it huge for nothing.
 const ENTRIES_PER_SEGMENT: usize = 16;
@@ -97,7 +99,9 @@ impl<O: Object> Table<O> {
 
     /// Frees all segments of an empty table.
     fn release_segments(&mut self) {
+        debug_assert!(self.len == 0 && self.deadlines == 0, "T2: nothing is left");
         self.directory.for_each(|_, segment| {
+            debug_assert_eq!(segment.count(), 0, "S4: it is empty");
             // SAFETY: the segment is empty and its entries are cleared below.
             unsafe { segment.release() }
         });
@@ -110,6 +114,7 @@ impl<O: Object> Table<O> {
         if let Some(old) = old {
             self.retire(old);
         }
+        debug_assert_eq!(prefix, aligned_prefix(prefix, new.depth()), "D3: it is its prefix");
         self.directory.set(prefix, new);
         self.segments += 1;
         self.units += u32::from(new.shape().units);
@@ -117,13 +122,17 @@ impl<O: Object> Table<O> {
 
     /// Replaces a segment by its copy.
     pub(crate) fn replace_segment(&mut self, prefix: u32, segment: Segment, copy: Segment) {
+        debug_assert_eq!(segment.depth(), copy.depth(), "it takes its place");
+        debug_assert_eq!(segment.count(), copy.count(), "it has the same items");
         self.install(prefix, Some(segment), copy);
     }
 
     /// Frees a segment whose items have moved.
     fn retire(&mut self, segment: Segment) {
+        let units = u32::from(segment.shape().units);
+        debug_assert!(self.segments > 0 && self.units >= units, "T2: it was counted");
         self.segments -= 1;
-        self.units -= u32::from(segment.shape().units);
+        self.units -= units;
         // SAFETY: its words have been copied to a segment that takes its place in the directory at
         // once (R4, D3).
         unsafe { segment.release() }
@@ -153,6 +162,8 @@ impl<O: Object> Table<O> {
         let Some(new) = fit(items, class, depth) else {
             return false;
         };
+        debug_assert_eq!(new.count(), segment.count(), "S4: no item is lost");
+        debug_assert_eq!(new.deadlines(), segment.deadlines(), "S4: no deadline is lost");
         self.install(segment_prefix(hash, depth), Some(segment), new);
         true
     }
@@ -179,6 +190,12 @@ impl<O: Object> Table<O> {
             unsafe { left.release() };
             return false;
         };
+        debug_assert_eq!(left.count() + right.count(), segment.count(), "S4: no item is lost");
+        debug_assert_eq!(
+            left.deadlines() + right.deadlines(),
+            segment.deadlines(),
+            "S4: no deadline is lost"
+        );
         if depth == self.directory.depth() {
             self.directory.double();
         }
@@ -210,6 +227,12 @@ impl<O: Object> Table<O> {
         let Some(merged) = fit(&items, fresh_class(items.len()), depth - 1) else {
             return false;
         };
+        debug_assert_eq!(merged.count(), segment.count() + buddy.count(), "S4: no item is lost");
+        debug_assert_eq!(
+            merged.deadlines(),
+            segment.deadlines() + buddy.deadlines(),
+            "S4: no deadline is lost"
+        );
         self.retire(buddy);
         self.install(prefix & !bit, Some(segment), merged);
         if depth == self.directory.depth() {
@@ -227,6 +250,7 @@ impl<O: Object> Table<O> {
     ) -> Expired {
         self.outdate_places();
         let mut expired = Expired::default();
+        let deadlines = segment.deadlines();
         segment.for_each(|slot| {
             // SAFETY: S2.
             let word = unsafe { *slot };
@@ -248,6 +272,8 @@ impl<O: Object> Table<O> {
                 expired.note(deadline);
             }
         });
+        debug_assert_eq!(expired.seen, deadlines, "S4: all that have a deadline");
+        debug_assert_eq!(segment.deadlines(), deadlines - expired.removed, "S4: the others stay");
         expired
     }
 }
@@ -288,6 +314,7 @@ fn gather(segments: &[Segment], rehash: Rehash<'_>) -> Vec<Item> {
         if !segment.knows_positions() {
             hash_again(&mut items[from..], rehash, |item, hash| item.position = position(hash));
         }
+        debug_assert_eq!(items.len() - from, segment.count(), "S4: all its items");
     }
     items
 }
@@ -319,6 +346,11 @@ fn renew_windows(items: &mut [Item], window: u8) {
     for item in items {
         item.word.set_trail(BucketWord::trail(item.position, window));
     }
+}
+
+/// The prefix of the segment of this depth that has this one.
+fn aligned_prefix(prefix: u32, depth: u32) -> u32 {
+    segment_prefix(u64::from(prefix) << (64 - PREFIX_BITS), depth)
 }
 
 /// Hashes the keys of all items, fetching records ahead.

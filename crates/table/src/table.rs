@@ -319,6 +319,7 @@ impl<O: Object> Table<O> {
     /// Sets or removes the deadline.
     pub fn set_deadline(&mut self, p: RecordPlace, deadline: Option<UnixMs>) {
         let before = self.word(p).has_deadline();
+        debug_assert!(!before || self.deadlines > 0, "T2: it was counted");
         // SAFETY: T1.
         unsafe { record::set_deadline(self.word_mut(p), deadline) };
         if before == deadline.is_some() {
@@ -326,6 +327,7 @@ impl<O: Object> Table<O> {
         }
         let add = if before { -1 } else { 1 };
         self.deadlines = self.deadlines.wrapping_add_signed(add);
+        debug_assert!(self.deadlines <= self.len, "T2: no more than records");
         if !p.header.is_null() {
             // SAFETY: T3: the header of the place's segment.
             unsafe {
@@ -493,6 +495,7 @@ impl<O: Object> Table<O> {
     pub fn append(&mut self, p: RecordPlace, tail: &[u8]) -> usize {
         let old_len = self.string_len(p);
         let len = old_len + tail.len();
+        debug_assert!(len <= crate::MAX_STRING_BYTES, "the caller has refused longer ones");
         self.resize_uninit(p, len);
         // SAFETY: T1; `resize_uninit` made `len` bytes.
         unsafe {
@@ -505,6 +508,7 @@ impl<O: Object> Table<O> {
     /// Writes bytes at an offset, filling a gap with zeros; returns the new length.
     pub fn set_range(&mut self, p: RecordPlace, offset: usize, bytes: &[u8]) -> usize {
         let len = self.string_len(p).max(offset + bytes.len());
+        debug_assert!(len <= crate::MAX_STRING_BYTES, "the caller has refused longer ones");
         self.resize(p, len);
         // SAFETY: T1; `resize` made `len` bytes.
         unsafe {
@@ -560,6 +564,7 @@ impl<O: Object> Table<O> {
 
     /// Replaces the value by an object, keeping key and deadline.
     pub fn set_object(&mut self, p: RecordPlace, object: O) -> Option<DiscardedValue<O>> {
+        const { assert!(align_of::<O>() <= 8, "R5: the place of an object is aligned to 8") };
         let kind = Kind::object(object.type_tag());
         let word = self.word_mut(p);
         // SAFETY: T1; what is loose is not the table's any more; the part is made before it is
@@ -583,6 +588,7 @@ impl<O: Object> Table<O> {
         value: &[u8],
         deadline: Option<UnixMs>,
     ) -> Result<RecordPlace, SegmentFull> {
+        debug_assert!(self.find(hash, key).is_none(), "T4: a key is there once");
         let spot = self.vacate(hash)?;
         let word = text::create(key, value, deadline);
         Ok(self.settle(spot, hash, word))
@@ -607,6 +613,7 @@ impl<O: Object> Table<O> {
         object: O,
         deadline: Option<UnixMs>,
     ) -> Result<RecordPlace, (SegmentFull, O)> {
+        debug_assert!(self.find(hash, key).is_none(), "T4: a key is there once");
         match self.vacate(hash) {
             Ok(spot) => {
                 let word = create_object(key, object, deadline);
@@ -623,6 +630,7 @@ impl<O: Object> Table<O> {
         hash: u64,
         record: OwnedRecord<O>,
     ) -> Result<RecordPlace, OwnedRecord<O>> {
+        debug_assert!(self.find(hash, record.key()).is_none(), "T4: a key is there once");
         match self.vacate(hash) {
             Ok(spot) => Ok(self.settle(spot, hash, record.into_word())),
             Err(SegmentFull) => Err(record),
@@ -644,6 +652,7 @@ impl<O: Object> Table<O> {
     }
 
     fn settle(&mut self, spot: InsertSlot, hash: u64, mut word: BucketWord) -> RecordPlace {
+        debug_assert!(!word.is_empty(), "R4: it owns a record");
         word.set_saved(self.epoch);
         self.len += 1;
         self.deadlines += usize::from(word.has_deadline());
@@ -711,8 +720,11 @@ impl<O: Object> Table<O> {
 
     /// Wraps a word that no slot keeps any more.
     pub(crate) fn disown(&mut self, word: BucketWord) -> OwnedRecord<O> {
+        let deadline = usize::from(word.has_deadline());
+        debug_assert!(self.len > 0 && self.deadlines >= deadline, "T2: it was counted");
         self.len -= 1;
-        self.deadlines -= usize::from(word.has_deadline());
+        self.deadlines -= deadline;
+        debug_assert!(self.deadlines <= self.len, "T2: no more than records");
         // SAFETY: the slot has given the word up (R4).
         unsafe { OwnedRecord::from_word(word) }
     }

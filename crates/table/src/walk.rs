@@ -24,6 +24,8 @@ pub struct Cursor(u64);
 const POSITION_AT: u32 = 0;
 const DEPTH_AT: u32 = 16;
 const PREFIX_AT: u32 = 21;
+const _: () = assert!(Cursor::BITS < 64, "the end is none of them");
+const _: () = assert!(POSITIONS.ilog2() <= DEPTH_AT && PREFIX_BITS < 1 << (PREFIX_AT - DEPTH_AT));
 
 impl Cursor {
     /// How many bits a cursor has as a number.
@@ -33,6 +35,8 @@ impl Cursor {
     const END: Cursor = Cursor(u64::MAX);
 
     fn new(prefix: u32, depth: u32, position: u32) -> Cursor {
+        debug_assert!(prefix < 1 << PREFIX_BITS && depth <= PREFIX_BITS && position < POSITIONS);
+        debug_assert_eq!(aligned(prefix, depth), prefix, "it is a segment's");
         Cursor(
             u64::from(prefix) << PREFIX_AT
                 | u64::from(depth) << DEPTH_AT
@@ -185,6 +189,7 @@ impl<O: Object> Table<O> {
                 break;
             }
         }
+        debug_assert!(swept.expired <= swept.visited, "expired ones were looked at");
         swept
     }
 
@@ -241,6 +246,7 @@ impl<O: Object> Table<O> {
             let (segment, draw) = (entry.segment(), random());
             // A segment with 2^k entries is drawn 2^k times too often, so each of its slots is
             // accepted 2^k times more rarely.
+            debug_assert!(entry.depth() <= self.directory.depth(), "D3: no segment is deeper");
             let spread = self.directory.depth() - entry.depth();
             let number = below(draw, span << spread);
             if number >= span {

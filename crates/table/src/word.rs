@@ -73,6 +73,11 @@ pub(crate) struct BucketWord(u64);
 
 const _: () = assert!(size_of::<BucketWord>() == 8);
 const _: () = assert!(Kind::INT.0 < 4 && Kind::INLINE.0 < 4 && Kind::LONG.0 < 4, "two bits");
+const _: () = assert!(WINDOW_AT + WINDOW_BITS == KIND_AT, "the kind is after the window");
+const _: () = assert!(DEADLINE == 1 << (KIND_AT + 5), "the deadline's bit is after the kind");
+const _: () = assert!(STICKY == 1 << (HOTNESS_AT + 2) && HOTTEST == 3, "two bits of hotness");
+const _: () = assert!(POINTER & TRAIL == 0 && TRAIL.count_ones() == POSITION_BITS + WINDOW_BITS);
+const _: () = assert!(POINTER >> WINDOW_AT == 0, "an address ends where the window begins");
 
 impl BucketWord {
     pub(crate) const EMPTY: BucketWord = BucketWord(0);
@@ -122,6 +127,7 @@ impl BucketWord {
 
     #[inline]
     pub(crate) fn set_kind(&mut self, kind: Kind) {
+        debug_assert!(kind.0 < 32, "a kind has five bits");
         self.0 = self.0 & !(31 << KIND_AT) | u64::from(kind.0) << KIND_AT;
     }
 
@@ -208,6 +214,7 @@ impl BucketWord {
 
     #[inline]
     pub(crate) fn set_trail(&mut self, trail: HashBits) {
+        debug_assert_eq!(trail.0 & !TRAIL, 0, "nothing but bits of the hash");
         self.0 = self.0 & !TRAIL | trail.0;
     }
 

@@ -42,12 +42,18 @@ impl<'k> AllHeld<'k> {
     /// Adds a partition after all others.
     #[inline]
     pub fn push(&mut self, id: PartitionId, held: Held<'k>) {
+        debug_assert!(
+            self.list.len() > FEW || self.list.iter().all(|(other, _)| *other != id),
+            "a partition is held once"
+        );
         self.list.push((id, held));
         self.check();
     }
 
     /// Adds a partition at its place in the order.
     pub fn insert(&mut self, at: usize, id: PartitionId, held: Held<'k>) {
+        debug_assert!(self.list[..at].last().is_none_or(|(before, _)| *before < id), "in order");
+        debug_assert!(self.list[at..].first().is_none_or(|(after, _)| *after > id), "in order");
         self.list.insert(at, (id, held));
     }
 
@@ -60,6 +66,7 @@ impl<'k> AllHeld<'k> {
 
     /// Removes the only partition.
     pub fn take_only(&mut self) -> (PartitionId, Held<'k>) {
+        debug_assert_eq!(self.list.len(), 1, "nothing else is held");
         let only = self.list.pop().expect("one is held");
         self.check();
         only

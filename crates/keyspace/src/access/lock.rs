@@ -99,7 +99,9 @@ impl Keyspace {
     /// Takes the partitions one after the other, keeping those it has. Only with the token.
     pub(crate) fn hold_each(&self, plan: &LockPlan) -> Result<AllHeld<'_>, Aborted> {
         let each = plan.partitions().iter().map(|&id| Ok((id, self.hold(id)?)));
-        each.collect::<Result<_, _>>().map(AllHeld::of)
+        let held = each.collect::<Result<_, _>>().map(AllHeld::of)?;
+        debug_assert_eq!(held.len(), plan.partitions().len(), "all are held");
+        Ok(held)
     }
 
     fn try_hold_all(&self, plan: &LockPlan) -> Result<AllHeld<'_>, Busy> {

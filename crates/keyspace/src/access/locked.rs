@@ -72,6 +72,7 @@ impl<'k> Locked<'k> {
     /// Turns to another command of a group, whose key is in the partition at index `at`.
     #[inline]
     pub fn turn_to(&mut self, at: usize, scope: Scope<'k>) {
+        debug_assert!(at < self.held.len() || self.held.is_empty(), "its partition is held");
         self.scope = scope;
         self.at = at;
     }
@@ -105,6 +106,7 @@ impl<'k> Locked<'k> {
         let word = &mut self.members[id.index() / 64];
         let bit = 1 << (id.index() % 64);
         if *word & bit != 0 {
+            debug_assert!(self.held.iter().any(|(held, _)| *held == id), "a member is held");
             return self.held.iter().position(|(held, _)| *held == id);
         }
         let held = self.scope.space.partition(id).try_lock()?;
@@ -191,6 +193,7 @@ impl<'k> Locked<'k> {
     pub fn widen(&mut self, hashes: impl IntoIterator<Item = u64>) -> Result<(), Aborted> {
         let held = self.held.iter().map(|(id, _)| u64::from(id.0));
         let plan = LockPlan::of(held.chain(hashes));
+        debug_assert!(plan.partitions().len() >= self.held.len(), "all that are held, and more");
         self.let_go();
         self.at = 0;
         self.held = self.scope.space.hold_all(&plan)?;
@@ -216,7 +219,9 @@ impl<'k> Locked<'k> {
             && recorder.has_step()
         {
             let held = &mut self.held[self.at].1;
-            held.last_step = recorder.end_step(held.last_step);
+            let before = held.last_step;
+            held.last_step = recorder.end_step(before);
+            debug_assert!(before <= held.last_step, "a partition's stamps never fall");
         }
     }
 
@@ -227,6 +232,7 @@ impl<'k> Locked<'k> {
 
     fn leave_stamp(&mut self, stamp: Stamp) {
         for (_, held) in &mut *self.held {
+            debug_assert!(held.last_step <= stamp, "a partition's stamps never fall");
             held.last_step = stamp;
         }
     }

@@ -75,6 +75,7 @@ impl WorkerMark {
 
 impl Drop for WorkerMark {
     fn drop(&mut self) {
+        debug_assert!(NEVER_WAITS.get(), "marks end in the reverse order");
         NEVER_WAITS.set(self.before);
     }
 }

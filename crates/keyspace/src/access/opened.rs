@@ -93,6 +93,7 @@ impl<'l, 'k> OpenKey<'l, 'k> {
         key: Key<'l>,
     ) -> Self {
         debug_assert_eq!(key.hash, scope.space.hash(key.bytes), "a key comes with its own hash");
+        debug_assert_eq!(PartitionId::of(key.hash), partition, "the partition is the key's");
         let changes = Changes::of(held, woken, partition, scope);
         let place = changes.table().find(key.hash, key.bytes);
         let mut opened = OpenKey { changes, key, place };
@@ -503,6 +504,7 @@ impl<'l, 'k> OpenKey<'l, 'k> {
         self.make_way();
         let is_named = record.key() == key.bytes;
         let mut record = if is_named { record } else { record.with_key(key.bytes) };
+        debug_assert!(record.key() == key.bytes, "it has the key's name");
         loop {
             match self.change(ChangeManner::Overwrite).insert_record(key.hash, record) {
                 Ok(place) => break self.place = Some(place),

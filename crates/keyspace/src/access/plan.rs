@@ -43,6 +43,7 @@ impl LockPlan {
     /// The partitions, ascending.
     #[inline]
     pub fn partitions(&self) -> &[PartitionId] {
+        debug_assert!(self.partitions.is_sorted_by(|one, next| one < next), "ascending, each once");
         &self.partitions
     }
 }

@@ -118,7 +118,9 @@ impl<'k> Locked<'k> {
     /// # Errors
     /// One of them has been held for too long. What was taken by then is held.
     pub fn reach_everything(&mut self) -> Result<(), Aborted> {
-        PartitionId::all().try_for_each(|id| self.reach_waiting(u64::from(id.0)))
+        PartitionId::all().try_for_each(|id| self.reach_waiting(u64::from(id.0)))?;
+        debug_assert!(self.holds_everything(), "each was reached");
+        Ok(())
     }
 
     /// The partitions that are held.

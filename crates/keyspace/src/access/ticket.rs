@@ -153,11 +153,17 @@ impl Waiter {
 
     /// Ends a claimed waiter: it was served, or no longer waits for another reason.
     pub fn end(&self) {
+        debug_assert_eq!(
+            self.state.load(Ordering::Relaxed),
+            CLAIMED,
+            "it was claimed, and ends once"
+        );
         self.state.store(ENDED, Ordering::Release);
     }
 
     /// Releases a claimed waiter that could not be served: it goes on waiting.
     pub fn let_go(&self) {
+        debug_assert_eq!(self.state.load(Ordering::Relaxed), CLAIMED, "who claimed it lets go");
         self.state.store(WAITING, Ordering::Release);
     }
 

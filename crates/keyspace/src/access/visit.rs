@@ -32,7 +32,7 @@ use pantala_values::Collection;
 use crate::access::locked::Locked;
 use crate::access::plan::LockPlan;
 use crate::access::ticket::{ThreadWaker, Ticket};
-use crate::key::Key;
+use crate::key::{Key, PartitionId};
 use crate::{Busy, Keyspace};
 
 /// Why a partition could not be visited.
@@ -134,6 +134,8 @@ impl<'k> Locked<'k> {
         self.end_step();
         self.woken.tell(self.scope.space);
         let (id, mut held) = self.held.take_only();
+        debug_assert!(held.rest.barred.is_none(), "one key is barred at a time");
+        debug_assert_eq!(id, PartitionId::of(hash), "the key is there");
         held.rest.barred = Some(hash);
         let open = held.open();
         self.woken.wake();
@@ -144,6 +146,7 @@ impl<'k> Locked<'k> {
                 waker.wait();
             }
         });
+        debug_assert_eq!(held.rest.barred, Some(hash), "nobody else bars or opens");
         held.rest.barred = None;
         self.held.push(id, held);
         self.at = 0;

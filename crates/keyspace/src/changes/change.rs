@@ -62,6 +62,8 @@ const CAS_BITS_PER_MS: u32 = 4;
 const CAS_STEP: u64 = PARTITION_COUNT as u64;
 /// The bits of a number below the time.
 const BELOW_TIME_BITS: u32 = CAS_BITS_PER_MS + CAS_STEP.trailing_zeros();
+const _: () = assert!(CAS_STEP.is_power_of_two(), "a number's low bits name its partition");
+const _: () = assert!(CAS_MAX >> BELOW_TIME_BITS > 4_102_444_800_000, "it is before the year 2100");
 
 impl Partition {
     /// Empties one database. Returns its records, unless a snapshot has taken them, and the tickets
@@ -131,6 +133,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         partition: PartitionId,
         scope: Scope<'k>,
     ) -> Self {
+        debug_assert!(scope.db.0 < scope.space.database_count(), "there is such a database");
         let db = held.databases.at(scope.db);
         let around = ChangeListeners { rest: &mut held.rest, woken, scope, partition };
         Changes {
@@ -175,7 +178,9 @@ impl<'l, 'k> Changes<'l, 'k> {
         let ChangeListeners { rest, scope, partition, .. } = &mut self.around;
         let UnixMs(ms) = scope.now;
         let first = ms.cast_unsigned() << BELOW_TIME_BITS & CAS_MAX;
-        rest.last_cas = (first | partition.index() as u64).max(rest.last_cas + CAS_STEP);
+        let before = rest.last_cas;
+        rest.last_cas = (first | partition.index() as u64).max(before + CAS_STEP);
+        debug_assert!(rest.last_cas > before, "no number is given twice");
         rest.last_cas
     }
 
@@ -317,6 +322,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         is_empty: bool,
     ) {
         self.set_unpublished(false);
+        debug_assert_eq!(self.db.table.key(place), key.bytes, "the place is the key's");
         if is_empty {
             let record = self.db.table.remove(place);
             self.db.timed.forget(key.bytes);
@@ -373,6 +379,7 @@ impl<'l, 'k> Changes<'l, 'k> {
 
     /// Removes and returns a record, to be put elsewhere.
     pub fn take(&mut self, key: Key<'_>, place: RecordPlace) -> OwnedRecord<Object> {
+        debug_assert_eq!(self.db.table.key(place), key.bytes, "the place is the key's");
         let record = self.change(key, Some(place), ChangeManner::InPlace).remove(place);
         self.db.timed.forget(key.bytes);
         self.tidy(key.hash);
@@ -381,6 +388,7 @@ impl<'l, 'k> Changes<'l, 'k> {
 
     /// Removes a record.
     pub fn remove(&mut self, key: Key<'_>, place: RecordPlace) {
+        debug_assert_eq!(self.db.table.key(place), key.bytes, "the place is the key's");
         let record = self.change(key, Some(place), ChangeManner::Remove).remove(place);
         self.db.timed.forget(key.bytes);
         self.around.gone(self.db, record);
@@ -390,6 +398,7 @@ impl<'l, 'k> Changes<'l, 'k> {
     /// Removes a key whose deadline has passed.
     #[cold]
     pub fn expire(&mut self, key: Key<'_>, place: RecordPlace) {
+        debug_assert_eq!(self.db.table.key(place), key.bytes, "the place is the key's");
         let record = self.db.table.remove(place);
         let source = Source::of(self.db);
         self.around.lost(&mut self.db.timed, source, record);
@@ -398,6 +407,7 @@ impl<'l, 'k> Changes<'l, 'k> {
 
     /// Removes a key if it still has this deadline, which has passed.
     pub fn expire_own(&mut self, key: Key<'_>, deadline: UnixMs) -> bool {
+        debug_assert_eq!(PartitionId::of(key.hash), self.around.partition, "the key is there");
         let place = self.db.table.find(key.hash, key.bytes);
         let Some(place) = place.filter(|place| self.db.table.deadline(*place) == Some(deadline))
         else {
@@ -409,6 +419,7 @@ impl<'l, 'k> Changes<'l, 'k> {
 
     /// Removes a key for want of memory.
     pub fn evict(&mut self, key: Key<'_>, place: RecordPlace) {
+        debug_assert_eq!(self.db.table.key(place), key.bytes, "the place is the key's");
         let record = self.db.table.remove(place);
         let source = Source::of(self.db);
         self.around.evicted(&mut self.db.timed, source, record);
@@ -440,6 +451,7 @@ impl<'l, 'k> Changes<'l, 'k> {
             self.tidy(hash);
         }
         let (keys, candidates) = (evicted.taken, evicted.candidates);
+        debug_assert_eq!(keys == 0, last.is_none(), "what was taken was told");
         EvictionResult { bytes, keys, candidates, ..EvictionResult::default() }
     }
 
@@ -466,6 +478,7 @@ impl<'l, 'k> Changes<'l, 'k> {
             hashes.push(space.hash(record.key()));
             around.lost(timed, source, record);
         });
+        debug_assert_eq!(swept.expired, hashes.len(), "each was handed out");
         for hash in hashes {
             table.tidy_after_remove(hash, &mut |bytes| space.hash(bytes));
         }

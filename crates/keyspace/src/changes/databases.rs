@@ -123,6 +123,7 @@ impl Databases {
 
     /// Exchanges two databases. To be followed, for all partitions, by [`ChangeObserver::swapped`].
     pub fn swap(&mut self, left: DbIndex, right: DbIndex, id: PartitionId, space: &Keyspace) {
+        debug_assert_ne!(left, right, "they are two");
         let taken = std::mem::take(self.at(left));
         let other = std::mem::replace(self.at(right), taken);
         *self.at(left) = other;
@@ -137,6 +138,7 @@ impl Databases {
         for (index, db) in other.all_mut().filter(|(_, db)| !db.table.is_empty()) {
             let taken = std::mem::take(db);
             let db = self.at(index);
+            debug_assert!(db.table.is_empty(), "it was flushed");
             *db = taken;
             space.sizes.of(index).publish(id, db);
         }

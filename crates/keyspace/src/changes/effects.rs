@@ -167,6 +167,11 @@ impl Effects {
     /// the expiry of a key, and the invalidation of a key whose readers are no longer registered;
     /// the latter perhaps in vain.
     pub fn discard(&mut self, from: usize) {
+        debug_assert!(self.lasting.is_sorted(), "in the order of the list");
+        debug_assert!(
+            self.lasting.last().is_none_or(|last| *last < self.list.len()),
+            "of the list"
+        );
         let mut lasting = std::mem::take(&mut self.lasting).into_iter().peekable();
         let (mut place, mut kept) = (0, 0);
         self.list.retain(|effect| {
@@ -183,6 +188,7 @@ impl Effects {
 
     /// Adds an effect that stays when the command is undone.
     pub(super) fn push_lasting(&mut self, effect: Effect) {
+        debug_assert!(self.lasting.last().is_none_or(|last| *last < self.list.len()), "in order");
         self.lasting.push(self.list.len());
         self.list.push(effect);
     }
@@ -237,6 +243,7 @@ impl TrackedKeys {
         };
         if let Err(place) = readers.binary_search(&reader) {
             readers.insert(place, reader);
+            debug_assert!(readers.is_sorted(), "they are searched by bisection");
             self.counts.readers.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -271,8 +278,9 @@ impl TrackedKeys {
     }
 
     fn count_gone(&mut self, keys: usize, readers: usize) {
-        self.counts.keys.fetch_sub(keys, Ordering::Relaxed);
-        self.counts.readers.fetch_sub(readers, Ordering::Relaxed);
+        let keys_before = self.counts.keys.fetch_sub(keys, Ordering::Relaxed);
+        let readers_before = self.counts.readers.fetch_sub(readers, Ordering::Relaxed);
+        debug_assert!(keys_before >= keys && readers_before >= readers, "they were counted");
         // Memory shrinks again after a burst.
         if self.by_key.len() < self.by_key.capacity() / 8 {
             self.by_key.shrink_to(self.by_key.len() * 2);

@@ -30,6 +30,7 @@ impl ReadyKeys {
         if self.known.insert((db, key.into())) {
             self.queue.push_back(ReadyKey { db, key: key.into() });
         }
+        debug_assert_eq!(self.queue.len(), self.known.len(), "each key is ready once");
     }
 
     fn next(&mut self) -> Option<ReadyKey> {

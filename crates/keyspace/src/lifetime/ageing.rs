@@ -62,6 +62,7 @@ impl Rounds {
     pub(crate) fn hotness_of_idle(&self, idle_ms: i64, now: UnixMs) -> u8 {
         let last = self.since_ms(0, now).unwrap_or(LATELY_MS);
         let before = self.since_ms(1, now).unwrap_or(last.saturating_mul(2));
+        const { assert!(HOTTEST >= 3, "three ages are told apart") };
         HOTTEST - 1 - u8::from(idle_ms >= last) - u8::from(idle_ms >= before)
     }
 }

@@ -84,6 +84,8 @@ impl Keyspace {
             let left = wanted_bytes - freed.bytes;
             freed.add(self.evict_of(id, first_db, scope, (choice, left), &mut rng));
         }
+        debug_assert!(freed.partitions <= PARTITIONS_PER_CALL, "what one call looks at");
+        debug_assert!(freed.keys <= freed.candidates, "they were candidates");
         self.eviction.lap.fetch_add(freed.keys as u64, Ordering::Relaxed);
         match freed.candidates + freed.busy {
             0 => self.eviction.barren.fetch_add(freed.partitions as u64, Ordering::Relaxed),
@@ -224,7 +226,8 @@ impl GarbageInTransit {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.all.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.all.pieces.fetch_sub(1, Ordering::Relaxed);
+        let bytes = self.all.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        let pieces = self.all.pieces.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(bytes >= self.bytes && pieces > 0, "it was counted");
     }
 }

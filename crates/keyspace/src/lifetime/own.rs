@@ -53,6 +53,7 @@ impl OwnDeadlines {
             state.ordered.remove(&(before, name.clone()));
         }
         state.ordered.insert((deadline, name));
+        debug_assert_eq!(state.of.len(), state.ordered.len(), "each has one deadline");
         state.ordered.first().is_some_and(|(first, _)| *first == deadline)
     }
 
@@ -62,7 +63,8 @@ impl OwnDeadlines {
         let first = state.ordered.first().filter(|(deadline, _)| is_expired(*deadline, now));
         let (deadline, name) = first.cloned()?;
         state.ordered.pop_first();
-        state.of.remove(&name);
+        let known = state.of.remove(&name);
+        debug_assert_eq!(known, Some(deadline), "each has one deadline");
         Some((deadline, name))
     }
 

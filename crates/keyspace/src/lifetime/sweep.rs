@@ -87,6 +87,7 @@ impl Sweep {
             // reverse order.
             bound.store(deadline.0, Ordering::SeqCst);
         }
+        debug_assert!(bound.load(Ordering::Relaxed) <= deadline.0, "the partition is held");
         if deadline.0 >= self.alarm.load(Ordering::SeqCst) {
             return None;
         }
@@ -196,6 +197,7 @@ impl Sweeper {
         if space.is_only_replica() {
             return space.sweep_own(now, tally, recorder);
         }
+        debug_assert!(self.tired.is_empty(), "the last round has ended");
         let (mut all, mut vain, mut vain_us) = (SweepResult::default(), SweepResult::default(), 0);
         for id in PartitionId::all() {
             if space.hides_expired() {
@@ -251,6 +253,7 @@ impl SweepResult {
     }
 
     fn add(&mut self, other: SweepResult) {
+        debug_assert!(other.removed <= other.seen, "what is removed was seen");
         self.seen += other.seen;
         self.removed += other.removed;
         self.longest_hold_us = self.longest_hold_us.max(other.longest_hold_us);
@@ -322,6 +325,7 @@ impl Keyspace {
         let _held = self.hold_soon(id)?;
         let bound = &self.sweep.earliest[id.index()];
         bound.store(bound.load(Ordering::Relaxed).min(earliest), Ordering::SeqCst);
+        debug_assert!(found.removed <= found.seen, "what is removed was seen");
         Some(())
     }
 
@@ -367,7 +371,9 @@ impl Keyspace {
         if let Some(recorder) = scope.recorder
             && recorder.has_step()
         {
-            held.last_step = recorder.end_loose_step(held.last_step);
+            let before = held.last_step;
+            held.last_step = recorder.end_loose_step(before);
+            debug_assert!(before <= held.last_step, "a partition's stamps never fall");
             recorder.hand_over();
         }
         drop(held);

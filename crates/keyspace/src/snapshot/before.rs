@@ -73,6 +73,7 @@ impl Saving {
         (place, manner): (RecordPlace, ChangeManner),
         woken: &mut FollowUps,
     ) {
+        debug_assert!(!table.is_saved(place), "each record is written once");
         if manner == ChangeManner::Remove {
             return;
         }
@@ -165,6 +166,7 @@ impl Saving {
     /// Ends the snapshot of this partition: hands pending keys to the target. Returns the tickets
     /// to redeem.
     pub fn close(mut self) -> Vec<Ticket> {
+        debug_assert!(self.is_done(), "all of the partition is saved");
         for pending in &mut self.pending {
             self.state.output.flush(pending);
         }
@@ -174,7 +176,9 @@ impl Saving {
 
     /// Begins to write a record's value in parts; a walker goes on with it.
     fn begin(&mut self, table: &Table<Object>, db: DbIndex, place: RecordPlace) {
+        debug_assert!(!table.is_saved(place), "each record is written once");
         let entry = SnapshotEntry::at(table, place);
+        debug_assert!(self.position(db, entry.key).is_none(), "it is begun once");
         let streams = table.record_bytes(place) > STREAMED_BYTES;
         self.in_parts.push(PartialKey::begin(&self.state.output, db, &entry, streams));
         self.state.push_urgent(Job::Parts { id: self.id, db, key: entry.key.into() });
@@ -182,6 +186,7 @@ impl Saving {
 
     /// Writes a record.
     fn write(&mut self, table: &mut Table<Object>, db: DbIndex, place: RecordPlace) {
+        debug_assert!(!table.is_saved(place), "each record is written once");
         self.write_entry(db, &SnapshotEntry::at(table, place));
         table.mark_saved(place);
     }
@@ -216,6 +221,7 @@ impl Saving {
         place: RecordPlace,
         parts: Option<PartialKey>,
     ) {
+        debug_assert!(!table.is_saved(place), "each record is written once");
         let record = table.take_value(place);
         table.mark_saved(place);
         self.state.hand_over(Job::Handed(HandedRecord { db, record, parts }));

@@ -72,6 +72,7 @@ impl Keyspace {
             let mut all: Vec<_> = PartitionId::all().map(|id| self.hold_at_last(id)).collect();
             let last = all.iter().map(|held| held.last_step.time()).max().unwrap_or_default();
             let stamp = Stamp::first_of(last + 1);
+            debug_assert!(all.iter().all(|held| held.last_step < stamp), "they are before it");
             all.iter_mut().for_each(|held| held.last_step = stamp);
             work(stamp)
         })
@@ -95,6 +96,7 @@ impl Keyspace {
         let state = Arc::new(SnapshotState::new(target, keys, self.snapshot.unwritten.clone()));
         self.snapshot.begin(&state, &self.asking);
         for (id, held) in PartitionId::all().zip(&mut all) {
+            debug_assert!(held.last_step < info.stamp, "all steps so far are before the cut");
             held.last_step = info.stamp;
             let mut has_keys = false;
             for (number, db) in held.databases.all_mut() {

@@ -211,7 +211,8 @@ impl Output {
     /// Hands a piece to the target.
     pub fn take(&self, mut piece: SnapshotPiece) {
         piece.unwritten = self.unwritten.of(piece.bytes.capacity());
-        self.written.fetch_add(piece.keys, Ordering::Relaxed);
+        let written = self.written.fetch_add(piece.keys, Ordering::Relaxed) + piece.keys;
+        debug_assert!(written <= self.keys, "each key of the cut is written once");
         if !(self.is_over() || piece.bytes.is_empty() && piece.span == Span::Whole) {
             self.guard(|| self.target.take(piece));
         }
@@ -243,6 +244,7 @@ impl Output {
     }
 
     pub fn free_stream(&self) {
+        debug_assert!(self.has_stream.load(Ordering::Relaxed), "somebody has it");
         self.has_stream.store(false, Ordering::Release);
         self.tell_walkers();
     }
@@ -289,6 +291,7 @@ impl Output {
     /// Notes that handed-over bytes are written.
     pub fn forget_handed(&self, bytes: usize) {
         let before = self.handed_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "they were handed over");
         self.unwritten.remove(bytes);
         if before > HANDED_BYTES && before - bytes <= HANDED_BYTES {
             self.has_room();
@@ -297,7 +300,8 @@ impl Output {
 
     /// Notes that a handed-over table with this many keys is written.
     pub fn forget_flushed(&self, keys: u64) {
-        self.flushed_keys.fetch_sub(keys, Ordering::Relaxed);
+        let before = self.flushed_keys.fetch_sub(keys, Ordering::Relaxed);
+        debug_assert!(before >= keys, "they were handed over");
     }
 
     /// The wait of a command for this partition, which is held.

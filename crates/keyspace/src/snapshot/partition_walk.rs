@@ -52,11 +52,13 @@ impl PartitionWalk {
             return (portion, tickets);
         }
         let next = partition.databases.next_cut(DbIndex(self.at.pending.db.0 + 1));
+        debug_assert!(next.is_none_or(|next| next > self.at.pending.db), "databases in order");
         let ended = replace(&mut self.at, TableWalk::new(next.unwrap_or_default()));
         self.ended = Some(ended);
         if next.is_some() {
             return (Portion::More, tickets);
         }
+        debug_assert!(!saving.is_walked, "it is walked once");
         saving.is_walked = true;
         tickets.extend(partition.close_if_saved());
         (Portion::End, tickets)

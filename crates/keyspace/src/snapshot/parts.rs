@@ -83,6 +83,7 @@ impl PartialKey {
     fn take_stream(&mut self, output: &Output) -> bool {
         let is_mine = output.take_stream();
         if is_mine {
+            debug_assert_eq!(self.way, PartTarget::WantsStream, "it is taken once");
             self.way = PartTarget::Streams { is_first: true };
         }
         is_mine

@@ -42,6 +42,10 @@ impl SnapshotState {
 
     /// Hands a job over to the walkers; the partition it comes from is held.
     pub fn hand_over(&self, job: Job) {
+        debug_assert!(
+            self.open_partitions.load(Ordering::Relaxed) > 0,
+            "nothing is handed over once all partitions are done"
+        );
         self.output.note_handed(job.handed_bytes(), job.flushed_keys());
         self.add(|jobs| jobs.handed.push_back(job));
     }
@@ -52,12 +56,14 @@ impl SnapshotState {
     }
 
     pub fn open_partition(&self) {
-        self.open_partitions.fetch_add(1, Ordering::Relaxed);
+        let before = self.open_partitions.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(before < crate::key::PARTITION_COUNT, "each is opened once");
     }
 
     /// Notes that a partition is done; it is held.
     pub fn close_partition(&self) {
-        self.open_partitions.fetch_sub(1, Ordering::AcqRel);
+        let before = self.open_partitions.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(before > 0, "each is closed once");
     }
 
     /// Whether [`Snapshot::walk`](super::Snapshot::walk) has nothing left to do.
@@ -73,6 +79,7 @@ impl SnapshotState {
     /// Puts a job back, or notes that it has ended; whether everything is done now.
     pub fn settle(&self, back: impl FnOnce(&mut Jobs)) -> bool {
         let mut jobs = self.jobs();
+        debug_assert!(jobs.in_flight > 0, "a job is in one place");
         jobs.in_flight -= 1;
         back(&mut jobs);
         let is_done = self.is_done(&jobs);
@@ -117,6 +124,7 @@ impl Current {
     pub fn end(&self, state: &Arc<SnapshotState>, asking: &WaitReasons) {
         let mut current = self.state.lock();
         if current.as_ref().is_some_and(|one| Arc::ptr_eq(one, state)) {
+            debug_assert!(state.is_walked_to_its_end(), "nothing is left");
             *current = None;
             self.is_running.store(false, Ordering::Relaxed);
             asking.end(WaitReasons::SNAPSHOT);

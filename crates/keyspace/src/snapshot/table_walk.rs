@@ -18,6 +18,7 @@ use crate::key::DbIndex;
 /// A larger record is copied, and written with the partition free: compressing it takes ten times
 /// as long, and the walker may lose its core meanwhile.
 const TINY_BYTES: usize = 64;
+const _: () = assert!(TINY_BYTES < super::target::SMALL_BYTES, "they are written at once");
 
 /// The portion, in records, of a walk that only marks them because the snapshot is over.
 const MARKED_RECORDS: usize = 4096;
@@ -116,6 +117,7 @@ impl TableWalk {
         in_parts: &mut Vec<PartialKey>,
         output: &Output,
     ) -> Option<usize> {
+        debug_assert!(!table.is_saved(place), "each record is written once");
         let entry = SnapshotEntry::at(table, place);
         let db = self.pending.db;
         if in_parts.iter().any(|one| one.is(db, entry.key)) {
@@ -170,6 +172,7 @@ pub(crate) fn go_on_with(
         Part::Blocked => return Some(Portion::Blocked),
         Part::Last => {}
     }
+    debug_assert!(output.is_over() || !table.is_saved(place), "each record is written once");
     in_parts.swap_remove(at);
     table.mark_saved(place);
     None

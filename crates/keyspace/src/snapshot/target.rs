@@ -24,6 +24,8 @@ pub const PORTION_RECORDS: usize = 512;
 pub const PIECE_BYTES: usize = 64 << 10;
 /// If more bytes than this are handed over, commands that would hand over more wait.
 pub const HANDED_BYTES: usize = 64 << 20;
+const _: () = assert!(SMALL_BYTES <= COPIED_BYTES && COPIED_BYTES <= STREAMED_BYTES, "in order");
+const _: () = assert!(PORTION_BYTES <= PIECE_BYTES && PIECE_BYTES < STREAMED_BYTES, "in order");
 
 /// The most bytes that a value of this kind may take to be written or copied by the command that
 /// changes it.

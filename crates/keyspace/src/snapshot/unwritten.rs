@@ -21,7 +21,8 @@ impl UnwrittenBytes {
     }
 
     pub fn remove(&self, bytes: usize) {
-        self.0.fetch_sub(bytes as u64, Ordering::Relaxed);
+        let before = self.0.fetch_sub(bytes as u64, Ordering::Relaxed);
+        debug_assert!(before >= bytes as u64, "they were counted");
     }
 
     /// The share of a buffer of this many bytes, until it is dropped.

@@ -205,6 +205,13 @@ impl Snapshot {
         if held.rest.saving.is_none() {
             return Next::Nothing;
         }
+        debug_assert!(
+            held.rest
+                .saving
+                .as_ref()
+                .is_some_and(|saving| Arc::ptr_eq(saving.state(), &self.state)),
+            "the partition belongs to this snapshot"
+        );
         let (portion, tickets) = walk.go_on(space, &mut held, &self.state.output);
         let is_wanted = space.partition(id).parked_count() > 0;
         drop(held);
@@ -258,6 +265,7 @@ impl Snapshot {
         let mut parts = parts.unwrap_or_else(|| {
             PartialKey::begin(output, db, &SnapshotEntry::of(&record), bytes > STREAMED_BYTES)
         });
+        debug_assert!(parts.is(db, record.key()), "the parts are of this record");
         match parts.go_on(output, &record.value()) {
             Part::More => Next::Again(Job::Handed(HandedRecord { db, record, parts: Some(parts) })),
             Part::Blocked => {

@@ -52,6 +52,7 @@ pub struct RenewalResult {
 
 impl RenewalResult {
     fn add_blocks(&mut self, renewal: &Renewal<'_>) {
+        debug_assert!(renewal.moved <= renewal.looked_at, "what is moved was looked at");
         self.blocks_moved += renewal.moved as u64;
         self.blocks_left += (renewal.looked_at - renewal.moved) as u64;
     }

@@ -40,6 +40,7 @@ impl ScanCursor {
     }
 
     fn at(partition: PartitionId, cursor: Cursor) -> Self {
+        const { assert!(Cursor::BITS + PARTITION_COUNT.ilog2() < u64::BITS, "a cursor has room") };
         ScanCursor(cursor.to_bits() * PARTITION_COUNT as u64 + u64::from(partition.0))
     }
 
@@ -55,6 +56,7 @@ impl ScanCursor {
 
     /// The start of the next partition.
     pub fn after(partition: PartitionId) -> Self {
+        debug_assert!(usize::from(partition.0) < PARTITION_COUNT, "there is such a partition");
         match usize::from(partition.0) + 1 {
             PARTITION_COUNT => ScanCursor(0),
             next => ScanCursor(next as u64),
@@ -346,6 +348,7 @@ impl<'k> Locked<'k> {
         space.alone(|| {
             let all = PartitionId::all().map(|id| (id, space.hold_at_last(id)));
             self.held = AllHeld::of(all.collect());
+            debug_assert!(self.holds_everything(), "each was taken");
             let result = work(self);
             self.end_step();
             self.held.clear();
@@ -390,6 +393,7 @@ impl<'k> Locked<'k> {
                     tables.extend(table);
                     locked.woken.add(called);
                 }
+                debug_assert_eq!(sizes.keys(), 0, "nothing is left of it");
             }
             locked.listeners().flushed(only);
             match only {

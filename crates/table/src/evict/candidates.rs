@@ -152,6 +152,7 @@ impl Candidates {
         may_go: impl Fn(BucketWord) -> bool,
         random: &mut dyn FnMut(u64) -> u64,
     ) -> Victims {
+        debug_assert!(wanted <= count, "as many may go");
         let (mut victims, mut left) = (Victims::new(), count);
         self.each(|slot| {
             // SAFETY: S2.

@@ -216,10 +216,12 @@ impl<O: Object> Table<O> {
                 segment.remember(home, ghost);
             }
             taken += 1;
+            debug_assert!(is_candidate(word, choice.only_deadlines), "E1: it may go");
             if out(self.disown(word)).is_break() {
                 break;
             }
         }
+        debug_assert!(taken <= candidates && taken <= MOST_VICTIMS, "they were looked at");
         EvictionCount { candidates, taken }
     }
 

@@ -245,6 +245,7 @@ impl<O> OwnedRecord<O> {
     /// # Safety
     /// `word` owns a live record of a table of `O`, and nobody else keeps it.
     pub(crate) unsafe fn from_word(word: BucketWord) -> Self {
+        debug_assert!(!word.is_empty(), "R4: it owns a record");
         Self { word, object: PhantomData }
     }
 

@@ -54,6 +54,11 @@ pub(crate) const LONG_PART_BYTES: usize = 12;
 pub(crate) const OBJECT_ALIGN_BYTES: usize = 8;
 /// Minimum alignment of records and long values: words use the low bits of their address.
 const ALIGN_BYTES: usize = 16;
+const _: () =
+    assert!(HEAD_BYTES + DEADLINE_BYTES <= ALIGN_BYTES, "R1: every record has room for them");
+const _: () =
+    assert!(DEADLINE_BYTES.is_multiple_of(OBJECT_ALIGN_BYTES), "R5: objects stay aligned");
+const _: () = assert!(LONG_PART_BYTES == 8 + 4, "a pointer and a length");
 
 /// Longest key and longest string value. Callers enforce a smaller limit (512 MB by default).
 pub const MAX_STRING_BYTES: usize = u32::MAX as usize;
@@ -158,6 +163,10 @@ impl Record {
     ) -> BucketWord {
         assert!(key.len() <= MAX_STRING_BYTES, "a key has at most 4 GiB - 1 bytes");
         let class = record_class(value_offset(key.len(), deadline.is_some()) + value_bytes);
+        debug_assert!(
+            value_offset(key.len(), deadline.is_some()) + value_bytes <= class_bytes(class),
+            "R2: it has room"
+        );
         let at = allocate(class_bytes(class));
         let long_key = key.len() >= usize::from(LONG_KEY);
         let mut word = BucketWord::new(at, kind);
@@ -223,6 +232,7 @@ impl Record {
     #[inline]
     pub(crate) fn key<'r>(self) -> &'r [u8] {
         let (at, len) = self.key_span();
+        debug_assert!(at + len <= self.room(), "R2: the key is inside");
         // SAFETY: R2.
         unsafe { std::slice::from_raw_parts(self.at.add(at), len) }
     }
@@ -290,6 +300,7 @@ impl Record {
     #[inline]
     pub(crate) fn int(self) -> i64 {
         debug_assert!(self.word.form() == Kind::INT);
+        debug_assert!(matches!(self.aux(), 1 | 2 | 4 | 8), "R2: a number has a width");
         let at = self.value();
         // SAFETY: R2: aux tells how many bytes the number has.
         unsafe {
@@ -324,6 +335,8 @@ impl Record {
     /// Writes the value part of a long value; `len` is at most [`MAX_STRING_BYTES`]; the block was
     /// allocated with the room of `code`.
     pub(crate) fn write_long(self, block: *mut u8, len: usize, code: u16) {
+        debug_assert!(len <= room_bytes(code), "R3: it fits");
+        debug_assert!(self.value_at() + LONG_PART_BYTES <= self.room(), "R2: there is room");
         let at = self.value();
         // SAFETY: the caller made 12 bytes of room at the value part.
         unsafe {
@@ -385,7 +398,9 @@ impl Record {
             return self.long();
         }
         debug_assert!(self.word.form() == Kind::INLINE);
-        (self.value(), usize::from(self.aux()))
+        let len = usize::from(self.aux());
+        debug_assert!(self.value_at() + len <= self.room(), "R2: the value is inside");
+        (self.value(), len)
     }
 }
 
@@ -398,6 +413,7 @@ pub(crate) unsafe fn reshape(word: &mut BucketWord, class: u8) {
     // SAFETY: the caller's promise, R1.
     unsafe {
         let record = Record::of(*word);
+        debug_assert!(record.value_at() <= class_bytes(class), "all before the value fits");
         let at = reallocate(record.at, record.room(), class_bytes(class));
         at.add(1).write(class);
         word.set_pointer(at);
@@ -531,6 +547,7 @@ unsafe fn open_deadline(word: &mut BucketWord, deadline: UnixMs) {
         if used + DEADLINE_BYTES > record.room() {
             reshape(word, record_class(used + DEADLINE_BYTES));
         }
+        debug_assert!(used + DEADLINE_BYTES <= Record::of(*word).room(), "R2: there is room");
         let key = word.pointer().add(key_at);
         ptr::copy(key, key.add(DEADLINE_BYTES), used - key_at);
         word.set_has_deadline(true);
@@ -546,6 +563,7 @@ unsafe fn close_deadline(word: &mut BucketWord) {
         let record = Record::of(*word);
         let (key_at, key_len) = record.key_span();
         let used = key_at + key_len + record.value_part_bytes();
+        debug_assert!(used <= record.room(), "R2: all of it is inside");
         let key = record.at.add(key_at);
         ptr::copy(key, key.sub(DEADLINE_BYTES), used - key_at);
         word.set_has_deadline(false);

@@ -29,6 +29,8 @@ use crate::word::{BucketWord, Kind};
 
 /// Bytes of a tail.
 pub(crate) const TAIL_BYTES: usize = 12;
+const _: () =
+    assert!(TAIL_BYTES == 4 + 8 && CAS_BITS + u8::BITS == 64, "flags; a cas number and a state");
 
 const CAS_BITS: u32 = 56;
 /// The largest cas number.
@@ -144,6 +146,7 @@ unsafe fn put_on(word: &mut BucketWord, tail: Tail) {
         if used(*word) > record.room() {
             reshape(word, record_class(used(*word)));
         }
+        debug_assert!(used(*word) <= Record::of(*word).room(), "L1: there is room");
         write(word, tail);
     }
 }
@@ -167,6 +170,7 @@ pub(crate) unsafe fn without<T>(
         let tail = left(tail_of(*word));
         word.set_has_tail(false);
         let result = change(word);
+        debug_assert!(!word.has_tail(), "L1: nobody else restores it");
         set(word, tail);
         result
     }

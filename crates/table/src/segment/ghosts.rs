@@ -41,6 +41,7 @@ pub(crate) struct Ghost(u16);
 impl Ghost {
     /// The ghost of the record with this word and fingerprint.
     pub(crate) fn of(word: BucketWord, fingerprint: u8) -> Ghost {
+        debug_assert_ne!(fingerprint, 0, "no ghost is 0");
         let window = u16::from(word.window() & 15);
         Ghost(window << 12 | word.position_bits() << 8 | u16::from(fingerprint))
     }

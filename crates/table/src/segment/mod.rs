@@ -133,6 +133,10 @@ pub(crate) const MOST_SLOTS: usize = SHAPES[LARGEST as usize].slots as usize;
 
 const _: () = assert!(BUCKET_SLOTS * 8 + WORDS_AT == UNIT_BYTES);
 const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
+const _: () = assert!(TAIL_AT == BUCKET_SLOTS && TAIL_AT + size_of::<u16>() == WORDS_AT);
+const _: () = assert!(IN_NEXT as u32 > SLOT_BITS && IN_STASH as u32 > SLOT_BITS, "hints are apart");
+const _: () = assert!(MOST_SLOTS <= u16::MAX as usize, "the header counts all items");
+const _: () = assert!(SHAPES[LARGEST as usize].homes < NO_HOME, "no bucket has its number");
 
 /// The first bytes after the buckets.
 #[repr(C)]
@@ -163,6 +167,7 @@ pub(crate) fn home_of(position: u16, homes: usize) -> usize {
 /// The first position whose home is `home` (or the end of positions).
 #[inline]
 pub(crate) fn first_position(home: usize, homes: usize) -> u32 {
+    debug_assert!(home <= homes, "there is no further bucket");
     (home as u32 * POSITIONS).div_ceil(homes as u32)
 }
 
@@ -209,6 +214,7 @@ impl Bucket {
 
     #[inline]
     fn fingerprint(self, slot: usize) -> u8 {
+        debug_assert!(slot < BUCKET_SLOTS);
         // SAFETY: S1.
         unsafe { *self.0.add(slot) }
     }
@@ -251,6 +257,7 @@ impl Segment {
     /// `base` and `homes` are those of a live segment (S1).
     #[inline]
     pub(crate) unsafe fn from_raw(base: *mut u8, homes: usize) -> Segment {
+        debug_assert!(base.addr().is_multiple_of(UNIT_BYTES) && homes > 0, "S1");
         Segment { base, homes }
     }
 
@@ -263,6 +270,7 @@ impl Segment {
         if base.is_null() {
             alloc::handle_alloc_error(layout);
         }
+        debug_assert!(u32::from(depth) <= crate::hash::PREFIX_BITS, "no segment is deeper");
         let segment = Segment { base, homes: usize::from(shape.homes) };
         // SAFETY: S1; zero is "empty" in buckets, `NO_HOME` is in the stash; words of empty slots
         // are not read (S5).
@@ -349,7 +357,9 @@ impl Segment {
     }
 
     pub(crate) fn shape(self) -> &'static Shape {
-        &SHAPES[usize::from(self.class())]
+        let shape = &SHAPES[usize::from(self.class())];
+        debug_assert_eq!(usize::from(shape.homes), self.homes, "S1: the header tells its size");
+        shape
     }
 
     #[inline]
@@ -578,6 +588,8 @@ impl Segment {
     /// Moves an item; its membership bit in `from` is cleared, the rest of S3 is the caller's.
     fn shift(self, from: usize, slot: usize, to: usize, to_slot: usize) {
         let (from, to) = (self.bucket(from), self.bucket(to));
+        debug_assert_ne!(from.fingerprint(slot), 0, "S2: it is taken");
+        debug_assert_eq!(to.fingerprint(to_slot), 0, "S2: it is free");
         // SAFETY: S2: the slot is taken.
         to.put(to_slot, from.fingerprint(slot), unsafe { *from.word(slot) });
         from.put(slot, 0, BucketWord::EMPTY);
@@ -586,10 +598,12 @@ impl Segment {
 
     /// Fills a slot that `vacate` gave for this position.
     pub(crate) fn occupy(self, slot: *mut BucketWord, position: u16, word: BucketWord) {
+        debug_assert_ne!(position as u8, 0, "an empty slot has fingerprint 0");
         let home = home_of(position, self.homes);
         let own = self.bucket(home);
         match self.locate(slot) {
             At::Bucket(bucket, index) => {
+                debug_assert_eq!(self.bucket(bucket).fingerprint(index), 0, "S2: it is free");
                 self.bucket(bucket).put(index, position as u8, word);
                 if bucket != home {
                     debug_assert!(bucket == self.next(home));
@@ -604,11 +618,14 @@ impl Segment {
             (*self.header()).count += 1;
             (*self.header()).deadlines += u16::from(word.has_deadline());
         }
+        debug_assert!(self.count() <= usize::from(self.shape().slots), "S4: no more than slots");
+        debug_assert!(self.deadlines() <= self.count(), "S4: no more than items");
     }
 
     fn stash_put(self, index: usize, home: usize, fingerprint: u8, word: BucketWord) {
         // SAFETY: S1.
         unsafe {
+            debug_assert_eq!(*self.stash_home(index), NO_HOME, "S2: it is free");
             *self.stash_home(index) = home as u8;
             *self.stash_fingerprint(index) = fingerprint;
             *self.stash_word(index) = word;
@@ -620,6 +637,7 @@ impl Segment {
         let offset = slot.addr() - self.base.addr();
         let bucket = offset / UNIT_BYTES;
         if bucket < self.homes {
+            debug_assert!(offset % UNIT_BYTES >= WORDS_AT, "it is a word");
             At::Bucket(bucket, (offset % UNIT_BYTES - WORDS_AT) / 8)
         } else {
             At::Stash((slot.addr() - self.stash_word(0).addr()) / 8)
@@ -640,6 +658,7 @@ impl Segment {
 
     /// Takes an item out. An item of the stash may move into the freed slot.
     pub(crate) fn remove(self, slot: *mut BucketWord) -> BucketWord {
+        debug_assert!(self.count() > 0, "S4: it was counted");
         // SAFETY: S1, S2: the slot is taken.
         let word = unsafe {
             (*self.header()).count -= 1;
@@ -655,6 +674,7 @@ impl Segment {
 
     fn clear(self, bucket: usize, index: usize) {
         let at = self.bucket(bucket);
+        debug_assert_ne!(at.fingerprint(index), 0, "S2: it is taken");
         at.put(index, 0, BucketWord::EMPTY);
         let was_member = at.members() >> index & 1 != 0;
         if was_member {
@@ -665,6 +685,7 @@ impl Segment {
             }
         }
         if at.tail() & IN_STASH != 0 {
+            debug_assert_ne!(self.stash_of(bucket), 0, "S3: the hint bit says so");
             let from = self.stash_of(bucket).trailing_zeros() as usize;
             // SAFETY: S1, S3: the hint bit says there is such a stash slot.
             unsafe { at.put(index, *self.stash_fingerprint(from), *self.stash_word(from)) };
@@ -678,6 +699,7 @@ impl Segment {
             *self.stash_word(index) = BucketWord::EMPTY;
             self.stash_home(index).replace(NO_HOME)
         };
+        debug_assert!(usize::from(home) < self.homes, "S2: it was taken");
         if self.stash_homes_equal(home) == 0 {
             let bucket = self.bucket(usize::from(home));
             bucket.set_tail(bucket.tail() & !IN_STASH);
@@ -737,7 +759,10 @@ impl Segment {
             let position = if known {
                 let low = u32::from(word.position_bits()) << 8 | u32::from(fingerprint);
                 let first = first_position(home, self.homes);
-                (first + (low.wrapping_sub(first) & 0xFFF)) as u16
+                let position = (first + (low.wrapping_sub(first) & 0xFFF)) as u16;
+                debug_assert_eq!(home_of(position, self.homes), home, "S3: it is its home");
+                debug_assert_eq!(position as u8, fingerprint, "S2: it is its fingerprint");
+                position
             } else {
                 0
             };
@@ -778,6 +803,7 @@ impl Segment {
                 }
             }
         }
+        debug_assert_eq!(segment.count(), items.len(), "S4: all items");
         Some(segment)
     }
 
