@@ -261,6 +261,8 @@ impl AppendOnlyState {
             tracing::info!("{ENDS}");
             save.cancel();
         }
+        debug_assert!(state.base.is_none(), "one base is written at a time");
+        debug_assert!(state.rewrites.began_us.is_some(), "of a rewrite");
         state.base = Some(Arc::clone(&save));
         save
     }
@@ -333,6 +335,10 @@ impl AppendOnlyState {
             state.is_fed = true;
             state.turn(journal);
             let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+            debug_assert!(
+                state.positions.last().is_none_or(|last| last.0 < number),
+                "numbers ascend"
+            );
             state.positions.push((number, position));
             journal.cut(stamp, number);
         }
@@ -425,7 +431,8 @@ impl AppendOnlyState {
 
     /// Gives up a reserved rewrite that does not begin.
     pub fn forgo_rewrite(&self) {
-        self.state().rewrites.began_us = None;
+        let reserved = self.state().rewrites.began_us.take();
+        debug_assert!(reserved.is_some(), "it was reserved");
     }
 
     /// Waits until everything handed over is in the file, if there is one, and the file is synced.
@@ -459,6 +466,10 @@ impl AppendOnlyState {
             state.expected = None;
             return;
         }
+        debug_assert!(
+            state.expected.as_ref().is_none_or(|expected| expected.number == number),
+            "the rewrite that waits is this one"
+        );
         journal.turn(true);
         journal.cut(stamp, number);
     }
@@ -483,6 +494,7 @@ impl AppendOnlyState {
     /// Notes the end of the running rewrite.
     pub fn rewrite_ended(&self, is_good: bool, now_us: u64) {
         let rewrites = &mut self.state().rewrites;
+        debug_assert!(rewrites.began_us.is_some(), "a rewrite ends once");
         let began_us = rewrites.began_us.take().unwrap_or(now_us);
         rewrites.is_scheduled = false;
         rewrites.last_took_s = Some(now_us.saturating_sub(began_us) / 1_000_000);
@@ -498,6 +510,8 @@ impl AppendOnlyState {
 
     /// Sets the sizes of the files.
     pub fn tell(&self, sizes: FileSizes) {
+        debug_assert!(sizes.durable_offset <= sizes.written_offset, "what is durable was written");
+        debug_assert!(sizes.base_bytes <= sizes.bytes, "the base is one of the files");
         self.state().sizes = sizes;
     }
 

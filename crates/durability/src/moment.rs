@@ -76,6 +76,7 @@ impl<'m> Moment<'m> {
 
     /// Marks the moment. With no thread inside the gate.
     pub fn is_now(&mut self, stamp: Stamp) {
+        debug_assert!(matches!(self.found, Found::Nothing), "a moment comes once");
         let Durability { appending, engine, .. } = self.durability;
         match self.marks {
             Marks::Nothing => {}
@@ -86,6 +87,7 @@ impl<'m> Moment<'m> {
     }
 
     fn find_place(&mut self, stamp: Stamp) {
+        debug_assert!(self.between_steps.is_some(), "no step is half applied");
         let Durability { downstream, role, appending, .. } = self.durability;
         let history = downstream.stream.history();
         if role.is_replica() {
@@ -104,6 +106,7 @@ impl<'m> Moment<'m> {
     /// # Errors
     /// A text for the log.
     pub fn place(&self) -> Result<Option<SnapshotPlace>, String> {
+        debug_assert!(self.between_steps.is_none(), "the moment is over");
         let position = match &self.found {
             Found::Nothing => return Ok(None),
             Found::Known(place) => return Ok(Some(*place)),

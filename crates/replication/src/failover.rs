@@ -197,6 +197,7 @@ pub fn begin(replication: &Arc<Replication>, wanted: FailoverRequest) -> Result<
 fn run(replication: &Arc<Replication>, wanted: &FailoverRequest) {
     // Another holder of `writes_wait` ends first.
     let _held = replication.durability.writes_wait.lock();
+    debug_assert!(replication.failover.is_under_way(), "it was begun");
     replication.engine.condition.lasting.begin(States::PAUSED_WRITES);
     replication.engine.space.hide_expired(HideReason::Replica, true);
     match hand_over(replication, wanted) {
@@ -209,6 +210,7 @@ fn run(replication: &Arc<Replication>, wanted: &FailoverRequest) {
     if !replication.is_replica() {
         replication.engine.space.hide_expired(HideReason::Replica, false);
     }
+    debug_assert!(replication.failover.is_under_way(), "it ends once");
     *replication.failover.state() = State::default();
     replica::settings_changed(replication, &replication.engine.settings.current());
     replication.engine.resume_writes();
@@ -242,7 +244,10 @@ fn hand_over(replication: &Arc<Replication>, wanted: &FailoverRequest) -> Result
         let is_late = || following.now().duration_since(since) >= MOST_LAST;
         while had_all && !has_all(&target, end) && !is_late() && !failover.pause() {}
         // Only now, when no client takes this server for a primary any more.
-        failover.state().step = FailoverStep::InProgress;
+        let mut state = failover.state();
+        debug_assert_eq!(state.step, FailoverStep::WaitingForSync, "steps follow each other");
+        debug_assert!(state.answer.is_none(), "nobody was asked yet");
+        state.step = FailoverStep::InProgress;
     })?;
     let waits = |state: &mut State| state.answer.is_none() && !state.is_aborted;
     let mut state = failover.state();

@@ -22,13 +22,14 @@ impl<T> WaiterList<T> {
     /// After a round: removes and returns the requests that are due. Everything before `until` has
     /// arrived; `gathered` is the largest stamp that was handed over.
     pub fn take_due(&mut self, until: Stamp, gathered: Stamp) -> Vec<T> {
-        let mut due = Vec::new();
+        let (mut due, before) = (Vec::new(), self.0.len());
         for (last, one) in std::mem::take(&mut self.0) {
             match last.unwrap_or(gathered) {
                 last if last < until => due.push(one),
                 last => self.0.push((Some(last), one)),
             }
         }
+        debug_assert_eq!(due.len() + self.0.len(), before, "nobody is forgotten");
         due
     }
 }

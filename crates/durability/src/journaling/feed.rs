@@ -17,6 +17,7 @@ use crate::Durability;
 const DIRECT_BYTES: usize = 8 << 10;
 /// The size at which gathered bytes are appended.
 const GATHERED_BYTES: usize = 64 << 10;
+const _: () = assert!(DIRECT_BYTES <= GATHERED_BYTES, "what is gathered is flushed");
 /// How often is checked whether a ping is due, while replicas follow.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -87,7 +88,9 @@ impl Feed {
     /// The journal holds the same bytes until the round ends: both copies count until then.
     fn append(&self, bytes: &[u8]) {
         self.durability.engine.condition.memory.add_unsent(bytes.len() as u64);
-        self.durability.downstream.stream.append(bytes);
+        let stream = &self.durability.downstream.stream;
+        let (before, end) = (stream.end(), stream.append(bytes));
+        debug_assert_eq!(end, before + bytes.len() as u64, "nobody else appends");
     }
 
     /// Handles a cut, if it was made for replicas: feeding is on from here.
@@ -100,6 +103,7 @@ impl Feed {
         let stream = &self.durability.downstream.stream;
         stream.begin_to_keep();
         let position = stream.end();
+        debug_assert!(self.out.is_empty(), "all before the cut is in the stream");
         // The receiver has gone if this took too long.
         let _late = coming.send(position);
         true

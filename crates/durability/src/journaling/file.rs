@@ -24,6 +24,7 @@ const SYNC_EVERY_US: u64 = 1_000_000;
 const DIRECT_BYTES: usize = 32 << 10;
 /// The size at which gathered bytes are written.
 const GATHERED_BYTES: usize = 1 << 20;
+const _: () = assert!(DIRECT_BYTES <= GATHERED_BYTES, "what is gathered is flushed");
 
 /// The syncing thread and its job.
 struct SyncThread {
@@ -130,6 +131,7 @@ impl File {
     /// Ends a round: everything before `until` has arrived.
     pub fn end_round(&mut self, until: Stamp) {
         self.flush();
+        debug_assert!(self.out.is_empty(), "all of the round is in the file");
         self.written = until;
         self.confirm(until);
     }
@@ -168,6 +170,7 @@ impl File {
     /// Handles the cut of a rewrite: what follows goes to a new file.
     pub fn cut(&mut self, cut: Cut) {
         self.flush();
+        debug_assert!(self.out.is_empty(), "all before the cut is in the file");
         self.confirm(cut.stamp);
         let kind = rewriting::kind_of(self.durability.appending.expected_form(cut.number));
         let begun = self.writer.begin_rewrite(kind);
@@ -395,6 +398,7 @@ impl File {
             AppendSync::EverySecond => {
                 if let Some(job) = self.writer.begin_sync() {
                     self.syncing.last_us = now_us;
+                    debug_assert!(self.syncing.running.is_none(), "one at a time");
                     self.syncing.running = Some(self.written);
                     let _thread_is_there = self.syncing.jobs.send(job);
                 }

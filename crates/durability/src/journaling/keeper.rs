@@ -131,6 +131,7 @@ impl Keeper {
 
     fn take_orders(&mut self) {
         while let Ok(order) = self.orders.try_recv() {
+            debug_assert!(!self.is_ending, "nothing is ordered after the end");
             match order {
                 Order::Open(writer) => {
                     self.close_file();

@@ -50,6 +50,10 @@ const MEMORY_DIR: &str = "/dev/shm";
 const MOST_NAMES: u32 = 8;
 /// The most bytes of a ring file.
 const MOST_BYTES: usize = (HEAD_WORDS + MOST_AREAS * AREA_WORDS) * size_of::<u64>();
+const _: () =
+    assert!((HEAD_WORDS * size_of::<u64>()).is_multiple_of(4096), "it is mapped in pages");
+const _: () =
+    assert!((AREA_WORDS * size_of::<u64>()).is_multiple_of(4096), "it is mapped in pages");
 
 /// The most words behind stored ones whose cache lines are fetched ahead.
 const MOST_PREPARED_WORDS: usize = 64;
@@ -150,6 +154,7 @@ struct FileAreas {
 
 impl FileAreas {
     fn offset(number: usize) -> u64 {
+        debug_assert!(number < MOST_AREAS, "there are no more areas");
         ((HEAD_WORDS + number * AREA_WORDS) * size_of::<u64>()) as u64
     }
 }

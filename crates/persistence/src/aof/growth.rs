@@ -20,6 +20,7 @@ pub struct GrowthRules {
 const RETRY_MIN_MS: u64 = 1_000;
 /// The longest pause after a failure, in milliseconds.
 const RETRY_MAX_MS: u64 = 60_000;
+const _: () = assert!(RETRY_MIN_MS <= RETRY_MAX_MS && RETRY_MIN_MS << 16 > RETRY_MAX_MS);
 
 /// The size of the append-only file and the failed rewrites, to decide when a rewrite is due.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,6 +33,7 @@ pub struct Growth {
 impl Growth {
     /// Starts with files of this size, as loaded.
     pub fn loaded(&mut self, base_bytes: u64, bytes: u64) {
+        debug_assert!(base_bytes <= bytes, "the base is one of the files");
         *self = Growth { bytes, base_bytes, failures: 0 };
     }
 

@@ -196,6 +196,10 @@ impl Manifest {
 
     /// The text to be stored in the file.
     pub fn text(&self) -> String {
+        debug_assert!(
+            self.increments.is_sorted_by(|one, next| one.seq < next.seq),
+            "numbers of increments ascend"
+        );
         let mut text = String::new();
         let bases = self.base.iter().map(|part| (part, 'b'));
         let history = self.history.iter().map(|part| (part, 'h'));
@@ -263,6 +267,7 @@ impl Manifest {
     /// Closes the last increment, which has `bytes` bytes; `next` follows it.
     pub fn close_last(&mut self, bytes: u64, next: u64) {
         if let Some(last) = self.increments.last_mut() {
+            debug_assert!(last.seq < next, "numbers of increments ascend");
             last.closed = Some(Closed { bytes, next });
         }
     }
@@ -293,6 +298,7 @@ impl Manifest {
         let old_base = self.base.replace(base);
         let (mut old, kept): (Vec<Part>, _) =
             std::mem::take(&mut self.increments).into_iter().partition(|p| p.seq < first_kept);
+        debug_assert!(old.iter().all(|part| part.seq < first_kept), "they are in the base");
         self.increments = kept;
         self.missing = None;
         let number = self.base.as_ref().map(|base| base.seq);

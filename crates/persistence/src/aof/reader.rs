@@ -27,6 +27,7 @@ const SEARCH_BYTES: usize = 1 << 20;
 const MAX_LINE_BYTES: usize = 22;
 /// The longest step that the search recognises as the first.
 const SEARCH_OVERLAP_BYTES: usize = 4 << 10;
+const _: () = assert!(MAX_LINE_BYTES < SEARCH_OVERLAP_BYTES && SEARCH_OVERLAP_BYTES < SEARCH_BYTES);
 
 /// Reads a file of steps, one step at a time.
 pub struct StepReader {
@@ -127,6 +128,7 @@ impl StepReader {
     #[expect(clippy::should_implement_trait, reason = "what was found borrows from the reader")]
     pub fn next(&mut self) -> Result<StepRead, ReadError> {
         self.begin += std::mem::take(&mut self.step_bytes);
+        debug_assert!(self.begin <= self.window.len(), "what was found was read");
         loop {
             let window = &self.window[self.begin..];
             match steps::next(window, &mut self.step) {
@@ -151,6 +153,7 @@ impl StepReader {
     }
 
     fn found(&mut self, found: StepRead, bytes: usize) -> StepRead {
+        debug_assert!(self.begin + bytes <= self.window.len(), "it was read");
         self.step_bytes = bytes;
         self.offset += bytes as u64;
         found
@@ -179,6 +182,7 @@ impl StepReader {
             let firsts = self.ahead.commands(&self.window[at..]).filter_map(|mut args| args.nth(1));
             firsts.take(commands - seen).for_each(&mut *see);
             seen += self.ahead.len().max(1);
+            debug_assert!(at + bytes <= self.window.len(), "it was read");
             (items, at) = (items + 1, at + bytes);
         }
         items
@@ -197,6 +201,7 @@ impl StepReader {
 
     /// The start of the last item found.
     pub fn begin_offset(&self) -> u64 {
+        debug_assert!(self.step_bytes as u64 <= self.offset, "the step was counted");
         self.offset - self.step_bytes as u64
     }
 

@@ -118,6 +118,7 @@ impl AofStep {
     }
 
     fn drop_last_command(&mut self) {
+        debug_assert!(self.ends.is_sorted(), "a command is after the one before");
         self.ends.pop();
         self.args.truncate(self.ends.last().copied().unwrap_or(0));
     }

@@ -120,6 +120,7 @@ struct Room {
 const ROOM_MIN_BYTES: u64 = 1 << 20;
 const ROOM_MAX_BYTES: u64 = 64 << 20;
 const ROOM_PART: u64 = 4;
+const _: () = assert!(ROOM_MIN_BYTES <= ROOM_MAX_BYTES && ROOM_PART > 0, "some room is right");
 
 impl Room {
     fn new(bytes: u64) -> Room {
@@ -393,6 +394,7 @@ impl AofWriter {
         debug_assert!(done.upto <= self.written, "only what was written is synced");
         match done.outcome {
             Ok(()) => {
+                debug_assert!(increment.synced <= self.written, "only what was written is synced");
                 increment.synced = increment.synced.max(done.upto);
                 if increment.is_named {
                     self.durable = self.durable.max(done.upto);
@@ -500,6 +502,10 @@ impl AofWriter {
 
     /// Starts an increment that counts at once. On an error nothing has changed.
     fn begin_named(&mut self, part: Part) -> Result<(), Fault> {
+        debug_assert!(
+            self.manifest.increments.last().is_none_or(|last| last.seq < part.seq),
+            "numbers of increments ascend"
+        );
         let path = self.layout.path(&part.name);
         let file = self.disk.create(&path).map_err(|error| Fault { path, error })?;
         let mut manifest = self.manifest.clone();
@@ -563,6 +569,7 @@ impl AofWriter {
             return Err(Fault { path: rewrite.base_path, error });
         }
         self.put_in_place(&rewrite).inspect_err(|_| self.abandon_rewrite(&rewrite))?;
+        debug_assert!(rewrite.offset <= self.written, "it was begun before");
         self.rewrite = None;
         self.durable = self.durable.max(rewrite.offset);
         if let Some(increment) = &mut self.increment {
@@ -570,6 +577,7 @@ impl AofWriter {
             self.durable = self.durable.max(increment.synced);
             self.closed = Closed::No;
         }
+        debug_assert!(self.durable <= self.written, "what is durable was written");
         if let Ok((base_bytes, bytes)) = self.sizes() {
             self.growth.rewritten(base_bytes + bytes);
         }
@@ -591,6 +599,10 @@ impl AofWriter {
         let bytes = self.disk.size(&path).map_err(|error| Fault { path, error })?;
         let mut manifest = self.manifest.clone();
         manifest.replace_base(rewrite.base.clone(), rewrite.first_kept);
+        debug_assert!(
+            manifest.increments.iter().all(|part| part.seq >= rewrite.first_kept),
+            "only what is after the base stays"
+        );
         if let Some(increment) = self.increment.as_ref().filter(|increment| !increment.is_named) {
             let part = &increment.part;
             rename(&self.layout.temporary_path(part), self.layout.path(&part.name))?;
@@ -639,6 +651,10 @@ impl AofWriter {
     pub fn end_removal(&mut self, gone: &[Part]) -> Result<(), Fault> {
         let mut manifest = self.manifest.clone();
         manifest.history.retain(|part| !gone.contains(part));
+        debug_assert!(
+            gone.iter().all(|part| self.manifest.parts().all(|other| other.name != part.name)),
+            "nothing that counts is removed"
+        );
         self.store(&manifest)?;
         self.manifest = manifest;
         Ok(())

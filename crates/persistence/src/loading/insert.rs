@@ -72,10 +72,13 @@ impl Inserter<'_> {
             sees_expired: true,
             recorder: None,
         };
-        let mut inserted = InsertOutcome::default();
+        let (mut inserted, mut count) = (InsertOutcome::default(), 0);
         for entry in RdbEntries::new(bytes, *offset, *version, self.limits) {
             self.one(entry?, scope, &mut inserted)?;
+            count += 1;
         }
+        let InsertOutcome { loaded, expired, empty, of_modules } = inserted;
+        debug_assert_eq!(loaded + expired + empty + of_modules, count, "each is counted once");
         Ok(inserted)
     }
 

@@ -86,6 +86,7 @@ struct SnapshotReading {
 impl SnapshotReading {
     /// Drops finished bytes, and reads `missing` more; returns whether the file has ended.
     fn fill(&mut self, file: &mut dyn Read, missing: usize) -> Result<bool, Fault> {
+        debug_assert_eq!(self.run, self.at, "what was found was handed over");
         self.window.drain(..self.at);
         (self.at, self.run) = (0, 0);
         let wanted = self.window.len().saturating_add(missing);
@@ -120,6 +121,7 @@ impl SnapshotReading {
                     if self.run == self.at {
                         self.run_offset = offset;
                     }
+                    debug_assert!(self.at + bytes <= self.window.len(), "it was read");
                     self.at += bytes;
                     if self.at - self.run >= BATCH_BYTES {
                         self.flush(take)?;
@@ -153,6 +155,7 @@ impl SnapshotReading {
                 Section::Sizes(_) | Section::Slots => None,
             };
             self.flush(take)?;
+            debug_assert!(self.at + bytes <= self.window.len(), "it was read");
             self.at += bytes;
             self.run = self.at;
             if part.is_some_and(|part| !take(part)) {

@@ -20,6 +20,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 pub const FULL_BYTES: usize = 4 << 20;
 /// Commands that would add something wait while the queue has this many bytes.
 pub const OVERFULL_BYTES: usize = 16 << 20;
+const _: () = assert!(FULL_BYTES < OVERFULL_BYTES, "walkers pause before commands wait");
 
 /// What the writer takes out.
 #[derive(Debug)]
@@ -195,6 +196,10 @@ impl SnapshotQueue {
                 let has_more_room = (inner.room(), inner.is_full_of_parts()) != before;
                 return (QueueItem::Piece(piece), has_more_room);
             }
+            debug_assert!(
+                inner.whole.pieces.is_empty() || inner.is_inside,
+                "nothing is left behind"
+            );
             if inner.end == Some(QueueEnd::Complete) {
                 return (if inner.is_inside { QueueItem::Broken } else { QueueItem::End }, false);
             }

@@ -20,6 +20,7 @@ use crate::disk::{Disk, DiskFile, directory_of};
 const SYNC_BYTES: u64 = 32 << 20;
 /// Small sections are collected up to this size before they are written.
 const GATHERED_BYTES: usize = 64 << 10;
+const _: () = assert!((GATHERED_BYTES as u64) < SYNC_BYTES, "something is written between syncs");
 
 /// The metadata before the keys.
 #[derive(Debug, Default)]
@@ -214,6 +215,7 @@ impl Shape for RdbShape {
     }
 
     fn end(&mut self, version: u16, out: &mut Vec<u8>) -> Option<Head> {
+        debug_assert!(version >= OLDEST_WRITTEN, "no snapshot is older");
         self.writer.entries(&[], version);
         self.writer.end(out)
     }
@@ -285,6 +287,7 @@ impl Writing<'_> {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.bytes += bytes.len() as u64;
         self.unsynced += bytes.len() as u64;
+        debug_assert!(self.unsynced <= self.bytes, "of what was written");
         self.file.append(bytes)
     }
 
@@ -292,6 +295,7 @@ impl Writing<'_> {
         let head = shape.end(version, &mut self.out);
         self.flush()?;
         if let Some(head) = head {
+            debug_assert!(head.len() as u64 <= self.bytes, "the start was written");
             self.file.write_over_start(&head)?;
         }
         Ok(self.bytes)

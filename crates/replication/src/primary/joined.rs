@@ -76,6 +76,7 @@ impl JoinedParts {
 
     /// Sets how many may join.
     fn allow(&self, most: usize) {
+        debug_assert!(most <= MOST_CONNECTIONS, "a replica offers no more");
         self.state().most = most;
     }
 
@@ -95,6 +96,7 @@ impl JoinedParts {
         replica.set_copy(Some(Arc::clone(&queue)));
         replica.set_phase(Phase::Copying);
         state.parts.push(Part { replica: Arc::clone(replica), queue });
+        debug_assert!(state.parts.len() <= state.most, "no more than may");
         self.changed.notify_all();
         true
     }

@@ -131,7 +131,8 @@ impl Primary {
     }
 
     fn end_copy(&self) {
-        *self.copying.lock() = None;
+        let copying = self.copying.lock().take();
+        debug_assert!(copying.is_some(), "one was being made");
         self.copied.notify_all();
     }
 

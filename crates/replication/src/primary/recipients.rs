@@ -88,6 +88,7 @@ pub struct Recipients {
 impl Recipients {
     /// These replicas, in this way.
     pub fn new(replicas: Vec<Arc<Replica>>, way: CopyMode) -> Recipients {
+        debug_assert!(!replicas.is_empty(), "a copy is for somebody");
         let recipient =
             |replica| Recipient { replica, queue: Arc::default(), joined: JoinedParts::new() };
         Recipients {
@@ -126,6 +127,7 @@ impl Recipients {
     /// Keeps the stream for them from its present position on: the moment of the copy comes later.
     pub fn reserve(&self, replication: &Replication) {
         for recipient in self.present() {
+            debug_assert_ne!(recipient.replica.phase(), Phase::Online, "it waits for a copy");
             recipient.replica.start_on_word(self.way.is_direct);
             // In this order, so that what is written meanwhile is kept.
             recipient.replica.set_phase(Phase::Copying);
@@ -160,6 +162,10 @@ impl Recipients {
 
     fn begin_at(&self, replication: &Replication, id: ReplicationId, position: u64) {
         for Recipient { replica, queue, .. } in self.present() {
+            debug_assert!(
+                matches!(replica.phase(), Phase::Copying | Phase::Gone),
+                "phases follow each other"
+            );
             replica.begin_at(position, monotonic_us());
             if !replica.is_silent() {
                 queue.put(format!("+FULLRESYNC {id} {position}\r\n").into_bytes().into());

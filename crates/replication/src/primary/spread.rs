@@ -201,6 +201,7 @@ impl<'s> PartSpread<'s> {
             write_database(piece.db.0, &mut self.block);
             self.db = Some(piece.db);
         }
+        debug_assert!(self.db == Some(piece.db), "the parts of a key are of one database");
         self.is_inside = matches!(piece.span, Span::First | Span::Middle);
         self.block.extend_from_slice(&piece.bytes);
         if self.block.len() < BLOCK_BYTES { Ok(()) } else { self.flush() }

@@ -124,6 +124,10 @@ impl OnDisk {
         if self.notes.len() >= OnDisk::MOST {
             self.notes.pop_back();
         }
+        debug_assert!(
+            self.notes.back().is_none_or(|last| last.0 <= step && last.1 < position),
+            "steps and stream go on together"
+        );
         self.notes.push_back((step, position));
     }
 
@@ -132,6 +136,7 @@ impl OnDisk {
         while let Some((step, position)) = self.notes.front().copied()
             && journal.is_durable(step)
         {
+            debug_assert!(self.position <= position, "what is on disk stays there");
             self.position = position;
             self.notes.pop_front();
         }
@@ -378,7 +383,10 @@ impl<'l> Link<'l> {
                     false => Ok(false),
                 };
             }
-            replication.downstream.stream.append(self.cutter.whole());
+            let stream = &replication.downstream.stream;
+            let (before, whole) = (stream.end(), self.cutter.whole());
+            let end = stream.append(whole);
+            debug_assert_eq!(end, before + whole.len() as u64, "nobody else appends");
             self.on_disk.note(self.applier.last_step(), replication.downstream.stream.end());
         }
         if !self.cutter.whole().is_empty() {

@@ -199,6 +199,7 @@ impl Socket {
         match self.wire.read(room) {
             Ok(0) => Err(Error::new(ErrorKind::UnexpectedEof, "the primary has closed the link")),
             Ok(count) => {
+                debug_assert!(count <= room.len(), "they have room");
                 self.heard = self.now();
                 Ok(count)
             }
@@ -217,6 +218,7 @@ impl Socket {
 
     /// Drops this many of them, which were used.
     pub fn use_up(&mut self, bytes: usize) {
+        debug_assert!(bytes <= self.input.len(), "they have come");
         self.input.drain(..bytes);
     }
 

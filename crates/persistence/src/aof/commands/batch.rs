@@ -49,6 +49,11 @@ impl<'b> Batch<'b> {
     }
 
     fn end_command(&mut self) {
+        debug_assert!(
+            self.elements <= MOST_ELEMENTS && self.elements <= self.args,
+            "each has words"
+        );
+        debug_assert_eq!(self.open.is_empty(), self.elements == 0, "the words of elements");
         if self.elements > 0 {
             push_array(self.out, self.head.len() + self.args);
             self.head.iter().for_each(|arg| push_bulk(self.out, arg));

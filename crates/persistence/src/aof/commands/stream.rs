@@ -78,6 +78,7 @@ fn entries(
         return Stage::Counters;
     }
     for entry in stream.range(from, StreamId::MAX) {
+        debug_assert!(entry.id >= from, "entries come in order");
         write_entry(key, &entry, out);
         if out.len() >= end {
             return entry.id.next().map_or(Stage::Counters, Stage::Entries);

@@ -113,6 +113,7 @@ fn write_string(text: StrRef<'_>, flags: u32, part: Part<'_>, out: &mut Vec<u8>)
         push_bulk(out, part.key);
         push_bulk_header(out, bytes.len());
     }
+    debug_assert!(part.from <= bytes.len(), "the value does not change meanwhile");
     let rest = &bytes[part.from..];
     let taken = rest.len().min(part.end.saturating_sub(out.len()).max(1));
     out.extend_from_slice(&rest[..taken]);
@@ -139,6 +140,7 @@ fn write_list(list: &List, part: Part<'_>, out: &mut Vec<u8>) -> Option<usize> {
         written += 1;
         batch.bytes() < part.end
     });
+    debug_assert!(written <= list.chunk_count(), "the value does not change meanwhile");
     (written < list.chunk_count()).then_some(written)
 }
 
@@ -172,6 +174,7 @@ fn write_sorted_set(set: &SortedSet, part: Part<'_>, out: &mut Vec<u8>) -> Optio
     let head: [&[u8]; 2] = [b"ZADD", part.key];
     let mut batch = Batch::new(&head, out);
     let has_deadlines = set.next_deadline().is_some();
+    debug_assert!(part.from <= set.len(), "the value does not change meanwhile");
     let left = set.len().saturating_sub(part.from);
     let mut text = Vec::new();
     for (nth, (member, score)) in set.view().entries(part.from, left).enumerate() {

@@ -63,6 +63,7 @@ impl Batch {
     pub fn of(replication: &Replication, cutter: Cutter, mut looks: Vec<StepSummary>) -> Batch {
         looks.clear();
         looks.extend(cutter.steps().map(|step| look(replication, step)));
+        debug_assert_eq!(looks.len(), cutter.steps().len(), "each step was looked at");
         Batch { cutter, looks }
     }
 

@@ -99,6 +99,7 @@ impl ApplyPool {
 
     /// The share with this number; number 0 is the link's own.
     pub fn share(&self, number: usize) -> Share {
+        debug_assert!(number <= self.members.len(), "there is such a member");
         Share { number, count: self.members.len() + 1 }
     }
 
@@ -123,6 +124,7 @@ impl ApplyPool {
         for member in &self.members {
             let done = member.done.recv();
             let step = done.expect("a thread of the link has not panicked");
+            debug_assert!(member.done.try_recv().is_err(), "one task has one end");
             self.last_step = self.last_step.max(step);
         }
     }

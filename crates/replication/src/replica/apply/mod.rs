@@ -111,6 +111,7 @@ fn runs(looks: &[StepSummary]) -> impl Iterator<Item = Range<usize>> {
     let mut begin = 0;
     looks.chunk_by(move |one, next| is_alone(one) == is_alone(next)).map(move |chunk| {
         let run = begin..begin + chunk.len();
+        debug_assert!(!run.is_empty() && run.end <= looks.len(), "runs follow each other");
         begin = run.end;
         run
     })

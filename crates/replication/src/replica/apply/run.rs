@@ -88,6 +88,7 @@ impl Runner {
 
     /// Selects the database for what runs next.
     pub fn select(&mut self, db: u32) {
+        debug_assert!(db < self.replication.engine.space.database_count(), "there is such one");
         self.session.db = DbIndex(db);
     }
 

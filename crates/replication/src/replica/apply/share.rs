@@ -35,6 +35,8 @@ pub(super) struct Work<'b> {
 impl<'b> Work<'b> {
     /// These steps of the batch.
     pub fn new(batch: &'b Batch, range: Range<usize>, share: Share) -> Work<'b> {
+        debug_assert!(share.number < share.count, "each share is one of them");
+        debug_assert!(range.end <= batch.looks.len(), "the steps are there");
         Work { batch, share, range }
     }
 
@@ -53,6 +55,7 @@ impl<'b> Work<'b> {
     /// Notes that all steps up to this one have run.
     #[inline]
     pub fn has_run(&mut self, number: usize) {
+        debug_assert!(self.range.contains(&number), "steps run in order");
         self.range.start = number + 1;
     }
 }

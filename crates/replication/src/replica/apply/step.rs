@@ -93,7 +93,9 @@ impl<'t> ApplyContext<'t> {
             }
             work.has_run(number);
             done += 1;
+            debug_assert!(done <= group.count, "they are in the group");
         }
+        debug_assert!(group.count <= GROUP, "a group has room");
         let ran = group.members;
         drop(group);
         self.count_times(work.batch, &ran[..done]);

@@ -141,6 +141,7 @@ impl Read for DirectSource<'_, '_> {
             self.at = 0;
             self.copy.go_on(self.socket, transfer, &mut self.out)?;
         }
+        debug_assert!(self.at < self.out.len(), "something has come");
         let bytes = buffer.len().min(self.out.len() - self.at);
         buffer[..bytes].copy_from_slice(&self.out[self.at..self.at + bytes]);
         self.at += bytes;

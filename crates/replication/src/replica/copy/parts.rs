@@ -125,6 +125,7 @@ impl Read for PartSource<'_, '_> {
                 Error::other(why)
             })?;
         }
+        debug_assert!(self.at <= self.out.len(), "only what has come is read");
         let bytes = buffer.len().min(self.out.len() - self.at);
         buffer[..bytes].copy_from_slice(&self.out[self.at..self.at + bytes]);
         self.at += bytes;
