@@ -12,11 +12,10 @@
 //! | `root` | [`Durability`]: the state that all threads share |
 //! | `place` | where files are: a directory, or object storage |
 //! | `saving`, `saves` | snapshots in `dir`; the one that is being written |
-//! | `snapshots`, `cut` | the line of those that want to write one; its cut, and what follows |
+//! | `snapshots/` | the line of those that want to write one; its cut, and what follows |
 //! | `loading/` | reading snapshots and append-only files |
 //! | `journaling/`, `appending` | writing the append-only file; its state |
 //! | `rewriting` | replacing the append-only file's base |
-//! | `moment`, `snapshot_place` | where in the stream a snapshot is taken |
 //! | `failures` | commands of other servers that have failed here |
 //! | `whole_file` | a small file that is replaced as a whole |
 //!
@@ -26,17 +25,14 @@
 #![forbid(unsafe_code)]
 
 pub mod appending;
-pub mod cut;
 pub mod failures;
 pub mod journaling;
 pub mod loading;
-pub mod moment;
 pub mod place;
 pub mod rewriting;
 mod root;
 pub mod saves;
 pub mod saving;
-pub mod snapshot_place;
 pub mod snapshots;
 #[cfg(test)]
 mod test_support;

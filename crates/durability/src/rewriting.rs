@@ -25,9 +25,9 @@ use pantala_persistence::snapshot::Form;
 use super::saving::{self, SaveFailure};
 use crate::Durability;
 use crate::appending::{NoRewrite, Order, Rewritten};
-use crate::cut::{FileTarget, Purpose, Readers};
-use crate::moment::Moment;
 use crate::place::layout;
+use crate::snapshots::cut::{FileTarget, Purpose, Readers};
+use crate::snapshots::moment::Moment;
 use crate::snapshots::{NoTurn, Place, Turn};
 
 /// How long the writer may take to come to the cut: its disk may be slow.

@@ -7,7 +7,7 @@
 //! SHUTDOWN       on the lane; signals: `stopping`
 //! ```
 //!
-//! Not here: whose turn it is (`snapshots`), the cut and the threads that walk (`cut`).
+//! Not here: whose turn it is (`snapshots`), the cut and the threads that walk (`snapshots/cut`).
 //!
 //! Tests: compat/transcripts/server/save.txt; compat/bad_days.
 
@@ -23,9 +23,9 @@ use pantala_settings::Settings;
 
 use super::place;
 use crate::Durability;
-use crate::cut::{self, FileTarget, Purpose, Readers};
-use crate::moment::Moment;
 use crate::saves::{NoSave, Save, SaveEnd};
+use crate::snapshots::cut::{self, FileTarget, Purpose, Readers};
+use crate::snapshots::moment::Moment;
 use crate::snapshots::{NoTurn, Place, Turn};
 
 /// The present time (Unix, seconds).

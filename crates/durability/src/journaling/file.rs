@@ -15,7 +15,7 @@ use super::rings::RingFile;
 use crate::Durability;
 use crate::appending::{FileSizes, Order, Rewritten};
 use crate::rewriting;
-use crate::snapshot_place::SnapshotPlace;
+use crate::snapshots::place::SnapshotPlace;
 use pantala_engine::Message;
 
 /// The interval of syncs with `everysec`.

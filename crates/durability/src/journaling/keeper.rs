@@ -14,7 +14,7 @@ use super::feed::Feed;
 use super::file::File;
 use crate::Durability;
 use crate::appending::Order;
-use crate::snapshot_place::SnapshotPlace;
+use crate::snapshots::place::SnapshotPlace;
 use pantala_engine::Message;
 
 /// The pause between two rounds that had something to write, so that what is recorded meanwhile is

@@ -18,7 +18,7 @@ use pantala_persistence::disk::RealDisk;
 
 use super::{Source, load_here, seconds};
 use crate::Durability;
-use crate::snapshot_place::SnapshotPlace;
+use crate::snapshots::place::SnapshotPlace;
 
 /// Loads the base of an append-only file, including expired keys: the steps that follow say when
 /// they are gone.

@@ -9,7 +9,7 @@ use pantala_psync::ReplicationId;
 use parking_lot::Mutex;
 
 use crate::saving::now_s;
-use crate::snapshot_place::SnapshotPlace;
+use crate::snapshots::place::SnapshotPlace;
 
 /// The state of loading.
 #[derive(Default)]

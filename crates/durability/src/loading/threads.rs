@@ -28,7 +28,7 @@ use parking_lot::Mutex;
 use super::Source;
 use super::state::LoadProgress;
 use crate::Durability;
-use crate::cut::rest;
+use crate::snapshots::cut::rest;
 
 /// How many batches may wait for each inserting thread.
 const BATCHES_PER_THREAD: usize = 2;

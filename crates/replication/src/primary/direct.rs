@@ -10,11 +10,11 @@ use pantala_psync::ReplicationId;
 use super::recipients::Recipients;
 use super::sink::Sink;
 use crate::Replication;
-use pantala_durability::cut::{self, FileTarget};
-use pantala_durability::moment::Moment;
 use pantala_durability::saving::{self, SaveFailure};
-use pantala_durability::snapshot_place::note;
 use pantala_durability::snapshots::Turn;
+use pantala_durability::snapshots::cut::{self, FileTarget};
+use pantala_durability::snapshots::moment::Moment;
+use pantala_durability::snapshots::place::note;
 
 /// The plan of a copy that is sent while it is made.
 fn plan(replication: &Replication, recipients: &Recipients) -> write::Plan {

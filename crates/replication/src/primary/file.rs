@@ -18,11 +18,11 @@ use pantala_psync::{CopyQueue, Replica};
 use super::recipients::{Recipient, Recipients};
 use super::{call, close, name};
 use crate::Replication;
-use pantala_durability::cut::FileTarget;
-use pantala_durability::moment::Moment;
 use pantala_durability::place;
 use pantala_durability::saving::{self, SaveFailure};
 use pantala_durability::snapshots::Turn;
+use pantala_durability::snapshots::cut::FileTarget;
+use pantala_durability::snapshots::moment::Moment;
 
 /// The most bytes read at a time.
 const PIECE_BYTES: usize = 64 << 10;

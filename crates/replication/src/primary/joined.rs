@@ -22,7 +22,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::recipients::Recipients;
 use super::{Primary, call, close, name};
 use crate::Replication;
-use pantala_durability::cut::Readers;
+use pantala_durability::snapshots::cut::Readers;
 
 /// How long to wait for the connections.
 const MOST_WAIT: Duration = Duration::from_secs(5);

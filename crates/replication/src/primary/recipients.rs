@@ -12,11 +12,11 @@ use parking_lot::Mutex;
 use super::joined::JoinedParts;
 use super::{call, close, tell_memory};
 use crate::Replication;
-use pantala_durability::cut::{Purpose, Readers};
-use pantala_durability::moment::Moment;
 use pantala_durability::saves::Save;
 use pantala_durability::saving::SaveFailure;
-use pantala_durability::snapshot_place::SnapshotPlace;
+use pantala_durability::snapshots::cut::{Purpose, Readers};
+use pantala_durability::snapshots::moment::Moment;
+use pantala_durability::snapshots::place::SnapshotPlace;
 
 /// How a replica gets its copy: replicas with the same way can get one together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

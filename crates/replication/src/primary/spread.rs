@@ -37,10 +37,10 @@ use super::joined::Part;
 use super::recipients::{Recipient, Recipients};
 use super::{call, name, tell_memory};
 use crate::Replication;
-use pantala_durability::cut::PieceTarget;
-use pantala_durability::moment::Moment;
 use pantala_durability::saving::SaveFailure;
 use pantala_durability::snapshots::Turn;
+use pantala_durability::snapshots::cut::PieceTarget;
+use pantala_durability::snapshots::moment::Moment;
 
 /// The size at which a block is sent.
 const BLOCK_BYTES: usize = 128 << 10;

@@ -6,12 +6,22 @@
 //!                                   '--> cancelled, or the server stops: it leaves the line
 //! ```
 //!
+//! | file | what |
+//! |---|---|
+//! | here | the line: who waits, and who has the turn |
+//! | `cut` | the cut, and writing what the walkers bring |
+//! | `moment`, `place` | where in the stream the cut is |
+//!
 //! Invariants
 //! 1. Turns come in the order of the line. Whoever leaves it, leaves by [`Place`]'s drop.
 //! 2. Only the first in the line has the turn.
 //!
 //! Not here: which requests are refused while another one runs ([`Saves`](crate::saves::Saves),
 //! [`AppendOnlyState`](crate::appending::AppendOnlyState)). Tests: at the foot.
+
+pub mod cut;
+pub mod moment;
+pub mod place;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

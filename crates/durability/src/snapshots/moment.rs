@@ -13,7 +13,7 @@ use pantala_journal::Stamp;
 use parking_lot::MutexGuard;
 
 use crate::Durability;
-use crate::snapshot_place::SnapshotPlace;
+use crate::snapshots::place::SnapshotPlace;
 
 /// The moment of a snapshot that is being taken, and its place in the stream once that is known.
 pub struct Moment<'m> {

@@ -31,11 +31,11 @@ use pantala_rdb::{Strings, Style};
 use pantala_settings::Settings;
 
 use crate::Durability;
-use crate::moment::Moment;
 use crate::saves::Save;
 use crate::saving::{SaveFailure, now_s};
-use crate::snapshot_place::{SnapshotPlace, note};
 use crate::snapshots::Turn;
+use crate::snapshots::moment::Moment;
+use crate::snapshots::place::{SnapshotPlace, note};
 
 /// The servers that are to read a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
