@@ -2,18 +2,24 @@
 
 import os
 import subprocess
+import time
 
 import pytest
 
 import pantala
 
 pytest_plugins = ["pytester"]
+# A limit only for what will never be.
+PATIENCE_S = 60
 
 
 def test_the_fixture_gives_a_running_server(pantala_server):
     assert pantala_server.port > 0
     assert pantala_server.url == f"redis://127.0.0.1:{pantala_server.port}/0"
-    assert "ready to accept connections" in pantala_server.log.lower()
+    # It serves a moment before its log says so.
+    end = time.monotonic() + PATIENCE_S
+    while "ready to accept connections" not in pantala_server.log.lower():
+        assert time.monotonic() < end, pantala_server.log
 
 
 @pytest.mark.parametrize("attempt", [1, 2])
