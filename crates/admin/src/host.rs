@@ -30,6 +30,9 @@ pub trait AdminHost: Send + Sync + 'static {
     /// Current figures that only the server knows.
     fn figures(&self) -> Figures;
 
+    /// The last runs of snapshots and of rewrites of the append-only file, the newest first.
+    fn past_runs(&self) -> Vec<PastRun>;
+
     /// The figures of INFO, without the sections that look at keys.
     fn info(&self) -> InfoTable;
 }
@@ -88,6 +91,27 @@ impl NotReady {
             NotReady::DiskFails => "the disk fails: writes are refused",
         }
     }
+}
+
+/// A snapshot, or a rewrite of the append-only file, that has ended.
+#[derive(Clone, Debug)]
+pub struct PastRun {
+    /// `snapshot` or `rewrite`.
+    pub kind: &'static str,
+    /// Why it began.
+    pub why: String,
+    /// When it began (Unix, milliseconds).
+    pub began_ms: i64,
+    /// How long it took, in milliseconds.
+    pub took_ms: u64,
+    /// The keys that were written.
+    pub keys: u64,
+    /// The bytes of the file; 0 if there is none.
+    pub bytes: u64,
+    /// The name of the file; empty if it was not known yet.
+    pub file: String,
+    /// Why there is no file; `None`: all is well.
+    pub error: Option<String>,
 }
 
 /// Current figures that only the server knows. Counts are since the start.

@@ -48,7 +48,7 @@ mod stream;
 pub use admin::{Admin, Peer};
 pub use host::{
     AdminFacts, AdminHost, Figures, LaneFigures, LocalEnd, MemoryFigures, NewClient, NotReady,
-    WorkerFigures,
+    PastRun, WorkerFigures,
 };
 pub use otlp::export;
 pub use serve::Incoming;

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use pantala_journal::{Journal, Rings, Stamp};
 use pantala_persistence::aof::{AofWriter, Part, Rewrite};
+use pantala_persistence::runs::Runs;
 use pantala_persistence::snapshot::Form;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -127,6 +128,7 @@ pub struct AppendOnlyState {
     state: Mutex<State>,
     numbers: AtomicU64,
     is_kept: AtomicBool,
+    runs: Arc<Runs>,
 }
 
 #[derive(Default)]
@@ -184,6 +186,11 @@ impl Default for Rewrites {
 }
 
 impl AppendOnlyState {
+    /// No file yet; the ends of rewrites are noted among these runs.
+    pub fn new(runs: Arc<Runs>) -> Self {
+        AppendOnlyState { runs, ..AppendOnlyState::default() }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -493,6 +500,7 @@ impl AppendOnlyState {
 
     /// Notes the end of the running rewrite.
     pub fn rewrite_ended(&self, is_good: bool, now_us: u64) {
+        self.runs.end_rewrite(is_good, now_us);
         let rewrites = &mut self.state().rewrites;
         debug_assert!(rewrites.began_us.is_some(), "a rewrite ends once");
         let began_us = rewrites.began_us.take().unwrap_or(now_us);

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::thread::Builder;
 use std::time::Duration;
 
-use pantala_base::clock::monotonic_us;
+use pantala_base::clock::{monotonic_us, unix_ms};
 use pantala_persistence::aof::{AofWriter, BaseKind, Fault, Manifest, Rewrite};
 use pantala_persistence::disk::{Disk, RealDisk};
 use pantala_persistence::snapshot::Form;
@@ -33,20 +33,21 @@ use crate::snapshots::{NoTurn, Place, Turn};
 /// How long the writer may take to come to the cut: its disk may be slow.
 const BEGIN_MOST: Duration = Duration::from_secs(60);
 
-/// Begins a rewrite on a thread of its own.
+/// Begins a rewrite on a thread of its own. `why` it begins is kept with the run.
 ///
 /// # Errors
 /// It is not possible now.
-pub fn begin(durability: &Arc<Durability>) -> Result<(), NoRewrite> {
+pub fn begin(durability: &Arc<Durability>, why: &str) -> Result<(), NoRewrite> {
     durability.appending.begin_rewrite(monotonic_us())?;
-    go_on(durability);
+    go_on(durability, why);
     Ok(())
 }
 
 /// Starts the thread of a rewrite that
 /// [`begin_rewrite`](crate::appending::AppendOnlyState::begin_rewrite) has admitted; whether it
 /// started. If not, the rewrite has failed.
-pub fn go_on(durability: &Arc<Durability>) -> bool {
+pub fn go_on(durability: &Arc<Durability>, why: &str) -> bool {
+    durability.runs.begin_rewrite(why, (unix_ms().0, monotonic_us()));
     let of_thread = Arc::clone(durability);
     // Asked here, not by the thread: a file that is turned off before the thread runs ends its
     // rewrite, which must not become one of a server without a file.
@@ -67,6 +68,7 @@ pub fn go_on(durability: &Arc<Durability>) -> bool {
     let spawned = Builder::new().name("rewrite".into()).spawn(life);
     if let Err(error) = &spawned {
         tracing::error!("the append-only file is not rewritten: cannot start a thread: {error}");
+        durability.runs.note_failure(error);
         durability.appending.end_base();
         durability.appending.rewrite_ended(false, monotonic_us());
     }
@@ -104,13 +106,14 @@ fn run_alone(durability: &Durability, place: Place) {
             tracing::info!(bytes, "Background AOF rewrite terminated with success");
             tracing::info!("Background AOF rewrite finished successfully");
         }
-        Err(why) => tell_failed(why),
+        Err(why) => tell_failed(durability, why),
     }
     durability.appending.rewrite_ended(written.is_ok(), monotonic_us());
 }
 
-/// In the words of Redis and Valkey.
-pub(super) fn tell_failed(why: &dyn Display) {
+/// Notes why a rewrite has failed, and logs it in the words of Redis and Valkey.
+pub(super) fn tell_failed(durability: &Durability, why: &dyn Display) {
+    durability.runs.note_failure(why);
     tracing::error!("Background AOF rewrite terminated with error: {why}");
 }
 
@@ -163,11 +166,12 @@ fn write_base(
     let rewrite = begin(writer, kind_of(form)).map_err(failed)?;
     let path = rewrite.base_path.clone();
     let plan = saving::plan_at(&durability.engine.settings.current(), path, form);
-    let moment = Moment::unmarked(durability);
+    let (moment, save) = (Moment::unmarked(durability), Arc::clone(turn.save()));
     let purpose = Purpose { is_base: "1", form, readers: Readers::Pantala, moment };
     let written =
         turn.cut(purpose).and_then(|cut| cut.write(&mut FileTarget { disk: &RealDisk, plan }));
     let bytes = written.inspect_err(|_| writer.abandon_rewrite(&rewrite))?;
+    durability.runs.note_base(&rewrite.base_path, bytes, save.progress().written);
     writer.finish_rewrite(rewrite).map_err(failed)?;
     if let Some(job) = writer.begin_removal() {
         writer.end_removal(&job.run()).map_err(failed)?;
@@ -181,7 +185,7 @@ fn run_beside(durability: &Durability, place: Place) {
     let written = write(durability, place, &mut begun);
     durability.appending.end_base();
     if let Err(why) = &written {
-        tell_failed(why);
+        tell_failed(durability, why);
     }
     match begun {
         Some(rewrite) => {
@@ -207,7 +211,7 @@ fn write(
     let settings = durability.engine.settings.current();
     let path = layout(&settings).temporary(&format!("rewrite.{number}"));
     let plan = saving::plan_at(&settings, path.clone(), form);
-    let moment = Moment::of_rewrite(durability, number);
+    let (moment, save) = (Moment::of_rewrite(durability, number), Arc::clone(turn.save()));
     let cut = turn.cut(Purpose { is_base: "1", form, readers: Readers::Pantala, moment });
     let is_cut = cut.is_ok();
     let written = cut.and_then(|cut| cut.write(&mut FileTarget { disk: &RealDisk, plan }));
@@ -220,6 +224,7 @@ fn write(
         let rewrite = begun.as_ref().ok_or_else(no_increment)?;
         let moved = RealDisk.rename(&path, &rewrite.base_path);
         moved.map_err(|error| SaveFailure::Failed(format!("{}: {error}", path.display())))?;
+        durability.runs.note_base(&rewrite.base_path, bytes, save.progress().written);
         Ok(bytes)
     });
     if placed.is_err() {

@@ -7,6 +7,7 @@ use pantala_base::clock::unix_us;
 use pantala_commands::Call;
 use pantala_engine::Engine;
 use pantala_journal::Stamp;
+use pantala_persistence::runs::Runs;
 use pantala_psync::{Downstream, RoleState};
 use parking_lot::Mutex;
 
@@ -28,6 +29,8 @@ pub struct Durability {
     pub snapshots: Snapshots,
     /// The state of those in `dir`.
     pub saves: Saves,
+    /// The last runs of snapshots and of rewrites.
+    pub runs: Arc<Runs>,
     /// The append-only file.
     pub appending: AppendOnlyState,
     /// The state of loading.
@@ -44,13 +47,15 @@ impl Durability {
     /// The state of a server that has just started. `stream_grew` is called by the journal's thread
     /// when it has appended to the stream of replicas.
     pub fn new(engine: Arc<Engine>, stream_grew: Box<dyn Fn() + Send + Sync>) -> Arc<Durability> {
+        let runs = Arc::<Runs>::default();
         let durability = Arc::new(Durability {
             engine,
             downstream: Arc::default(),
             role: Arc::default(),
             snapshots: Snapshots::default(),
             saves: Saves::new(unix_us().div_euclid(1_000_000)),
-            appending: AppendOnlyState::default(),
+            appending: AppendOnlyState::new(Arc::clone(&runs)),
+            runs,
             loading: LoadState::default(),
             failures: Failures::default(),
             writes_wait: Mutex::default(),

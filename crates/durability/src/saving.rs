@@ -16,8 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::Builder;
 
-use pantala_base::clock::{monotonic_us, unix_us};
+use pantala_base::clock::{monotonic_us, unix_ms, unix_us};
 use pantala_persistence::disk::Disk;
+use pantala_persistence::runs::{Run, RunKind};
 use pantala_persistence::snapshot::{Fault, Form, name, write};
 use pantala_settings::Settings;
 
@@ -76,13 +77,13 @@ impl fmt::Display for SaveFailure {
 }
 
 /// Writes a snapshot, on this thread and others; returns once the file is complete. Only on threads
-/// that may wait, outside the gate.
+/// that may wait, outside the gate. `why` it begins is kept with the run.
 ///
 /// # Errors
 /// See [`SaveFailure`]; the old file is unchanged.
-pub fn save(durability: &Durability) -> Result<(), SaveFailure> {
+pub fn save(durability: &Durability, why: &str) -> Result<(), SaveFailure> {
     let save = durability.saves.begin(monotonic_us(), false)?;
-    run(durability, durability.snapshots.line_up(&save), &save)
+    run(durability, durability.snapshots.line_up(&save), &save, why)
 }
 
 /// Writes the snapshot of a server that stops, once no other snapshot can begin. Otherwise like
@@ -93,22 +94,23 @@ pub fn save(durability: &Durability) -> Result<(), SaveFailure> {
 pub fn save_before_stop(durability: &Durability) -> Result<(), SaveFailure> {
     let save = durability.saves.begin_last(monotonic_us()).map_err(SaveFailure::from);
     let save = save.inspect_err(|why| tracing::error!("a snapshot could not be begun: {why}"))?;
-    run(durability, durability.snapshots.line_up(&save), &save)
+    run(durability, durability.snapshots.line_up(&save), &save, "the server stops")
 }
 
 /// Writes a snapshot on a thread of its own, as BGSAVE does; returns once the thread has started.
+/// `why` it begins is kept with the run.
 ///
 /// # Errors
 /// Another one is being written, or the system has no thread.
-pub fn save_in_background(durability: &Arc<Durability>) -> Result<(), SaveFailure> {
+pub fn save_in_background(durability: &Arc<Durability>, why: &str) -> Result<(), SaveFailure> {
     let save = durability.saves.begin(monotonic_us(), true)?;
     // Before the request is answered, so that a later one comes later.
     let place = durability.snapshots.line_up(&save);
-    let (of_thread, saved) = (Arc::clone(durability), Arc::clone(&save));
+    let (of_thread, saved, why) = (Arc::clone(durability), Arc::clone(&save), why.to_owned());
     let life = move || {
         pantala_base::os::yield_to_others();
         // The result is in the log and in INFO.
-        let _told = run(&of_thread, place, &saved);
+        let _told = run(&of_thread, place, &saved, &why);
         pantala_memory::release_seat();
     };
     tracing::info!("Background saving started by pid {}", std::process::id());
@@ -119,11 +121,15 @@ pub fn save_in_background(durability: &Arc<Durability>) -> Result<(), SaveFailur
     })
 }
 
-fn run(durability: &Durability, place: Place, save: &Save) -> Result<(), SaveFailure> {
-    let (result, ended) = match write_file(durability, place) {
+fn run(durability: &Durability, place: Place, save: &Save, why: &str) -> Result<(), SaveFailure> {
+    let mut noted = Run::begin(RunKind::Snapshot, why, unix_ms().0);
+    let written = write_file(durability, place, &mut noted.file);
+    noted.keys = save.progress().written;
+    noted.took_ms = monotonic_us().saturating_sub(save.began_us) / 1000;
+    let (result, ended) = match written {
         Ok(bytes) => {
-            let keys = save.progress().written;
-            let took_ms = monotonic_us().saturating_sub(save.began_us) / 1000;
+            noted.bytes = bytes;
+            let Run { keys, took_ms, .. } = noted;
             tracing::info!(keys, bytes, took_ms, "DB saved on disk");
             if save.is_in_background {
                 tracing::info!("Background saving terminated with success");
@@ -145,6 +151,8 @@ fn run(durability: &Durability, place: Place, save: &Save) -> Result<(), SaveFai
             (Err(unsaved), SaveEnd::Failed)
         }
     };
+    noted.error = result.as_ref().err().map(ToString::to_string);
+    durability.runs.note(noted);
     end(durability, save, ended);
     result
 }
@@ -180,13 +188,18 @@ pub fn plan_at(settings: &Settings, path: PathBuf, form: Form) -> write::Plan {
     write::Plan { path, temporary: temporary.into(), form, ..plan(settings, Path::new(""), "") }
 }
 
-/// Writes the file when it has the turn; returns its bytes, or what went wrong.
-fn write_file(durability: &Durability, in_line: Place) -> Result<u64, SaveFailure> {
+/// Writes the file when it has the turn; returns its bytes, or what went wrong. `name` becomes the
+/// file's name.
+fn write_file(
+    durability: &Durability,
+    in_line: Place,
+    name: &mut String,
+) -> Result<u64, SaveFailure> {
     let turn = in_line.wait()?;
     let settings = durability.engine.settings.current();
-    let name = name::at(&settings.dbfilename, now_s());
-    let place = place::for_file(&settings, &name).map_err(SaveFailure::Failed)?;
-    write_to(durability, turn, &*place.disk, plan(&settings, &place.directory, &name))
+    *name = name::at(&settings.dbfilename, now_s());
+    let place = place::for_file(&settings, name).map_err(SaveFailure::Failed)?;
+    write_to(durability, turn, &*place.disk, plan(&settings, &place.directory, name))
 }
 
 /// Writes the file on this disk, as planned; returns its size in bytes.

@@ -84,7 +84,7 @@ const NOT_SAVING: ClientError =
 fn save(call: &mut Call<'_, '_>) -> CommandResult {
     let operator = Operator::of(call);
     let _others_run = operator.engine.lane.compensate();
-    match saving::save(&operator.durability) {
+    match saving::save(&operator.durability, "SAVE") {
         Ok(()) => call.reply.ok(),
         Err(SaveFailure::Busy) => return Err(BUSY_SAVING.into()),
         Err(unsaved) => return Err(ClientError::new(format!("ERR not saved: {unsaved}")).into()),
@@ -106,7 +106,7 @@ fn save_in_background(call: &mut Call<'_, '_>) -> CommandResult {
         _ => return Err(error::SYNTAX.into()),
     }
     let Some(operator) = operator.arc() else { return Err(BUSY_SAVING.into()) };
-    match saving::save_in_background(&operator.durability) {
+    match saving::save_in_background(&operator.durability, "BGSAVE") {
         // As Valkey says it within a transaction.
         Ok(()) if !call.may_wait => call.reply.simple("Background saving scheduled"),
         Ok(()) => call.reply.simple("Background saving started"),
@@ -122,7 +122,7 @@ fn rewrite_in_background(call: &mut Call<'_, '_>) -> CommandResult {
     let begun = operator
         .arc()
         .ok_or(NoRewrite::Stopping)
-        .and_then(|operator| rewriting::begin(&operator.durability));
+        .and_then(|operator| rewriting::begin(&operator.durability, "BGREWRITEAOF"));
     match begun {
         Ok(()) if is_saving || !call.may_wait => {
             call.reply.simple("Background append only file rewriting scheduled");

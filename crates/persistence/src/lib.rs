@@ -6,6 +6,7 @@
 //! snapshot  snapshot files: written                                 sans-thread
 //! loading   snapshot files: read                                    sans-thread
 //! check     content of a file, and where it breaks                  `pantala check`
+//! runs      the last snapshots and rewrites, for operators          in memory
 //! ```
 //!
 //! 1. Everything goes through [`disk`], so that a test can lose what was not synced.
@@ -21,4 +22,5 @@ pub mod aof;
 pub mod check;
 pub mod disk;
 pub mod loading;
+pub mod runs;
 pub mod snapshot;

@@ -8,6 +8,7 @@ mod hot_keys;
 mod login;
 mod parse;
 mod run;
+mod runs;
 mod socket;
 mod traffic;
 
@@ -45,6 +46,7 @@ pub(crate) fn routes() -> Router<Arc<Admin>> {
         .route("/settings", get(catalogue::settings))
         .route("/figures", get(figures::page))
         .route("/history", get(history::page))
+        .route("/persistence/runs", get(runs::page))
         .route("/hotkeys", get(hot_keys::page))
         .fallback(|| async { Refusal::new(StatusCode::NOT_FOUND, "there is no such page") })
 }

@@ -297,7 +297,7 @@ impl File {
                 self.confirm(self.written);
                 tracing::info!("Background AOF rewrite finished successfully");
             }
-            Err(fault) => rewriting::tell_failed(fault),
+            Err(fault) => rewriting::tell_failed(&self.durability, fault),
         }
         self.durability.appending.set_kept(self.writer.is_kept());
         // The end is reported once the manifest names no history: a client that waits for it may
@@ -415,16 +415,17 @@ impl File {
             min_bytes: settings.auto_aof_rewrite_min_bytes,
         };
         let idle_ms = self.durability.appending.idle_ms(monotonic_us());
-        if self.writer.is_rewrite_due(rules, idle_ms) && rewriting::begin(&self.durability).is_ok()
-        {
-            let (growth, is_good) = (self.writer.growth(), self.writer.fault().is_none());
-            let (bytes, base) = (growth.bytes(), growth.base_bytes().max(1));
-            match bytes.saturating_sub(base).saturating_mul(100) / base {
-                percent if is_good => {
-                    tracing::info!("Starting automatic rewriting of AOF on {percent}% growth");
-                }
-                _ => tracing::info!("Starting automatic rewriting of AOF after a fault"),
-            }
+        if !self.writer.is_rewrite_due(rules, idle_ms) {
+            return;
+        }
+        let (growth, is_good) = (self.writer.growth(), self.writer.fault().is_none());
+        let (bytes, base) = (growth.bytes(), growth.base_bytes().max(1));
+        let why = match bytes.saturating_sub(base).saturating_mul(100) / base {
+            percent if is_good => format!("on {percent}% growth"),
+            _ => String::from("after a fault"),
+        };
+        if rewriting::begin(&self.durability, &why).is_ok() {
+            tracing::info!("Starting automatic rewriting of AOF {why}");
         }
     }
 

@@ -174,7 +174,10 @@ pub fn begin_anew(durability: &Arc<Durability>) -> Result<(), String> {
     });
     let writer = AofWriter::new(Arc::new(RealDisk), layout, opened?, 0);
     durability.appending.open(&durability.engine.journal, writer);
-    if rewriting::go_on(durability) { Ok(()) } else { Err("there is no thread for it".into()) }
+    match rewriting::go_on(durability, "a file begins") {
+        true => Ok(()),
+        false => Err("there is no thread for it".into()),
+    }
 }
 
 /// Waits until the file that [`begin_anew`] has begun is complete, or the server stops.

@@ -93,7 +93,7 @@ fn refuse_beside_a_copy(operator: &Operator) -> Result<(), ClientError> {
 /// Saves, after any other snapshot that is being written.
 fn save(operator: &Operator) -> Result<(), SaveFailure> {
     loop {
-        match saving::save(&operator.durability) {
+        match saving::save(&operator.durability, "DEBUG RELOAD") {
             Err(SaveFailure::Busy) if !operator.engine.condition.shutdown.pause_for(LOOK) => {}
             ended => return ended,
         }
@@ -175,7 +175,7 @@ impl<'s> ReloadGuard<'s> {
             && let Some(operator) = self.operator.arc()
         {
             self.has_rewrite = false;
-            rewriting::go_on(&operator.durability);
+            rewriting::go_on(&operator.durability, "DEBUG");
         }
     }
 }

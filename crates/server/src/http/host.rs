@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pantala_admin::{
     AdminFacts, AdminHost, Figures, LaneFigures, LocalEnd, MemoryFigures, NewClient, NotReady,
-    WorkerFigures,
+    PastRun, WorkerFigures,
 };
 use pantala_base::clock::monotonic_us;
 use pantala_base::limits::rss_bytes;
@@ -14,6 +14,7 @@ use pantala_commands::Session;
 use pantala_engine::Engine;
 use pantala_engine::condition::states::States;
 use pantala_engine::stats::tallies::ThreadTally;
+use pantala_persistence::runs::{Run, RunKind};
 use pantala_protocol::Version;
 
 use crate::shared::Shared;
@@ -86,6 +87,10 @@ impl AdminHost for Server {
         }
     }
 
+    fn past_runs(&self) -> Vec<PastRun> {
+        self.0.durability.runs.last().into_iter().map(past_run).collect()
+    }
+
     fn info(&self) -> InfoTable {
         info::figures(&self.0.operator)
     }
@@ -116,6 +121,15 @@ impl AdminHost for Server {
             replicas: shared.replication.downstream.replicas.all().len() as u64,
         }
     }
+}
+
+fn past_run(run: Run) -> PastRun {
+    let Run { kind, why, began_ms, took_ms, keys, bytes, file, error } = run;
+    let kind = match kind {
+        RunKind::Snapshot => "snapshot",
+        RunKind::Rewrite => "rewrite",
+    };
+    PastRun { kind, why, began_ms, took_ms, keys, bytes, file, error }
 }
 
 fn pair() -> io::Result<(UnixStream, UnixStream)> {

@@ -510,12 +510,12 @@ mod tests {
             shared.durability.saves.end(&save, SaveEnd::CalledOff, 0, 0);
         }
         assert!(matches!(
-            saving::save_in_background(&shared.durability),
+            saving::save_in_background(&shared.durability, "BGSAVE"),
             Err(SaveFailure::Stopping)
         ));
-        assert_eq!(rewriting::begin(&shared.durability), Err(NoRewrite::Stopping));
+        assert_eq!(rewriting::begin(&shared.durability, ""), Err(NoRewrite::Stopping));
         shared.durability.appending.forgo_rewrite();
-        assert_eq!(rewriting::begin(&shared.durability), Err(NoRewrite::Stopping));
+        assert_eq!(rewriting::begin(&shared.durability, ""), Err(NoRewrite::Stopping));
         assert_eq!(stopping.join().unwrap(), Ok(()));
         assert!(shared.engine.condition.shutdown.is_final());
     }

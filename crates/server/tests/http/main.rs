@@ -5,6 +5,7 @@ mod batches;
 mod common;
 mod hostile;
 mod hot_keys;
+mod runs;
 mod sockets;
 
 use std::io::Write;

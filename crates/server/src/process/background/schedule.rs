@@ -47,7 +47,7 @@ pub fn keep(shared: &Arc<Shared>) {
         let due = schedule.is_due(now_s(), since);
         if let Some(cause) = due.filter(|_| may_save) {
             tracing::info!("{cause}. Saving...");
-            if let Err(unsaved) = save_in_background(&shared.durability) {
+            if let Err(unsaved) = save_in_background(&shared.durability, &cause) {
                 tracing::warn!("no snapshot was begun: {unsaved}");
             }
         }
