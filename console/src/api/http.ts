@@ -2,6 +2,7 @@
 
 import type { History, Span } from './history';
 import type { SampledKeys } from './hot_keys';
+import type { Run } from './runs';
 
 export interface Session {
   user: string | null;
@@ -81,6 +82,7 @@ export const readCommands = () => get<CommandRow[]>('/api/commands');
 export const readSettings = () => get<Setting[]>('/api/settings');
 export const readHistory = (span: Span) => get<History>(`/api/history?span=${span}`);
 export const readSampledKeys = () => get<SampledKeys>('/api/hotkeys');
+export const readRuns = () => get<Run[]>('/api/persistence/runs');
 export const login = (user: string, password: string) =>
   request('/api/login', { user, password }).then(() => undefined);
 export const logout = () => request('/api/logout', {}).then(() => undefined);

@@ -1,11 +1,14 @@
-// What is kept on disk: the snapshot, the append-only file, how both stand.
+// What is kept on disk: the snapshot, the append-only file, how both stand, and their last runs.
 
 import { useSignal } from '@preact/signals';
-import { bytes, count, duration, moment } from '../api/format';
+import { bytes, count, duration, micros, moment } from '../api/format';
+import { readRuns } from '../api/http';
 import { infoOf } from '../api/info';
 import { asRecord, asText } from '../api/reply';
+import { kindName, type Run, resultOf } from '../api/runs';
 import { run } from '../state';
-import { Bar, PageHead, Panel, Tile, useRefresh, WriteButton } from '../ui/parts';
+import { Bar, Empty, PageHead, Panel, Tile, useRefresh, WriteButton } from '../ui/parts';
+import { type Column, PlainTable } from '../ui/table';
 import { attempt, say } from '../ui/toast';
 
 const REFRESH_MS = 2_000;
@@ -14,8 +17,10 @@ const SETTINGS = ['dir', 'dbfilename', 'save', 'appendonly', 'appendfsync', 'app
 export function Persistence() {
   const info = useSignal<Record<string, string>>({});
   const settings = useSignal<Record<string, string>>({});
+  const runs = useSignal<Run[]>([]);
   const refresh = useRefresh(async () => {
     info.value = infoOf(asText(await run(['INFO', 'persistence'])));
+    runs.value = await readRuns();
     const told = asRecord(await run(['CONFIG', 'GET', ...SETTINGS]));
     settings.value = Object.fromEntries(
       Object.entries(told).map(([name, value]) => [name, asText(value)]),
@@ -28,6 +33,7 @@ export function Persistence() {
         <Snapshot info={info.value} settings={settings.value} onChanged={refresh} />
         <AppendOnly info={info.value} settings={settings.value} onChanged={refresh} />
       </div>
+      <LastRuns runs={runs.value} />
     </>
   );
 }
@@ -155,3 +161,38 @@ function AppendOnly({ info, settings, onChanged }: Props) {
 const sizeText = (text: string | undefined) => (text === undefined ? '–' : bytes(Number(text)));
 const baseText = (text: string | undefined) =>
   text === undefined || text === '0' ? '' : `${bytes(Number(text))} when it was written anew`;
+
+function LastRuns({ runs }: { runs: Run[] }) {
+  return (
+    <Panel title="Last runs" note="since the server began, 20 at most">
+      {runs.length === 0 ? (
+        <Empty>Nothing has been written yet.</Empty>
+      ) : (
+        <PlainTable
+          rows={runs}
+          columns={RUN_COLUMNS}
+          rowId={(run) => `${run.kind} ${run.beganMs} ${run.tookMs}`}
+        />
+      )}
+    </Panel>
+  );
+}
+
+const RUN_COLUMNS: Column<Run>[] = [
+  { name: 'Began', cell: (run) => moment(run.beganMs), width: '170px' },
+  { name: 'What', cell: kindName, width: '140px' },
+  { name: 'Why', cell: (run) => run.why },
+  { name: 'Took', cell: (run) => micros(run.tookMs * 1000), number: true, width: '90px' },
+  {
+    name: 'Result',
+    cell: (run) =>
+      run.error === null ? (
+        resultOf(run)
+      ) : (
+        <>
+          <span class="badge failed">failed</span> {resultOf(run)}
+        </>
+      ),
+  },
+  { name: 'File', cell: (run) => run.file },
+];

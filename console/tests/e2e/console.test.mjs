@@ -337,6 +337,10 @@ test('a snapshot is written', async () => {
   const page = await unlocked('persistence');
   await button(page, 'Write one now').click();
   await page.getByText('A snapshot is being written.').waitFor();
+  await page
+    .getByRole('row', { name: /BGSAVE .* keys, / })
+    .first()
+    .waitFor();
   await page.locator('.tile', { hasText: 'Last' }).getByText(/ago/).first().waitFor();
 });
 
