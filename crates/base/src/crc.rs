@@ -15,11 +15,12 @@ const CRC16_POLYNOMIAL: u16 = 0x1021;
 /// 0xad93d23594c935a9 with its bits in reverse: this CRC works from the low bit.
 const CRC64_POLYNOMIAL: u64 = 0x95ac_9329_ac4b_c9b5;
 
-static CRC16_TABLE: [u16; 256] = crc16_table();
+static CRC16_TABLES: [[u16; 256]; 8] = crc16_tables();
 static CRC64_TABLES: [[u64; 256]; 8] = crc64_tables();
 
-const fn crc16_table() -> [u16; 256] {
-    let mut table = [0; 256];
+/// Table `i` holds the effect of a byte that `i` more bytes follow ("slicing by eight").
+const fn crc16_tables() -> [[u16; 256]; 8] {
+    let mut tables = [[0; 256]; 8];
     let mut byte = 0;
     while byte < 256 {
         let mut crc = (byte as u16) << 8;
@@ -28,10 +29,20 @@ const fn crc16_table() -> [u16; 256] {
             crc = if crc & 0x8000 != 0 { (crc << 1) ^ CRC16_POLYNOMIAL } else { crc << 1 };
             bit += 1;
         }
-        table[byte] = crc;
+        tables[0][byte] = crc;
         byte += 1;
     }
-    table
+    let mut behind = 1;
+    while behind < 8 {
+        let mut byte = 0;
+        while byte < 256 {
+            let before = tables[behind - 1][byte];
+            tables[behind][byte] = tables[0][(before >> 8) as usize] ^ (before << 8);
+            byte += 1;
+        }
+        behind += 1;
+    }
+    tables
 }
 
 /// Table `i` holds the effect of a byte that `i` more bytes follow ("slicing by eight").
@@ -64,9 +75,22 @@ const fn crc64_tables() -> [[u64; 256]; 8] {
 /// CRC-16/XMODEM of `bytes`.
 #[inline]
 pub fn crc16(bytes: &[u8]) -> u16 {
-    bytes
-        .iter()
-        .fold(0, |crc, &byte| (crc << 8) ^ CRC16_TABLE[usize::from((crc >> 8) as u8 ^ byte)])
+    let (words, tail) = bytes.as_chunks::<8>();
+    let mut crc = 0u16;
+    for &[b0, b1, b2, b3, b4, b5, b6, b7] in words {
+        let [high, low] = crc.to_be_bytes();
+        crc = CRC16_TABLES[7][usize::from(b0 ^ high)]
+            ^ CRC16_TABLES[6][usize::from(b1 ^ low)]
+            ^ CRC16_TABLES[5][usize::from(b2)]
+            ^ CRC16_TABLES[4][usize::from(b3)]
+            ^ CRC16_TABLES[3][usize::from(b4)]
+            ^ CRC16_TABLES[2][usize::from(b5)]
+            ^ CRC16_TABLES[1][usize::from(b6)]
+            ^ CRC16_TABLES[0][usize::from(b7)];
+    }
+    let step =
+        |crc: u16, &byte: &u8| (crc << 8) ^ CRC16_TABLES[0][usize::from((crc >> 8) as u8 ^ byte)];
+    tail.iter().fold(crc, step)
 }
 
 /// The cluster slot of a key: of the part between its first `{` and the next `}`, if that is not

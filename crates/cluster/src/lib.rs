@@ -1,30 +1,42 @@
 //! A cluster as one node sees it: who owns which slots, and what clients are told of it.
 //!
 //! ```text
-//! a source --> Topology --> `text`: the lines of CLUSTER NODES and CLUSTER INFO
-//!                      --> the commands' replies (crate `operator`)
+//! a source --> Membership --> SlotTable: what a node does with a slot's commands
+//!                         --> Topology --> the replies of CLUSTER NODES, SLOTS, SHARDS, INFO
 //! ```
 //!
-//! The only source so far is `cluster_mode emulated`: one node that owns every slot, with its
-//! replicas. Other sources (etcd, a file) will make the same [`Topology`].
+//! A source is `cluster_mode emulated` (one node that owns every slot, a Topology only), or the file
+//! of the nodes with the changes that operators make.
 //!
 //! | file | what |
 //! |---|---|
-//! | `slots` | ranges of slots |
+//! | `slots`, `slot_set` | ranges and sets of slots |
 //! | `node` | a node's id, addresses and health |
-//! | `topology` | all nodes by shard |
+//! | `membership` | nodes with their slots, and the changes of operators |
+//! | `nodes_file` | the file that keeps a membership |
+//! | `slot_table` | admission by slot: here, MOVED, ASK, CROSSSLOT, CLUSTERDOWN |
+//! | `topology` | all nodes by shard, as clients are told |
 //! | `text` | the text forms |
 //!
-//! Not here: sockets, threads, the keyspace, replies. Tests: at the foot of each file.
+//! Not here: sockets, threads, files, the keyspace, replies. Tests: at the foot of each file.
 
 #![forbid(unsafe_code)]
 
+mod membership;
 mod node;
+pub mod nodes_file;
+mod slot_set;
+mod slot_table;
 mod slots;
 mod text;
 mod topology;
 
+pub use membership::{Member, Membership, MembershipError, OpenSlot};
 pub use node::{Endpoint, Health, Node, NodeId, NodeRole};
+pub use slot_set::SlotSet;
+pub use slot_table::{
+    DownRules, RedirectTarget, Route, RouteError, RoutedCommand, SlotState, SlotTable,
+};
 pub use slots::SlotRange;
 pub use text::{info, node_lines};
 pub use topology::{ClusterState, Shard, Topology};

@@ -121,6 +121,8 @@ pub struct Node {
     pub health: Health,
     /// The end of its stream, or of what it has of its primary's.
     pub offset: u64,
+    /// The number of the last change of its slots.
+    pub epoch: u64,
 }
 
 #[cfg(test)]

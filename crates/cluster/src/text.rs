@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::node::{Health, Node, NodeRole};
+use crate::nodes_file;
 use crate::topology::{Shard, Topology};
 
 /// The line of one node, without its end: `id ip:port@bus[,hostname] flags primary ping pong epoch
@@ -22,10 +23,14 @@ fn line(topology: &Topology, shard: &Shard, node: &Node, uses_tls: bool) -> Stri
     };
     let link = if node.health == Health::Failed { "disconnected" } else { "connected" };
     // Nothing is pinged here.
-    let epoch = topology.epoch;
+    let epoch = node.epoch;
     _ = write!(line, " {myself}{}{failed} {primary} 0 0 {epoch} {link}", node.role.word());
     if node.role == NodeRole::Primary {
         shard.slots.iter().for_each(|range| _ = write!(line, " {range}"));
+    }
+    if node.id == topology.my_id {
+        let open = topology.open.iter();
+        open.for_each(|(slot, open)| _ = write!(line, " {}", nodes_file::open_slot(*slot, open)));
     }
     line
 }
@@ -47,6 +52,7 @@ pub fn node_lines(
 /// The fields of CLUSTER INFO, in Valkey's order. There is no traffic of a bus to be counted.
 pub fn info(topology: &Topology) -> Vec<(&'static str, String)> {
     let failing = topology.failing();
+    let my_epoch = topology.find(topology.my_id).map_or(0, |(_, node)| node.epoch);
     let assigned = topology.assigned();
     let failed = topology.shards.iter().flat_map(|shard| &shard.nodes);
     let failed = failed.filter(|node| node.health == Health::Failed).count();
@@ -63,7 +69,7 @@ pub fn info(topology: &Topology) -> Vec<(&'static str, String)> {
         ("cluster_known_nodes", topology.node_count().to_string()),
         ("cluster_size", topology.size().to_string()),
         ("cluster_current_epoch", topology.epoch.to_string()),
-        ("cluster_my_epoch", topology.epoch.to_string()),
+        ("cluster_my_epoch", my_epoch.to_string()),
     ];
     fields.extend(COUNTERS.iter().map(|&name| (name, "0".into())));
     fields

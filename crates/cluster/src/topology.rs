@@ -5,8 +5,11 @@
 //! 2. The first node of a shard is its primary, if it has one.
 //! 3. This node is one of the nodes.
 
+use std::collections::BTreeMap;
+
 use pantala_base::crc::SLOT_COUNT;
 
+use crate::membership::{Membership, OpenSlot};
 use crate::node::{Health, Node, NodeId, NodeRole};
 use crate::slots::SlotRange;
 
@@ -61,14 +64,49 @@ pub struct Topology {
     pub epoch: u64,
     /// All shards.
     pub shards: Vec<Shard>,
+    /// The slots that are being moved from or to this node.
+    pub open: Vec<(u16, OpenSlot)>,
+    /// Whether a slot without an owner means that the cluster is down.
+    pub needs_full_coverage: bool,
 }
 
 impl Topology {
     /// A cluster of these shards, one of which has the node `my_id`.
     pub fn new(my_id: NodeId, epoch: u64, shards: Vec<Shard>) -> Topology {
-        let topology = Topology { my_id, epoch, shards };
+        let (open, needs_full_coverage) = (Vec::new(), true);
+        let topology = Topology { my_id, epoch, shards, open, needs_full_coverage };
         debug_assert!(topology.my_shard().is_some(), "this node is one of the nodes");
         debug_assert!(topology.assigned() <= usize::from(SLOT_COUNT), "a slot has one owner");
+        topology
+    }
+
+    /// The topology of a membership, whose nodes `describe` completes: their addresses, their
+    /// health and how much of the stream they have.
+    pub fn of(all: &Membership, mut describe: impl FnMut(&mut Node)) -> Topology {
+        let mut shards: BTreeMap<NodeId, Shard> = BTreeMap::new();
+        for (id, member) in all.members() {
+            let role = if member.primary.is_some() { NodeRole::Replica } else { NodeRole::Primary };
+            let mut node = Node {
+                id: *id,
+                role,
+                endpoint: member.endpoint.clone(),
+                zone: member.zone.clone(),
+                health: Health::Online,
+                offset: 0,
+                epoch: member.epoch,
+            };
+            describe(&mut node);
+            let none = || Shard { id: member.shard, slots: Vec::new(), nodes: Vec::new() };
+            let shard = shards.entry(member.shard).or_insert_with(none);
+            shard.slots.extend(member.slots.ranges());
+            match role {
+                NodeRole::Primary => shard.nodes.insert(0, node),
+                NodeRole::Replica => shard.nodes.push(node),
+            }
+        }
+        let shards = shards.into_values().collect();
+        let mut topology = Topology::new(all.my_id(), all.epoch(), shards);
+        topology.open = all.open_slots().iter().map(|(slot, open)| (*slot, *open)).collect();
         topology
     }
 
@@ -114,7 +152,11 @@ impl Topology {
 
     /// Whether it serves.
     pub fn state(&self) -> ClusterState {
-        match self.assigned() == usize::from(SLOT_COUNT) && self.failing() == 0 {
+        let is_covered = match self.needs_full_coverage {
+            true => self.assigned() == usize::from(SLOT_COUNT),
+            false => self.assigned() > 0,
+        };
+        match is_covered && self.failing() == 0 {
             true => ClusterState::Serving,
             false => ClusterState::Down,
         }
@@ -135,7 +177,8 @@ pub(crate) mod tests {
             ..Endpoint::default()
         };
         let id = NodeId::of_name(&number.to_string());
-        Node { id, role, endpoint, zone: String::new(), health: Health::Online, offset: 5 }
+        let zone = String::new();
+        Node { id, role, endpoint, zone, health: Health::Online, offset: 5, epoch: 7 }
     }
 
     /// Two shards; the second one has a replica and no slot above `last`.
@@ -146,6 +189,28 @@ pub(crate) mod tests {
         let nodes = vec![node(2, NodeRole::Primary), node(3, NodeRole::Replica)];
         let second = shard("b", vec![range(100, 100), range(101, last)], nodes);
         Topology::new(NodeId::of_name("1"), 7, vec![first, second])
+    }
+
+    #[test]
+    fn a_membership_is_told_by_shard() {
+        let mut all = crate::membership::tests::three();
+        let b = NodeId::of_name("b");
+        all.begin_to_move_out(5, &b.to_string()).expect("it can");
+        let topology = Topology::of(&all, |node| {
+            node.offset = 9;
+            node.endpoint.port = 7;
+        });
+        let shard = topology.find(b).expect("it is there").0;
+        let roles: Vec<NodeRole> = shard.nodes.iter().map(|node| node.role).collect();
+        assert_eq!(roles, [NodeRole::Primary, NodeRole::Replica]);
+        assert_eq!((shard.slot_count(), topology.node_count()), (100, 3));
+        assert!(shard.nodes.iter().all(|node| (node.offset, node.endpoint.port) == (9, 7)));
+        assert_eq!(topology.open, [(5, OpenSlot::LeavingTo(b))]);
+        let partial = Topology { needs_full_coverage: false, ..topology.clone() };
+        assert_eq!(
+            (topology.state(), partial.state()),
+            (ClusterState::Down, ClusterState::Serving)
+        );
     }
 
     #[test]
