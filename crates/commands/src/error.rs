@@ -179,6 +179,11 @@ pub fn exec_aborted_by(reason: &ClientError) -> ClientError {
 /// The code of [`redirected`].
 pub const REDIRECT: &str = "REDIRECT";
 
+/// The codes of errors that tell a client that it, or its command, belongs to another node. EXEC is
+/// answered with them as they are.
+pub const REDIRECTIONS: [&str; 6] =
+    [REDIRECT, "MOVED", "ASK", "CROSSSLOT", "CLUSTERDOWN", "TRYAGAIN"];
+
 /// Sends the client to this host and port.
 pub fn redirected(address: &str) -> ClientError {
     ClientError::new(format!("{REDIRECT} {address}"))

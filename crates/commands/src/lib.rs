@@ -55,7 +55,7 @@ pub use error::ClientError;
 pub use rows::absent::ABSENT;
 pub use rows::command::{
     Category, Command, Flags, FlagsOf, Group, Handler, IsSecret, Program, key_accesses,
-    key_positions,
+    key_positions, slot_positions,
 };
 pub use rows::help::{help, reply_help};
 pub use rows::keys::{

@@ -364,6 +364,25 @@ settings! {
     /// Serve cluster clients: `emulated` is one node that owns every slot.
     cluster_mode: ClusterMode = start("cluster_mode", Kind::Word(ClusterMode::WORDS), "", Cluster)
         .beyond_redis();
+    /// Run as a node of a cluster: slots of keys have owners.
+    cluster_enabled: bool = start("cluster-enabled", Kind::Bool, "no", Cluster);
+    /// File in dir that keeps the nodes of the cluster and their slots.
+    cluster_config_file: String = start(
+        "cluster-config-file", Kind::Checked(shapes::file_name, "a file's name"), "nodes.conf",
+        Cluster);
+    /// Logical databases of a cluster.
+    cluster_databases: u32 = start(
+        "cluster-databases", Kind::Int(1, i32::MAX as i64), "1", Cluster);
+    /// A slot without an owner takes the whole cluster down.
+    cluster_require_full_coverage: bool = live(
+        "cluster-require-full-coverage", Kind::Bool, "yes", Cluster).on_change(OnChange::Cluster);
+    /// Serve reads while the cluster is down.
+    cluster_allow_reads_when_down: bool = live(
+        "cluster-allow-reads-when-down", Kind::Bool, "no", Cluster).on_change(OnChange::Cluster);
+    /// Serve shard channels while the cluster is down.
+    cluster_allow_pubsubshard_when_down: bool = live(
+        "cluster-allow-pubsubshard-when-down", Kind::Bool, "yes", Cluster)
+        .on_change(OnChange::Cluster);
     /// Id of this node, forty hexadecimal digits; empty means one of this run.
     cluster_node_id: String = start("cluster_node_id", Kind::Text, "", Cluster).beyond_redis();
     /// Address told to clients of the cluster; empty means the one that they have asked.
@@ -379,7 +398,8 @@ settings! {
     cluster_announce_bus_port: u16 = live("cluster-announce-bus-port", PORT, "0", Cluster);
     /// How this node is named to clients of the cluster.
     cluster_preferred_endpoint_type: EndpointType = live(
-        "cluster-preferred-endpoint-type", Kind::Word(EndpointType::WORDS), "ip", Cluster);
+        "cluster-preferred-endpoint-type", Kind::Word(EndpointType::WORDS), "ip", Cluster)
+        .on_change(OnChange::Cluster);
     /// Whether Sentinel shows this replica.
     replica_announced: bool = live("replica-announced", Kind::Bool, "yes", Replication);
     /// Leave eviction to the primary.

@@ -197,10 +197,8 @@ mod tests {
     #[test]
     fn help_shows_what_acts_and_the_full_text_everything() {
         assert!(short().contains("--io_engine (default auto)"));
-        assert!(!short().contains("--cluster-enabled"));
-        assert!(
-            full().contains("--cluster-enabled (default no) (refused: nothing acts on it yet)")
-        );
+        assert!(!short().contains("--tls-cluster"));
+        assert!(full().contains("--tls-cluster (default no) (refused: nothing acts on it yet)"));
         assert!(full().contains("--always-show-logo (default no) (nothing acts on it yet)"));
         for row in row::rows() {
             assert!(full().contains(&format!("--{} ", row.name)), "{}", row.name);

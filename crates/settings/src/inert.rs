@@ -37,10 +37,6 @@ pub(crate) const ROWS: &[Row] = &[
     start("bio-cpulist", Text, "", Threads)
         .also(&["bio_cpulist"])
         .doc("CPUs for background threads."),
-    live("cluster-allow-pubsubshard-when-down", Bool, "yes", Cluster)
-        .doc("Serve slot-bound channels while the cluster is down."),
-    live("cluster-allow-reads-when-down", Bool, "no", Cluster)
-        .doc("Serve reads while the cluster is down."),
     live("cluster-allow-replica-migration", Bool, "yes", Cluster)
         .doc("Let replicas move to a primary that has none."),
     live("cluster-announce-client-ipv4", IPV4, "", Cluster).doc("IPv4 address told to clients."),
@@ -51,13 +47,8 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Name of this node in logs."),
     live("cluster-blacklist-ttl", Int(i64::MIN, i64::MAX), "60", Cluster)
         .doc("Seconds for which a forgotten node is not added again."),
-    start("cluster-config-file", Text, "nodes.conf", Cluster)
-        .doc("File in which the cluster's state is kept."),
     live("cluster-config-save-behavior", Word(&["sync", "best-effort"]), "sync", Cluster)
         .doc("Whether failing to save the cluster's state is fatal."),
-    start("cluster-databases", Int(1, i32::MAX as i64), "1", Cluster)
-        .doc("Logical databases in cluster mode."),
-    start("cluster-enabled", Bool, "no", Cluster).refused().doc("Run as a node of a cluster."),
     live("cluster-link-sendbuf-limit", BYTES, "0", Cluster)
         .doc("Unsent bytes that close a link between nodes."),
     live("cluster-manual-failover-timeout", Int(1, i32::MAX as i64), "5000", Cluster)
@@ -76,8 +67,6 @@ pub(crate) const ROWS: &[Row] = &[
     live("cluster-replica-validity-factor", COUNT, "10", Cluster)
         .also(&["cluster-slave-validity-factor"])
         .doc("Multiple of the node timeout beyond which a replica is too old to take over."),
-    live("cluster-require-full-coverage", Bool, "yes", Cluster)
-        .doc("Stop serving when a slot has no owner."),
     live("cluster-slot-migration-log-max-len", LONG, "1000", Cluster)
         .doc("Finished slot migrations that are remembered."),
     live("cluster-slot-stats-enabled", Bool, "no", Cluster).doc("Count CPU and traffic per slot."),

@@ -71,6 +71,8 @@ pub enum OnChange {
     Policy,
     /// Replicas, or this one as a replica, may do other things than before.
     Replication,
+    /// Other commands run at this node of a cluster, or clients are told other addresses.
+    Cluster,
     /// Snapshots are taken at other times, or a failed one means something else.
     Saving,
     /// The process is called otherwise.

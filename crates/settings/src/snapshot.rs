@@ -187,6 +187,11 @@ impl Settings {
         matches!(self.eviction_policy(), EvictionPolicy::AllkeysLfu | EvictionPolicy::VolatileLfu)
     }
 
+    /// How many logical databases there are.
+    pub fn database_count(&self) -> u32 {
+        if self.cluster_enabled { self.cluster_databases } else { self.databases }
+    }
+
     /// The bytes that may be used, 0 without a limit: in cache mode there is always one.
     pub fn memory_limit(&self) -> u64 {
         match self.maxmemory {

@@ -163,6 +163,8 @@ pub struct Session {
     can_redirect: bool,
     /// READONLY: it may read from a replica, though it follows redirections.
     pub reads_replicas: bool,
+    /// ASKING: its next command may use a slot that is being moved here.
+    pub asks: bool,
     /// CLIENT TRACKING.
     pub tracking: Option<Box<Tracking>>,
     /// It is a script's own session, not a client's.
@@ -233,6 +235,7 @@ impl Session {
             is_import_source: false,
             can_redirect: false,
             reads_replicas: false,
+            asks: false,
             tracking: None,
             is_script: false,
             time_goes_on: false,

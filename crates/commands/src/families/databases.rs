@@ -36,6 +36,7 @@ pub const ROWS: &[Command] = &[
         .summary("Lets two databases change places."),
 ];
 
+const SWAP_IN_CLUSTER: ClientError = ClientError::text("ERR SWAPDB is not allowed in cluster mode");
 const DANGEROUS: &[Category] = &[Category::Keyspace, Category::Dangerous];
 const FLUSH_TIPS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
@@ -78,6 +79,9 @@ fn flush(call: &mut Call<'_, '_>, only: Option<DbIndex>) -> CommandResult {
 }
 
 fn swap_databases(call: &mut Call<'_, '_>) -> CommandResult {
+    if call.settings.cluster_enabled {
+        return Err(SWAP_IN_CLUSTER.into());
+    }
     let left = parse_index(call.args[1], error::INVALID_FIRST_DB)?;
     let right = parse_index(call.args[2], error::INVALID_SECOND_DB)?;
     let count = call.space().database_count();

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 
 use crate::calls::call::{Call, CommandResult};
 pub use crate::rows::keys::{ChannelSpec, Databases, Find, KeyFlags, KeySpec, KeySpecStart};
-use crate::rows::keys::{KeyAccesses, by_spec};
+use crate::rows::keys::{KeyAccesses, by_spec, collect};
 
 /// Whether the argument at a position is a secret.
 pub type IsSecret = fn(&[&[u8]], usize) -> bool;
@@ -552,6 +552,12 @@ pub fn key_positions(command: &Command, args: &[&[u8]]) -> Option<SmallVec<[usiz
         return Some(SmallVec::from_slice(&[only]));
     }
     by_spec(command.keys, args)
+}
+
+/// The positions of the arguments that decide which node of a cluster runs the command: its keys,
+/// or the shard channels that it is about. `None`: the arguments are malformed.
+pub fn slot_positions(command: &Command, args: &[&[u8]]) -> Option<SmallVec<[usize; 8]>> {
+    collect(command.keys, args, |_| true)
 }
 
 /// Like [`key_positions`], with what the command does with each key.

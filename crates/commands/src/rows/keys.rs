@@ -260,7 +260,8 @@ impl KeyCollector for KeyAccess {
     }
 }
 
-/// What the specifications say of the arguments. `None`: the arguments are malformed.
+/// What the specifications of keys say of the arguments. `None`: the arguments are malformed.
+#[inline]
 pub(super) fn by_spec<T: KeyCollector, const N: usize>(
     keys: &[KeySpec],
     args: &[&[u8]],
@@ -268,9 +269,23 @@ pub(super) fn by_spec<T: KeyCollector, const N: usize>(
 where
     [T; N]: smallvec::Array<Item = T>,
 {
+    collect(keys, args, |flags| !flags.contains(KeyFlags::NOT_KEY))
+}
+
+/// What the specifications that `is_meant` accepts say of the arguments. `None`: the arguments are
+/// malformed.
+#[inline]
+pub(super) fn collect<T: KeyCollector, const N: usize>(
+    keys: &[KeySpec],
+    args: &[&[u8]],
+    is_meant: impl Fn(KeyFlags) -> bool,
+) -> Option<SmallVec<[T; N]>>
+where
+    [T; N]: smallvec::Array<Item = T>,
+{
     let mut found: SmallVec<[T; N]> = SmallVec::new();
     for KeySpec { begin, find, flags } in keys.iter().copied() {
-        if flags.contains(KeyFlags::NOT_KEY) {
+        if !is_meant(flags) {
             continue;
         }
         let Some(begin) = begin_of(begin, args) else { continue };

@@ -321,7 +321,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Refuses what would look safe and is not. A stronger source may have taken it back: then a
-    /// file that says `cluster-enabled yes` loads.
+    /// file that says `tls-cluster yes` loads.
     fn check_promises(&self) -> Result<(), UsageError> {
         match self.unkept.first_key_value() {
             Some((name, origin)) => Err(UsageError::new(origin, format!("'{name}' {UNKEPT}"))),
@@ -624,9 +624,7 @@ mod tests {
         const WHY: &str = "does nothing yet, and what this value promises would not hold; \
                            leave it at its default";
         for (args, origin, name) in [
-            (&["--cluster-enabled", "yes"][..], "argument --cluster-enabled", "cluster-enabled"),
-            (&["--tls-cluster", "yes"], "argument --tls-cluster", "tls-cluster"),
-            (&["--cluster-enabled", "yes"], "argument --cluster-enabled", "cluster-enabled"),
+            (&["--tls-cluster", "yes"][..], "argument --tls-cluster", "tls-cluster"),
             (
                 &["--restricted_commands=KEYS"],
                 "argument --restricted_commands",
@@ -635,9 +633,9 @@ mod tests {
         ] {
             check_refused(args, &[], &format!("{origin}: '{name}' {WHY}"));
         }
-        let files = [("r.conf", "hz 10\ncluster-enabled yes\n")];
-        check_refused(&["r.conf"], &files, &format!("r.conf, line 2: 'cluster-enabled' {WHY}"));
-        let launch = launch(&["r.conf", "--cluster-enabled", "no", "--tls-port", "0"], &[], &files);
+        let files = [("r.conf", "hz 10\ntls-cluster yes\n")];
+        check_refused(&["r.conf"], &files, &format!("r.conf, line 2: 'tls-cluster' {WHY}"));
+        let launch = launch(&["r.conf", "--tls-cluster", "no", "--tls-port", "0"], &[], &files);
         assert_eq!(beside_defaults(&launch), "");
     }
 

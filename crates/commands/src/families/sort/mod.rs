@@ -28,6 +28,7 @@ mod texts;
 
 use std::ops::Range;
 
+use pantala_base::crc::slot_of;
 use pantala_keyspace::{Expiry, Locked, PartitionId, event};
 use pantala_protocol::Reply;
 use pantala_table::{IntText, StrRef};
@@ -101,6 +102,11 @@ fn sort(call: &mut Call<'_, '_>) -> CommandResult {
     }
     let mut query = Query::parse(&call.args[2..], may_store)?;
     query.is_for_script = call.session.is_script;
+    if call.settings.cluster_enabled
+        && let Some(error) = query.crossing(slot_of(call.args[1]))
+    {
+        return Err(error.into());
+    }
     expire_all(&mut call.keys.peek(call.nth_key(1, 0)), call.lane)?;
     if query.pattern_count() == 0 {
         return sort_elements(call, &query);

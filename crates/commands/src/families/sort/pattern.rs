@@ -4,6 +4,8 @@
 //! `#` is the element itself. A pattern without a star names nothing. As in the reference, star and
 //! arrow are searched up to the first zero byte.
 
+use pantala_base::crc::{hash_tag, slot_of};
+
 /// A pattern of SORT's BY or GET, parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pattern<'a> {
@@ -44,6 +46,20 @@ impl<'a> Pattern<'a> {
     /// Whether it is `#`.
     pub fn is_element(&self) -> bool {
         self.kind == Kind::Element
+    }
+
+    /// Whether all keys that it names are in this slot of a cluster, whatever the element: they have
+    /// the same hash tag. As in the reference, wildcards of other commands end the search for it.
+    pub fn is_in_slot(&self, slot: u16) -> bool {
+        let text = self.before;
+        let end = text.iter().position(|byte| b"?[\\".contains(byte)).unwrap_or(text.len());
+        let is_whole = |tag: &[u8]| self.kind == Kind::Nothing || tag.len() < text[..end].len();
+        match self.kind {
+            Kind::Element => true,
+            Kind::Nothing | Kind::Key => {
+                is_whole(hash_tag(&text[..end])) && slot_of(&text[..end]) == slot
+            }
+        }
     }
 
     /// Whether it names a key for each element.

@@ -46,6 +46,15 @@ const BY_DENIED: ClientError =
 const GET_DENIED: ClientError =
     ClientError::text("ERR GET option of SORT denied due to insufficient ACL permissions.");
 
+const BY_CROSSES: ClientError = ClientError::text(
+    "ERR BY option of SORT denied in Cluster mode when keys formed by the pattern may be in \
+     different slots.",
+);
+const GET_CROSSES: ClientError = ClientError::text(
+    "ERR GET option of SORT denied in Cluster mode when keys formed by the pattern may be in \
+     different slots.",
+);
+
 /// The error for a client that may not read every key, by the first error among the arguments,
 /// which may be one of syntax.
 pub(super) fn denied(args: &[&[u8]], may_store: bool) -> Option<ClientError> {
@@ -106,6 +115,15 @@ impl<'a> Query<'a> {
             };
         }
         Ok(query)
+    }
+
+    /// The error for a pattern that may name keys of other slots than this one.
+    pub fn crossing(&self, slot: u16) -> Option<ClientError> {
+        let crosses = |pattern: &Pattern<'_>| !pattern.is_in_slot(slot);
+        if self.by.is_some_and(|by| by.has_star() && crosses(&by)) {
+            return Some(BY_CROSSES);
+        }
+        self.gets.iter().any(crosses).then_some(GET_CROSSES)
     }
 
     /// Moves a command to the slow lane before it copies the elements of a value of this length, if
