@@ -20,7 +20,7 @@
 
 pub mod acl;
 pub mod client;
-mod cluster;
+pub mod cluster;
 mod command;
 mod config;
 mod debug;

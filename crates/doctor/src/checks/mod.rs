@@ -5,8 +5,6 @@ mod configuration;
 mod data;
 mod surroundings;
 
-use pantala_settings::{SettingEffect, find};
-
 use crate::CommandLookup;
 use crate::estimate::Estimate;
 use crate::facts::ServerFacts;
@@ -41,9 +39,4 @@ pub fn examine(facts: &ServerFacts, has: CommandLookup<'_>) -> DoctorReport {
     findings.extend(configuration::check(facts, product));
     findings.sort_by_key(|finding| finding.severity);
     DoctorReport { product, estimate, findings }
-}
-
-/// Whether a setting has an effect here.
-fn acts(setting: &str) -> bool {
-    find(setting).is_some_and(|row| row.effect == SettingEffect::Active)
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::acts;
 use crate::CommandLookup;
 use crate::facts::ServerFacts;
 use crate::finding::Finding;
@@ -67,12 +66,12 @@ fn moving(facts: &ServerFacts, product: Product, has: CommandLookup<'_>) -> Find
 }
 
 fn cluster(facts: &ServerFacts) -> Option<Finding> {
-    if facts.number("cluster_enabled") != 1 || acts("cluster-enabled") {
+    if facts.number("cluster_enabled") != 1 {
         return None;
     }
-    let says = "it is a node of a cluster, and there is no cluster here";
+    let says = "it is a node of a cluster, and nodes do not talk to each other here yet";
     let advice = "One Pantala with the keys of all nodes, if one machine holds them: ask each \
-                  primary, and point the clients at it without cluster mode.";
+                  primary, and point the clients at it (cluster_mode emulated).";
     Some(Finding::stops("cluster", says).advice(advice))
 }
 

@@ -70,6 +70,8 @@ pub enum Message {
     JournalKept,
     /// This server has become a replica: clients blocked on keys are unblocked.
     RoleChanged,
+    /// This node of a cluster has other slots: clients blocked on keys of others are redirected.
+    SlotsChanged,
     /// The stream of replicas has grown.
     StreamGrew,
     /// Check the settings, and whether to give up connections or to stop.

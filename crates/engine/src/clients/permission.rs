@@ -25,7 +25,7 @@ use pantala_keyspace::DbIndex;
 
 use crate::clients::mailbox::Message;
 use crate::engine::Engine;
-use crate::execute::Turn;
+use crate::execute::{Refusal, Turn};
 
 /// A command that the client's user may not run.
 #[derive(Clone, Copy, Debug)]
@@ -172,6 +172,12 @@ impl Turn<'_> {
         (found, args): (CommandRef, &[&[u8]]),
         output: &mut Vec<u8>,
     ) -> bool {
+        if let Some(slots) = self.slots
+            && let Err(Refusal::Error(_, error)) = self.route(slots, session, found, args)
+        {
+            self.refuse(session, (Some(found), args), &error, output);
+            return true;
+        }
         if !session.has_rules() {
             return false;
         }

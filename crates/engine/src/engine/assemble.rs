@@ -11,6 +11,7 @@ use pantala_settings::Settings;
 use crate::clients::mailbox::{MAX_WORKERS, WorkerSet};
 use crate::condition::Condition;
 use crate::engine::settings_cell::SettingsCell;
+use crate::engine::slots_cell::SlotsCell;
 use crate::engine::{Engine, Notices, Stats};
 use crate::functions::store::Functions;
 use crate::lane::{Compensate, GATE_SLOTS, Lane};
@@ -42,7 +43,7 @@ impl Engine {
         let users = Users::new(Arc::new(registry.catalogue()));
         let config = KeyspaceConfig {
             seed: parts.seed,
-            databases: parts.settings.databases,
+            databases: parts.settings.database_count(),
             worker_slots: MAX_WORKERS,
             lane_slots: GATE_SLOTS,
         };
@@ -59,6 +60,7 @@ impl Engine {
             acl: Acl::new(users),
             registry,
             settings: SettingsCell::new(parts.settings, parts.file),
+            slots: SlotsCell::default(),
             workers: parts.workers,
             lane: Lane::default(),
             journal: Arc::default(),

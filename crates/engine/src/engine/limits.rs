@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
+use pantala_cluster::SlotTable;
 use pantala_commands::Session;
 use pantala_settings::Settings;
 use pantala_table::MAX_STRING_BYTES;
 
 use crate::condition::eviction::MemoryRules;
+use crate::engine::Engine;
 use crate::stats::hot_keys::sample::Draw;
 
 /// The parser's limits, by whether the connection has authenticated.
@@ -34,6 +36,8 @@ pub struct Limited {
     pub parser: ParserLimits,
     /// The settings themselves, for handlers.
     pub settings: Arc<Settings>,
+    /// What this node of a cluster does with each slot; `None`: no cluster.
+    pub slots: Option<Arc<SlotTable>>,
     /// A connection with more output than this, in bytes, is closed, so no more need be written.
     pub most_output_bytes: usize,
     /// The longest reply, in bytes, that a reading command writes on a worker; for a longer one it
@@ -66,7 +70,12 @@ const WORKER_OUTPUT_BYTES: usize = 2 << 20;
 const TIMED_BELOW_US: i64 = 1000;
 
 impl Limited {
-    /// The limits that follow from these settings.
+    /// The limits of an engine now.
+    pub fn of(engine: &Engine) -> Self {
+        Limited { slots: engine.slots.current(), ..Limited::new(engine.settings.current()) }
+    }
+
+    /// The limits that follow from these settings, where no cluster is served.
     pub fn new(settings: Arc<Settings>) -> Self {
         let most_output_bytes = settings.client_output_buffer_limit.normal.most_bytes();
         let slow_us = settings.commandlog_execution_slower_than_us;
@@ -90,6 +99,7 @@ impl Limited {
             large_bytes: threshold(settings.commandlog_request_larger_than_bytes)
                 .min(threshold(settings.commandlog_reply_larger_than_bytes))
                 .min(SLOW_BYTES),
+            slots: None,
             settings,
         }
     }

@@ -7,6 +7,7 @@
 pub mod assemble;
 pub mod limits;
 pub mod settings_cell;
+pub mod slots_cell;
 
 use std::any::{Any, TypeId};
 use std::sync::atomic::Ordering;
@@ -39,6 +40,7 @@ use crate::stats::telemetry::Telemetry;
 use crate::tracking::trackers::{Trackers, most_keys};
 use crate::waiting::blocked::BlockedCount;
 use settings_cell::SettingsCell;
+use slots_cell::SlotsCell;
 
 /// Everything that runs commands, without threads and sockets: data, command table, settings,
 /// users, journal, scripts, statistics.
@@ -49,6 +51,8 @@ pub struct Engine {
     pub registry: Registry,
     /// The settings.
     pub settings: SettingsCell,
+    /// What is done with each slot, where a cluster is served.
+    pub slots: SlotsCell,
     /// The users and their rules.
     pub acl: Acl,
     /// The threads that own connections.

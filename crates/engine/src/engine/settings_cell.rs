@@ -26,6 +26,11 @@ impl SettingsCell {
         self.version.load(Ordering::Acquire)
     }
 
+    /// Makes all threads take over anew what they derive from the settings.
+    pub fn bump_version(&self) {
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// The snapshot in force.
     pub fn current(&self) -> Arc<Settings> {
         Arc::clone(&self.current.read())

@@ -36,6 +36,28 @@ impl Turn<'_> {
         args: &[&[u8]],
         arg_count: usize,
     ) -> Result<CommandRef, Refusal> {
+        self.admit_routed::<true>(session, found, args, arg_count)
+    }
+
+    /// Like [`Turn::admit`], for a command whose key is known to be at this node.
+    #[inline]
+    pub fn admit_member(
+        &self,
+        session: &Session,
+        found: Option<CommandRef>,
+        args: &[&[u8]],
+    ) -> Result<CommandRef, Refusal> {
+        self.admit_routed::<false>(session, found, args, args.len())
+    }
+
+    #[inline(always)]
+    fn admit_routed<const IS_ROUTED: bool>(
+        &self,
+        session: &Session,
+        found: Option<CommandRef>,
+        args: &[&[u8]],
+        arg_count: usize,
+    ) -> Result<CommandRef, Refusal> {
         if !session.is_unrestricted() {
             self.admit_others(session, found, args, arg_count)?;
         }
@@ -45,6 +67,12 @@ impl Turn<'_> {
         let row = found.row;
         if !row.accepts(arg_count) {
             return Err(Refusal::Error(Some(found), error::wrong_arity(&row.full_name())));
+        }
+        if IS_ROUTED
+            && let Some(slots) = self.slots
+            && args.len() == arg_count
+        {
+            self.route(slots, session, found, args)?;
         }
         if let Some(queue) = &session.multi {
             return self.admit_to_queue(queue, found, args);
@@ -178,7 +206,7 @@ impl Turn<'_> {
 
     /// The flags of a command that runs a script, with those that the script declares. Whether
     /// there is memory for it is checked when it runs.
-    fn flags_of_script(&self, found: CommandRef, args: &[&[u8]]) -> Flags {
+    pub(super) fn flags_of_script(&self, found: CommandRef, args: &[&[u8]]) -> Flags {
         let flags = found.row.flags;
         let Some(said) = self.flags_said(found, args) else { return flags };
         let flags = match said.has(ScriptFlags::ALLOW_STALE) {
@@ -194,7 +222,7 @@ impl Turn<'_> {
 
     /// The flags that at least one command of a transaction has.
     #[cold]
-    fn flags_of_queue(&self, queue: &TransactionQueue) -> Flags {
+    pub(super) fn flags_of_queue(&self, queue: &TransactionQueue) -> Flags {
         let flags = queue.commands.iter().map(|one| match one.found.row.flags {
             flags if flags.intersects(Flags::SCRIPT) => {
                 self.flags_of_script(one.found, &one.args.slices())
@@ -229,10 +257,11 @@ impl Turn<'_> {
         if let Some(found) = found {
             self.tally.commands[usize::from(found.number)].rejected.add(1);
         }
+        session.asks &= session.multi.is_some();
         let before = output.len();
         if found.is_some_and(is_exec) {
             (session.multi, session.watching) = (None, None);
-            let is_redirected = error.code() == error::REDIRECT;
+            let is_redirected = error::REDIRECTIONS.contains(&error.code());
             let told = if is_redirected { error.clone() } else { error::exec_aborted_by(error) };
             self.reply_error(session, args, &told, output);
         } else {

@@ -12,6 +12,7 @@
 //! | here | a turn, and one command of it that runs alone |
 //! | `admit` | whether a command may run |
 //! | `invoke` | the one place where a handler is called |
+//! | `routing` | whether the keys of a command are at this node of a cluster |
 //! | `saving` | whether a command waits for a snapshot or a pinned key first |
 //! | `finish` | counts and logs after a command |
 //! | `transaction` | EXEC: several commands at one moment |
@@ -26,11 +27,13 @@ pub mod admit;
 pub(crate) mod attempt;
 pub mod finish;
 pub mod invoke;
+pub(crate) mod routing;
 mod saving;
 pub mod transaction;
 
 use pantala_base::UnixMs;
 use pantala_base::clock::monotonic_us;
+use pantala_cluster::SlotTable;
 use pantala_commands::{
     CommandRef, Flags, Lane, Locking, Park, Server, Session, error, key_positions,
 };
@@ -55,6 +58,7 @@ const LANE_LOOKS: u32 = 1_000;
 pub use crate::stats::telemetry::FinishedCommand;
 pub use admit::{Refusal, keep_for_exec};
 pub use finish::{report_panic, suppress_reply};
+pub(crate) use routing::SlotBound;
 pub(crate) use saving::{asked, park_before};
 
 /// The hashes of one command's keys.
@@ -89,6 +93,8 @@ pub struct Turn<'r> {
     pub hot_keys: Plan,
     /// Its commands are noted by key, as this sample.
     pub key_sample: Option<KeySample>,
+    /// What this node of a cluster does with each slot; `None`: no cluster.
+    pub slots: Option<&'r SlotTable>,
     /// A snapshot runs or keys are pinned: commands that write ask first. See `saving`.
     pub writes_ask: bool,
     /// Whether commands may block on keys; not inside a transaction.
@@ -154,6 +160,7 @@ impl<'r> Turn<'r> {
             is_traced,
             hot_keys,
             key_sample: None,
+            slots: limited.slots.as_deref(),
             writes_ask: engine.space.writes_ask(),
             may_wait: true,
             locking: Locking::Upfront,
@@ -250,6 +257,7 @@ impl<'r> Turn<'r> {
         };
         self.note_step(session);
         if matches!(verdict, Verdict::Finished) {
+            self.end_asking(session, found);
             let took_us = monotonic_us() - began_us;
             let reply_bytes = output.len().saturating_sub(before);
             self.finish(session, FinishedCommand { found, args, took_us, reply_bytes });
@@ -363,6 +371,11 @@ impl<'r> Turn<'r> {
         {
             return Verdict::Parked(park);
         }
+        if let Err(error) = self.find_keys(session, request.found, request.args, &mut locked) {
+            drop(locked);
+            self.refuse(session, (Some(request.found), request.args), &error, output);
+            return Verdict::Finished;
+        }
         let mut verdict = self.run_locked(session, request, &mut locked, output);
         if let Verdict::Parked(Park::Keys(wait)) = verdict {
             let command = (request.found, request.args);
@@ -373,6 +386,16 @@ impl<'r> Turn<'r> {
             self.serve_ready(&mut locked);
         }
         verdict
+    }
+}
+
+impl Turn<'_> {
+    /// ASKING holds for one command, or for a transaction up to its EXEC.
+    #[inline]
+    fn end_asking(&self, session: &mut Session, found: CommandRef) {
+        if session.asks && session.multi.is_none() && found.row.name != "ASKING" {
+            session.asks = false;
+        }
     }
 }
 

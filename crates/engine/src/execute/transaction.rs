@@ -81,7 +81,7 @@ impl<'r> Turn<'r> {
         }
         let (before, mode) = (output.len(), session.reply_mode);
         session.reply_mode = ReplyMode::On;
-        let verdict = self.run_together(session, &queue, output);
+        let verdict = self.run_together(session, found, &queue, output);
         if session.reply_mode == ReplyMode::On {
             session.reply_mode = mode;
         }
@@ -93,6 +93,7 @@ impl<'r> Turn<'r> {
             suppress_reply(session, mode, before, output);
         }
         (session.multi, session.watching) = (None, None);
+        session.asks = false;
         forget_caching(session);
         self.tally.commands[usize::from(found.number)].calls.add(1);
         verdict
@@ -120,6 +121,7 @@ impl<'r> Turn<'r> {
     fn run_together(
         &self,
         session: &mut Session,
+        exec: CommandRef,
         queue: &Arc<TransactionQueue>,
         output: &mut Vec<u8>,
     ) -> Verdict {
@@ -134,6 +136,11 @@ impl<'r> Turn<'r> {
         let mut locked = scope.space.lock_none(scope);
         if let Err(park) = self.lock(&plan, &mut locked, queue.locking()) {
             return Verdict::Parked(park);
+        }
+        if let Err(error) = self.find_keys(session, exec, &[], &mut locked) {
+            drop(locked);
+            self.refuse(session, (Some(exec), &[]), &error, output);
+            return Verdict::Finished;
         }
         if self.has_changed(session, &mut locked) {
             Reply::new(output, session.version).null_array();

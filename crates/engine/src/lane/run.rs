@@ -176,7 +176,7 @@ fn refuse_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), mut job: J
     let Some(error) = engine.scripts.busy.error(WaitTarget::Gate) else {
         return engine.lane.submit(job);
     };
-    let limited = Limited::new(engine.settings.current());
+    let limited = Limited::of(engine);
     let lane = pantala_commands::Lane::Slow;
     let turn = Turn::new(server, thread, &limited, lane, (unix_ms(), monotonic_us()));
     let mut reply = Vec::new();
@@ -267,7 +267,7 @@ fn run_command(
     let place = ReplyTarget { inbox, connection: *connection, parking: *parking, waited: *waited };
     let (found, session, args) = (*found, &mut **session, args.slices());
     let engine = Engine::of_server(server);
-    let limited = Limited::new(engine.settings.current());
+    let limited = Limited::of(engine);
     let is_outside = found.row.flags.intersects(Flags::OUTSIDE.union(Flags::OPERATOR));
     let inside = (!is_outside).then(|| engine.space.gate().enter(Role::Lane, slot));
     if engine.holds_writes_back() && may_write(found, session) {

@@ -27,7 +27,7 @@ use crate::clients::mailbox::Message;
 use crate::clients::monitors::Monitors;
 use crate::condition::states::{PAUSED, RefusalAnswer, RefusalScope, States};
 use crate::execute::attempt::Attempt;
-use crate::execute::{CommandRequest, Turn, Verdict, asked, park_before};
+use crate::execute::{CommandRequest, SlotBound, Turn, Verdict, asked, park_before};
 use crate::lane::queue::CompensatingThread;
 
 /// A script that runs for longer on a worker, in microseconds, is undone and moves to the lane.
@@ -79,6 +79,8 @@ pub(super) struct Run<'s, 'r> {
     /// The client that runs the script.
     pub client: &'s Session,
     pub rights: Rights,
+    /// The slots whose keys it may use, in a cluster.
+    pub slots: SlotBound,
     /// While the attempt is open the script can be stopped, and what it changes is copied for undo;
     /// with the token it waits for keys that it names. Once it has ended, something was changed
     /// that cannot be put back: the script has the token, and runs to its end.
@@ -164,6 +166,7 @@ impl Run<'_, '_> {
         let may_grow = self.rights.grows || self.has_written;
         let states = self.turn.states.difference(PAUSED);
         let states = if may_grow { states.difference(States::FULL) } else { states };
+        self.turn.judge_call(self.client, (found, args), &mut self.slots)?;
         match states.refusal(RefusalScope::one(flags)) {
             Some(RefusalAnswer::Error(told)) if *told == error::PRIMARY_LOST => return Err(STALE),
             Some(RefusalAnswer::Error(error)) => return Err(error.clone()),

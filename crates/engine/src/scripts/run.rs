@@ -19,7 +19,7 @@ use super::thread;
 use crate::clients::monitors::Monitors;
 use crate::condition::states::States;
 use crate::execute::attempt::Attempt;
-use crate::execute::{CommandRequest, Turn, Verdict, suppress_reply};
+use crate::execute::{CommandRequest, SlotBound, Turn, Verdict, suppress_reply};
 use crate::tracking::reading::forget_caching;
 
 const NO_SCRIPT: ClientError = ClientError::text("NOSCRIPT No matching script.");
@@ -73,6 +73,11 @@ impl<'r> Turn<'r> {
         let mut locked = self.engine.space.lock_none(self.scope(session));
         if let Err(park) = self.lock(&plan, &mut locked, locking) {
             return Verdict::Parked(park);
+        }
+        if let Err(error) = self.find_keys(session, request.found, request.args, &mut locked) {
+            drop(locked);
+            self.refuse(session, (Some(request.found), request.args), &error, output);
+            return Verdict::Finished;
         }
         // On the lane it may have waited for its partitions.
         let began_us = if self.lane == Lane::Slow { monotonic_us() } else { began_us };
@@ -279,6 +284,7 @@ impl<'r> Turn<'r> {
                 writes: !reads_only,
                 grows: flags.has(ScriptFlags::ALLOW_OOM) && !flags.has(ScriptFlags::COMPATIBLE),
             },
+            slots: self.slot_bound(request, flags),
             attempt,
             reason: None,
             has_written: false,
@@ -294,6 +300,14 @@ impl<'r> Turn<'r> {
             is_orphan: false,
             was_long: false,
         }
+    }
+
+    /// The slots whose keys a script with these flags may use.
+    fn slot_bound(&self, request: CommandRequest<'_>, flags: ScriptFlags) -> SlotBound {
+        let crosses = self.slots.is_none()
+            || flags.has(ScriptFlags::COMPATIBLE)
+            || flags.has(ScriptFlags::ALLOW_CROSS_SLOT_KEYS);
+        SlotBound::new(crosses, request.found, request.args)
     }
 
     /// Runs the interpreter. `Err`: it was stopped, at this line if that is known.

@@ -5,8 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
 use pantala_base::clock::monotonic_us;
+use pantala_cluster::SlotTable;
 use pantala_commands::{
-    CommandRef, Flags, Group, KeyWait, OwnedArgs, Park, Session, WaitedKeys, key_positions,
+    ClientError, CommandRef, Flags, Group, KeyWait, OwnedArgs, Park, Session, WaitedKeys,
+    key_positions,
 };
 use pantala_journal::Stamp;
 use pantala_keyspace::{DbIndex, Key, Locked, ReadyKey, Ticket, Waiter};
@@ -15,7 +17,7 @@ use pantala_values::Type;
 use super::blocked::{BlockedCommand, WaitedState};
 use crate::clients::mailbox::{Mailbox, Message};
 use crate::engine::Engine;
-use crate::execute::{CommandRequest, Turn, Verdict};
+use crate::execute::{CommandRequest, Turn, Verdict, routing};
 use crate::stats::telemetry::FinishedCommand;
 
 /// Where a command that may block reports to: its worker and its connection.
@@ -309,6 +311,18 @@ impl BlockedCommand {
         Some(*found)
     }
 
+    /// The error that sends its client to another node, if its keys are not at this one any more.
+    pub fn redirection(
+        &self,
+        slots: &SlotTable,
+        session: &Session,
+        tls_port: u16,
+    ) -> Option<ClientError> {
+        let PendingServe { found, args, .. } = self.waiter.request.downcast_ref()?;
+        let keys = args.slices();
+        routing::redirection(slots, session, (*found, &keys), tls_port)
+    }
+
     /// Removes the ended waiter from the queues of its keys, if these are at least `at_least`.
     pub fn forget(&self, engine: &Engine, at_least: usize) {
         let Some(pending) = self.waiter.request.downcast_ref::<PendingServe>() else { return };
@@ -389,8 +403,7 @@ mod tests {
         connection: u64,
         line: &str,
     ) -> Verdict {
-        let (limited, tally) =
-            (Limited::new(engine.settings.current()), engine.stats.tallies.join());
+        let (limited, tally) = (Limited::of(engine), engine.stats.tallies.join());
         let turn = Turn::new(engine, (&tally, recorder), &limited, Lane::Worker, (unix_ms(), 0));
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let found = engine.registry.resolve(&args).expect("it is known");

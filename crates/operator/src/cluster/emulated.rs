@@ -20,14 +20,7 @@ pub(super) fn topology(operator: &Operator, local: &str) -> Topology {
     let settings = operator.engine.settings.current();
     let my_id = my_id(operator, &settings);
     let link = replica::told(&operator.replication);
-    let me = Node {
-        id: my_id,
-        role: if link.is_some() { NodeRole::Replica } else { NodeRole::Primary },
-        endpoint: my_endpoint(&settings, local),
-        zone: settings.availability_zone.clone(),
-        health: my_health(link.as_ref()),
-        offset: operator.replication.downstream.stream.end(),
-    };
+    let me = this_node(operator, &settings, my_id, local);
     let mut nodes = match &link {
         Some(link) => vec![primary(link), me],
         None => vec![me],
@@ -40,6 +33,20 @@ pub(super) fn topology(operator: &Operator, local: &str) -> Topology {
     Topology::new(my_id, EPOCH, vec![shard])
 }
 
+/// This server as a node, told to a client that has connected to the address `local`.
+pub(super) fn this_node(operator: &Operator, settings: &Settings, id: NodeId, local: &str) -> Node {
+    let link = replica::told(&operator.replication);
+    Node {
+        id,
+        role: if link.is_some() { NodeRole::Replica } else { NodeRole::Primary },
+        endpoint: my_endpoint(settings, local),
+        zone: settings.availability_zone.clone(),
+        health: my_health(link.as_ref()),
+        offset: operator.replication.downstream.stream.end(),
+        epoch: EPOCH,
+    }
+}
+
 /// By the setting, or the id of this run.
 fn my_id(operator: &Operator, settings: &Settings) -> NodeId {
     let set = NodeId::parse(settings.cluster_node_id.as_bytes());
@@ -48,7 +55,7 @@ fn my_id(operator: &Operator, settings: &Settings) -> NodeId {
 }
 
 /// Where clients reach this server: as the settings tell, else where the asking client has.
-fn my_endpoint(settings: &Settings, local: &str) -> Endpoint {
+pub(super) fn my_endpoint(settings: &Settings, local: &str) -> Endpoint {
     let asked = local.rsplit_once(':').map_or("", |(ip, _)| ip.trim_matches(['[', ']']));
     let announced = settings.cluster_announce_ip.as_str();
     let or = |told: u16, own: u16| if told == 0 { own } else { told };
@@ -99,7 +106,15 @@ fn other((ip, port): (String, u16), offset: u64) -> Node {
     let bus_port = port.saturating_add(BUS_DISTANCE);
     let endpoint = Endpoint { ip, port, bus_port, ..Endpoint::default() };
     let zone = String::new();
-    Node { id, role: NodeRole::Replica, endpoint, zone, health: Health::Online, offset }
+    Node {
+        id,
+        role: NodeRole::Replica,
+        endpoint,
+        zone,
+        health: Health::Online,
+        offset,
+        epoch: EPOCH,
+    }
 }
 
 #[cfg(test)]

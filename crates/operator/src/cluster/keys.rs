@@ -7,7 +7,7 @@ use pantala_base::crc::{SLOT_COUNT, slot_of};
 use pantala_base::number::parse_i64;
 use pantala_cluster::SlotRange;
 use pantala_commands::options::is_word;
-use pantala_commands::{Call, ClientError, CommandResult, error};
+use pantala_commands::{Call, ClientError, CommandResult, Stop, error};
 use pantala_keyspace::{DbIndex, Scope};
 use pantala_table::is_expired;
 
@@ -43,6 +43,32 @@ fn each_key(call: &mut Call<'_, '_>, see: &mut dyn FnMut(&[u8])) -> CommandResul
             }
         });
     })?;
+    Ok(())
+}
+
+/// The slot that an argument names.
+pub(super) fn parse_slot(text: &[u8]) -> Result<u16, ClientError> {
+    parse_i64(text).and_then(valid_slot).ok_or(OUT_OF_RANGE)
+}
+
+/// Whether there is a key of this slot in any database.
+pub(super) fn has_keys(call: &mut Call<'_, '_>, slot: u16) -> Result<bool, Stop> {
+    let mut found = false;
+    each_key_of_all(call, &mut |key| found |= slot_of(key) == slot)?;
+    Ok(found)
+}
+
+/// Like [`each_key`], of every database.
+fn each_key_of_all(call: &mut Call<'_, '_>, see: &mut dyn FnMut(&[u8])) -> CommandResult {
+    let (space, before) = (call.space(), *call.keys.scope());
+    for db in (0..space.database_count()).map(DbIndex) {
+        if space.sizes(db).is_some_and(|sizes| sizes.keys() > 0) {
+            call.keys.set_scope(Scope { db, ..before });
+            let seen = each_key(call, see);
+            call.keys.set_scope(before);
+            seen?;
+        }
+    }
     Ok(())
 }
 
@@ -83,8 +109,7 @@ impl StatsRequest {
     fn parse(args: &[&[u8]]) -> Result<StatsRequest, ClientError> {
         match *args {
             [word, first, last] if is_word(word, "SLOTSRANGE") => {
-                let slot = |text: &[u8]| number(text).ok().and_then(valid_slot).ok_or(OUT_OF_RANGE);
-                let (first, last) = (slot(first)?, slot(last)?);
+                let (first, last) = (parse_slot(first)?, parse_slot(last)?);
                 let wrong = || {
                     ClientError::new(format!(
                         "ERR Start slot number {first} is greater than end slot number {last}"
@@ -141,15 +166,7 @@ pub(super) fn stats(call: &mut Call<'_, '_>) -> CommandResult {
     let request = StatsRequest::parse(&call.args[2..])?;
     let owned = topology.my_shard().map(|shard| shard.slots.clone()).unwrap_or_default();
     let mut counts = vec![0_i64; usize::from(SLOT_COUNT)];
-    let (space, before) = (call.space(), *call.keys.scope());
-    for db in (0..space.database_count()).map(DbIndex) {
-        if space.sizes(db).is_some_and(|sizes| sizes.keys() > 0) {
-            call.keys.set_scope(Scope { db, ..before });
-            let seen = each_key(call, &mut |key| counts[usize::from(slot_of(key))] += 1);
-            call.keys.set_scope(before);
-            seen?;
-        }
-    }
+    each_key_of_all(call, &mut |key| counts[usize::from(slot_of(key))] += 1)?;
     let is_mine = |slot: &u16| owned.iter().any(|range| range.contains(*slot));
     let slots: Vec<u16> = match request {
         StatsRequest::Range(range) => (range.first..=range.last).filter(is_mine).collect(),

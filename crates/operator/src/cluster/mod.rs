@@ -4,17 +4,25 @@
 //! |---|---|
 //! | here | the rows, and whether there is a cluster |
 //! | `emulated` | the topology of `cluster_mode emulated` |
+//! | `member` | this server as a node of a real cluster (`cluster-enabled`) |
+//! | `changes` | the subcommands that change slots and nodes |
 //! | `describe` | SLOTS, SHARDS, NODES, INFO and their kin |
 //! | `keys` | COUNTKEYSINSLOT, GETKEYSINSLOT, SLOT-STATS |
 //!
 //! Emulated means one node that owns every slot: cluster clients work, keys of several slots may
 //! stand in one command, and nothing is redirected. What would change the slots is refused.
+//! A real cluster is kept in a file of nodes, which operators change by these commands; commands
+//! about keys of other nodes are redirected (`pantala_engine::execute`).
 //!
 //! Tests: compat/transcripts/cluster; the server's `tests/cluster.rs`.
 
+mod changes;
 mod describe;
 mod emulated;
 mod keys;
+mod member;
+
+pub use member::{ClusterMember, begin};
 
 use pantala_base::crc::slot_of;
 use pantala_cluster::Topology;
@@ -64,8 +72,8 @@ const fn sub(name: &'static str, handler: Handler, arity: i16) -> Command {
 }
 
 /// A subcommand that changes who owns which slots, or which nodes there are.
-const fn change(name: &'static str, arity: i16, syntax: &'static str) -> Command {
-    sub(name, refuse_change, arity).flags(CHANGES).syntax(syntax)
+const fn change(name: &'static str, handler: Handler, arity: i16, syntax: &'static str) -> Command {
+    sub(name, handler, arity).flags(CHANGES.union(Flags::LANE)).syntax(syntax)
 }
 
 const SUBCOMMANDS: &[Command] = &[
@@ -139,20 +147,24 @@ const SUBCOMMANDS: &[Command] = &[
         .flags(CHANGES)
         .since("9.0.0")
         .summary("The moves of slots that go on, and the last ones that ended."),
-    change("ADDSLOTS", -3, "slot:int [slot ...]").summary("Gives free slots to this node."),
-    change("ADDSLOTSRANGE", -4, "(range: start-slot:int end-slot:int) ...")
+    change("ADDSLOTS", changes::add_slots, -3, "slot:int [slot ...]")
+        .summary("Gives free slots to this node."),
+    change("ADDSLOTSRANGE", changes::add_ranges, -4, "(range: start-slot:int end-slot:int) ...")
         .since("7.0.0")
         .summary("Gives free ranges of slots to this node."),
-    change("BUMPEPOCH", 2, "").tips(VARIES).summary("Advances the epoch of this node."),
-    change("CANCELSLOTMIGRATIONS", 2, "")
+    change("BUMPEPOCH", changes::bump_epoch, 2, "")
+        .tips(VARIES)
+        .summary("Advances the epoch of this node."),
+    change("CANCELSLOTMIGRATIONS", changes::cancel_moves, 2, "")
         .databases(Databases::All)
         .since("9.0.0")
         .summary("Cancels the moves of slots."),
-    change("DELSLOTS", -3, "slot:int [slot ...]").summary("Takes slots from this node."),
-    change("DELSLOTSRANGE", -4, "(range: start-slot:int end-slot:int) ...")
+    change("DELSLOTS", changes::delete_slots, -3, "slot:int [slot ...]")
+        .summary("Takes slots from this node."),
+    change("DELSLOTSRANGE", changes::delete_ranges, -4, "(range: start-slot:int end-slot:int) ...")
         .since("7.0.0")
         .summary("Takes ranges of slots from this node."),
-    change("FAILOVER", -2, "[options: FORCE | TAKEOVER]")
+    change("FAILOVER", changes::fail_over, -2, "[options: FORCE | TAKEOVER]")
         .summary("Makes this replica the primary of its shard."),
     sub("FLUSHSLOT", refuse_change, -3)
         .flags(Flags::ADMIN.union(Flags::NO_ASYNC_LOADING).union(Flags::WRITE))
@@ -161,23 +173,25 @@ const SUBCOMMANDS: &[Command] = &[
         .databases(Databases::All)
         .syntax("slot:int [flush-type: ASYNC | SYNC]")
         .summary("Removes all keys of a slot."),
-    change("FLUSHSLOTS", 2, "").summary("Takes all slots from this node."),
-    change("FORGET", 3, "node-id").summary("Removes a node from the cluster."),
-    change("MEET", -4, "ip port:int [cluster-bus-port:int]")
+    change("FLUSHSLOTS", changes::flush_slots, 2, "").summary("Takes all slots from this node."),
+    change("FORGET", changes::forget, 3, "node-id").summary("Removes a node from the cluster."),
+    change("MEET", refuse_change, -4, "ip port:int [cluster-bus-port:int]")
         .summary("Joins another node's cluster."),
-    change("MIGRATESLOTS", -4, MIGRATION)
+    change("MIGRATESLOTS", refuse_change, -4, MIGRATION)
         .databases(Databases::All)
         .since("9.0.0")
         .summary("Moves slots to another node."),
-    change("REPLICATE", -3, "(args: node-id | (no-one: NO ONE))")
+    change("REPLICATE", changes::replicate, -3, "(args: node-id | (no-one: NO ONE))")
         .summary("Makes this node a replica of another one."),
-    sub("RESET", refuse_change, -2)
-        .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::STALE))
+    sub("RESET", changes::reset, -2)
+        .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::STALE).union(Flags::LANE))
         .syntax("[reset-type: HARD | SOFT]")
         .summary("Makes this node forget its cluster."),
-    change("SAVECONFIG", 2, "").summary("Writes the state of the cluster to its file."),
-    change("SET-CONFIG-EPOCH", 3, "config-epoch:int").summary("Sets the epoch of a new node."),
-    change("SETSLOT", -4, SLOT_CHANGE)
+    change("SAVECONFIG", changes::save_file, 2, "")
+        .summary("Writes the state of the cluster to its file."),
+    change("SET-CONFIG-EPOCH", changes::set_epoch, 3, "config-epoch:int")
+        .summary("Sets the epoch of a new node."),
+    change("SETSLOT", changes::set_slot, -4, SLOT_CHANGE)
         .summary("Binds a slot to a node, or begins or ends its move."),
     Command::new("HELP", help_if_on, Group::Cluster)
         .of("CLUSTER")
@@ -199,12 +213,16 @@ const DISABLED: ClientError = ClientError::text("ERR This instance has cluster s
 
 /// Whether cluster clients are served.
 pub(crate) fn is_on(operator: &Operator) -> bool {
-    operator.engine.settings.current().cluster_mode != ClusterMode::Off
+    let settings = operator.engine.settings.current();
+    settings.cluster_enabled || settings.cluster_mode != ClusterMode::Off
 }
 
 /// The cluster as this node sees it, told to a client that has connected to the address `local`;
 /// `None` without a cluster.
 pub(crate) fn topology(operator: &Operator, local: &str) -> Option<Topology> {
+    if let Some(member) = operator.cluster.get() {
+        return Some(member.topology(operator, local));
+    }
     match operator.engine.settings.current().cluster_mode {
         ClusterMode::Off => None,
         ClusterMode::Emulated => Some(emulated::topology(operator, local)),
@@ -235,19 +253,21 @@ fn key_slot(call: &mut Call<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// Refuses what an emulated cluster cannot do.
+/// Refuses what this cluster cannot do.
 fn refuse_change(call: &mut Call<'_, '_>) -> CommandResult {
     require(call)?;
     let name = call.command.name;
-    let text = format!(
-        "ERR CLUSTER {name} is not possible with cluster_mode emulated: this node owns every slot"
-    );
+    let why = match Operator::of(call).cluster.get() {
+        None => "with cluster_mode emulated: this node owns every slot",
+        Some(_) => "yet: the nodes of this cluster are in cluster-config-file",
+    };
+    let text = format!("ERR CLUSTER {name} is not possible {why}");
     Err(ClientError::new(text).into())
 }
 
 fn ask(call: &mut Call<'_, '_>) -> CommandResult {
     require(call)?;
-    // No slot is moved.
+    call.session.asks = true;
     call.reply.ok();
     Ok(())
 }

@@ -73,6 +73,12 @@ pub(super) const REACTIONS: &[Reaction] = &[
         replica::settings_changed(&operator.replication, now);
         Ok(())
     }),
+    quick(OnChange::Cluster, |operator, _| {
+        if let Some(member) = operator.cluster.get() {
+            member.apply_settings(operator);
+        }
+        Ok(())
+    }),
     quick(OnChange::Saving, |operator, _| {
         operator.durability.saves.apply(&operator.engine);
         operator.engine.condition.shutdown.wake();

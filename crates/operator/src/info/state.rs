@@ -29,7 +29,8 @@ pub(super) fn server(operator: &Operator, page: &mut Page) {
     page.line("redis_git_sha1", "00000000");
     page.line("redis_git_dirty", 0);
     page.line("redis_build_id", "0");
-    page.each(&["redis_mode", "server_mode"], "standalone");
+    let mode = if settings.cluster_enabled { "cluster" } else { "standalone" };
+    page.each(&["redis_mode", "server_mode"], mode);
     page.line("os", system());
     page.line("arch_bits", usize::BITS);
     page.line("monotonic_clock", "POSIX clock_gettime");

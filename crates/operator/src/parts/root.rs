@@ -10,6 +10,7 @@ use pantala_workers::WorkerContext;
 use pantala_workers::workers::Workers;
 use parking_lot::Mutex;
 
+use crate::cluster::ClusterMember;
 use crate::memcached::flushing::DelayedFlush;
 use crate::parts::process::ProcessControl;
 use crate::parts::rates::Rates;
@@ -31,6 +32,8 @@ pub struct Operator {
     pub run: RunInfo,
     /// The rates per second in INFO.
     pub rates: Mutex<Rates>,
+    /// This server as a node of a cluster, if it is one.
+    pub cluster: OnceLock<ClusterMember>,
     /// The delayed flush of Memcached's `flush_all`, if any.
     pub delayed_flush: DelayedFlush,
     process: OnceLock<Weak<dyn ProcessControl>>,
@@ -48,6 +51,7 @@ impl Operator {
             context,
             run: RunInfo::begin(),
             rates: Mutex::default(),
+            cluster: OnceLock::new(),
             delayed_flush: DelayedFlush::default(),
             process: OnceLock::new(),
             self_ref: Weak::clone(self_ref),

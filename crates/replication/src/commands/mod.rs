@@ -20,6 +20,8 @@ mod role;
 mod takeover;
 mod wait;
 
+pub use replicaof::change_role;
+
 use pantala_commands::Command;
 
 /// The rows of this family.

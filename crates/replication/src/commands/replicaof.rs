@@ -38,11 +38,15 @@ pub(super) const SLAVEOF: Command = Command::new("SLAVEOF", follow, Group::Serve
     .syntax("(args: (host-port: host port:int) | (no-one: NO ONE))")
     .summary("The same under its old name.");
 
+const IN_CLUSTER: ClientError = ClientError::text("ERR REPLICAOF not allowed in cluster mode.");
 const BAD_PORT: ClientError = ClientError::text("ERR Invalid master port");
 
 fn follow(call: &mut Call<'_, '_>) -> CommandResult {
     let (host, port) = (call.args[1], call.args[2]);
     let replication = Replication::of(call);
+    if call.settings.cluster_enabled {
+        return Err(IN_CLUSTER.into());
+    }
     if is_word(host, "NO") && is_word(port, "ONE") {
         return carry_out(call, None, "");
     }
@@ -73,7 +77,7 @@ fn carry_out(call: &mut Call<'_, '_>, primary: Option<Primary>, setting: &str) -
         call.session.epilogue = Some(Arc::new(ChangeOfRole { replication, primary, failure }));
     } else {
         let _others_run = replication.engine.lane.compensate();
-        change(&replication, primary.as_ref())
+        change_role(&replication, primary.as_ref())
             .map_err(|why| ClientError::new(format!("ERR {why}")))?;
     }
     call.reply.ok();
@@ -104,7 +108,7 @@ impl AsyncRequest for ChangeOfRole {
     fn begin(self: Arc<Self>, way_back: ResumeGuard) {
         let myself = Arc::clone(&self);
         let life = move || {
-            if let Err(why) = change(&myself.replication, myself.primary.as_ref()) {
+            if let Err(why) = change_role(&myself.replication, myself.primary.as_ref()) {
                 myself.fail(why);
             }
             drop(way_back);
@@ -125,7 +129,14 @@ impl AsyncRequest for ChangeOfRole {
     }
 }
 
-fn change(replication: &Arc<Replication>, primary: Option<&Primary>) -> Result<(), String> {
+/// Makes this server a replica of a primary, or a primary.
+///
+/// # Errors
+/// A text for the operator.
+pub fn change_role(
+    replication: &Arc<Replication>,
+    primary: Option<&Primary>,
+) -> Result<(), String> {
     match primary {
         Some(primary) => replica::follow(replication, primary).map(drop),
         None => replica::promote(replication),

@@ -124,6 +124,7 @@ pub fn start_with(
     primary::settings_changed(&shared.replication);
     let settings = shared.engine.settings.current();
     shared.engine.acl.change(|users| acl::at_start(users, &settings))?;
+    pantala_operator::cluster::begin(&shared.operator)?;
     prepare_ports(&shared)?;
     if matches!(to_load, Ok(Some(ToLoad::Steps(_)))) {
         // Before any change: keys may expire as soon as everything is loaded.

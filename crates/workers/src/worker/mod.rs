@@ -199,7 +199,7 @@ impl Worker {
     /// The worker with this index, without a reactor: its owner calls it.
     pub fn new(context: Arc<WorkerContext>, index: usize, inbox: Arc<Inbox>) -> Self {
         let settings = context.engine.settings.current();
-        let limited = Arc::new(Limited::new(Arc::clone(&settings)));
+        let limited = Arc::new(Limited::of(&context.engine));
         let users = context.engine.acl.in_force();
         let tally = context.engine.stats.tallies.join();
         let recorder = Box::new(context.engine.journal.join());
@@ -336,7 +336,7 @@ impl Worker {
         if version != self.settings_version {
             self.settings_version = version;
             self.settings = self.context.engine.settings.current();
-            self.limited = Arc::new(Limited::new(Arc::clone(&self.settings)));
+            self.limited = Arc::new(Limited::of(&self.context.engine));
             self.chores.has_grown = true;
             // `auth_timeout` may have changed for those that have yet to authenticate.
             self.chores.next_login_us = (self.open_count > 0).then_some(self.now_us);

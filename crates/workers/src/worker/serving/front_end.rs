@@ -14,7 +14,7 @@
 //! `http`).
 
 use pantala_commands::families::memcached::Verbs;
-use pantala_commands::{CommandRef, Flags};
+use pantala_commands::{CommandRef, Flags, Session};
 use pantala_engine::engine::limits::Limited;
 use pantala_engine::execute::Turn;
 use pantala_protocol::Arena;
@@ -59,13 +59,25 @@ pub struct ParserView<'w, 'r, 't> {
     pub verbs: &'w Verbs,
 }
 
-/// The hash of a command's only key, if the command may run in a group.
+/// The hash of a command's only key, if the command may run in a group. In a cluster the key is one
+/// that this node serves.
 #[inline]
-pub fn group_hash(found: Option<CommandRef>, args: &[&[u8]], turn: &Turn<'_>) -> Option<u64> {
+pub fn group_hash(
+    found: Option<CommandRef>,
+    args: &[&[u8]],
+    session: &Session,
+    turn: &Turn<'_>,
+) -> Option<u64> {
     let row = found?.row;
     let position = usize::from(row.only_key);
     if position == 0 || row.flags.intersects(Flags::LANE.union(Flags::BLOCKING)) {
         return None;
     }
-    args.get(position).map(|key| turn.engine.space.hash(key))
+    let key = args.get(position)?;
+    if let Some(slots) = turn.slots
+        && !turn.is_served(slots, session, row.flags.intersects(Flags::WRITE), key)
+    {
+        return None;
+    }
+    Some(turn.engine.space.hash(key))
 }

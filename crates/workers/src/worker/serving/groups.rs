@@ -140,7 +140,7 @@ impl Worker {
         connection.note_meters(false);
         let before = connection.output.bytes.len();
         window.replied_bytes.set(before);
-        let action = match turn.admit(&connection.session, found, args, args.len()) {
+        let action = match turn.admit_member(&connection.session, found, args) {
             Ok(found) => {
                 let is_steady = found.row.flags.intersects(Flags::FAST.union(Flags::STEADY));
                 let began_us = window.clock_us();

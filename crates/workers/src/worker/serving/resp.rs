@@ -28,7 +28,10 @@ impl FrontEnd for Resp {
                 let args = &args[first_arg..];
                 let found = turn.engine.registry.resolve(args);
                 let is_long = consumed > LONG_REQUEST_BYTES;
-                let group_hash = if is_long { None } else { group_hash(found, args, turn) };
+                let group_hash = match is_long {
+                    true => None,
+                    false => group_hash(found, args, &connection.session, turn),
+                };
                 // If this is AUTH, it decides what may follow and how long it may be. A command of
                 // an operator's may change the settings, which are fixed during a turn.
                 progress.is_over = !connection.session.is_authenticated()

@@ -1,6 +1,6 @@
 //! Handling the messages of a worker's inbox.
 
-use pantala_commands::{Session, error};
+use pantala_commands::{ClientError, Session, error};
 use pantala_reactor::Ops;
 
 use crate::worker::Worker;
@@ -121,6 +121,7 @@ impl Worker {
             Message::Sleep { until_us } => self.chores.asleep_until_us = until_us,
             Message::StreamGrew => self.look_at_replicas(),
             Message::RoleChanged => self.end_all_waiting(),
+            Message::SlotsChanged => self.redirect_blocked(),
             // Every turn checks for these; the message only wakes the worker.
             Message::UsersChanged | Message::LookUp => {}
         }
@@ -173,6 +174,22 @@ impl Worker {
         let indexes: Vec<u32> = blocked.map(|connection| connection.token.index).collect();
         for index in indexes {
             self.unblock(index, Some(&error::ROLE_CHANGED));
+        }
+    }
+
+    /// Unblocks the clients that are blocked on keys which are not at this node any more.
+    #[cold]
+    fn redirect_blocked(&mut self) {
+        let Some(slots) = self.context.engine.slots.current() else { return };
+        let tls_port = self.settings.tls_port;
+        let judge = |one: &Connection| {
+            let blocked = one.waits.blocked.as_ref()?;
+            Some((one.token.index, blocked.redirection(&slots, &one.session, tls_port)?))
+        };
+        let redirected: Vec<(u32, ClientError)> =
+            self.connections.iter().flatten().filter_map(|one| judge(one)).collect();
+        for (index, error) in redirected {
+            self.unblock(index, Some(&error));
         }
     }
 

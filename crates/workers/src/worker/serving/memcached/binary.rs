@@ -79,7 +79,7 @@ pub fn parse<'t>(
     let parts = Parts::of(&bytes[at..]).bytes();
     args.extend_from_slice(&[verb.name().as_bytes(), key, parts, data]);
     let found = Some(verbs.row(verb));
-    let group_hash = group_hash(found, &args[first_arg..], turn);
+    let group_hash = group_hash(found, &args[first_arg..], &connection.session, turn);
     Some((Item::Command { found, group_hash }, consumed))
 }
 

@@ -7,6 +7,8 @@ use pantala_memcached::request::{Keys, StoreMode};
 use pantala_memcached::{Fault, Limits, Request, Step};
 use std::borrow::Cow;
 
+use crate::worker::connection::Connection;
+
 use super::super::front_end::{ParserView, group_hash};
 use super::super::window::{Item, Progress};
 use super::meta;
@@ -60,11 +62,12 @@ pub fn parse<'t>(
 ) -> Option<(Item, usize)> {
     let ParserView { connection, limited, turn, arena, verbs, .. } = ahead;
     let (at, first_arg) = (progress.parsed, args.len());
-    let is_authenticated = connection.session.is_authenticated();
-    let reader = connection.input.memcached.as_deref_mut()?;
+    let Connection { session, input, .. } = connection;
+    let is_authenticated = session.is_authenticated();
+    let reader = input.memcached.as_deref_mut()?;
     let command = |verb: Verb, args: &[&[u8]]| {
         let found = Some(verbs.row(verb));
-        Item::Command { found, group_hash: group_hash(found, args, turn) }
+        Item::Command { found, group_hash: group_hash(found, args, session, turn) }
     };
     if let Some(line) = &reader.line {
         let (verb, end) = (line.verb, line.push_next(bytes, at, args));

@@ -1,0 +1,247 @@
+//! CLUSTER subcommands that change who owns which slots, and which nodes there are. They write the
+//! file of the cluster, and so run on the slow lane.
+
+use pantala_base::number::parse_i64;
+use pantala_cluster::{Membership, MembershipError, NodeId};
+use pantala_commands::options::is_word;
+use pantala_commands::{Call, ClientError, CommandResult, error};
+use pantala_keyspace::DbIndex;
+use pantala_replication::commands::change_role;
+use pantala_replication::replica::Primary;
+
+use super::keys::{has_keys, parse_slot};
+use super::member::{ClusterMember, random_id};
+use super::{DISABLED, refuse_change, require};
+use crate::Operator;
+
+const BAD_SETSLOT: ClientError = ClientError::text(
+    "ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP",
+);
+const TO_A_REPLICA: ClientError =
+    ClientError::text("ERR You should send CLUSTER FAILOVER to a replica");
+const HAS_KEYS: ClientError =
+    ClientError::text("ERR CLUSTER RESET can't be called with master nodes containing keys");
+const NO_MIGRATIONS: ClientError = ClientError::text("ERR No migrations ongoing");
+
+/// This server as a node.
+///
+/// # Errors
+/// There is no cluster.
+fn member<'c>(call: &Call<'c, '_>) -> Result<&'c ClusterMember, ClientError> {
+    Operator::of(call).cluster.get().ok_or(DISABLED)
+}
+
+/// Whether the slots of this server cannot be changed: the cluster is an emulated one.
+fn is_emulated(call: &Call<'_, '_>) -> bool {
+    Operator::of(call).cluster.get().is_none()
+}
+
+/// Runs a change and answers OK.
+fn change(
+    call: &mut Call<'_, '_>,
+    change: impl FnOnce(&mut Membership) -> Result<(), MembershipError>,
+) -> CommandResult {
+    require(call)?;
+    if is_emulated(call) {
+        return refuse_change(call);
+    }
+    member(call)?.change(Operator::of(call), change)?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// The slots that are named one by one.
+fn named_slots(args: &[&[u8]]) -> Result<Vec<u16>, ClientError> {
+    args.iter().map(|text| parse_slot(text)).collect()
+}
+
+/// The slots that are named by ranges.
+fn ranged_slots(call: &Call<'_, '_>) -> Result<Vec<u16>, ClientError> {
+    let words = &call.args[2..];
+    if !words.len().is_multiple_of(2) {
+        return Err(error::wrong_arity(&call.command.full_name()));
+    }
+    let mut slots = Vec::new();
+    for pair in words.chunks(2) {
+        let (first, last) = (parse_slot(pair[0])?, parse_slot(pair[1])?);
+        if first > last {
+            let text =
+                format!("ERR start slot number {first} is greater than end slot number {last}");
+            return Err(ClientError::new(text));
+        }
+        slots.extend(first..=last);
+    }
+    Ok(slots)
+}
+
+pub(super) fn add_slots(call: &mut Call<'_, '_>) -> CommandResult {
+    let slots = named_slots(&call.args[2..])?;
+    change(call, |all| all.add_slots(&slots))
+}
+
+pub(super) fn add_ranges(call: &mut Call<'_, '_>) -> CommandResult {
+    let slots = ranged_slots(call)?;
+    change(call, |all| all.add_slots(&slots))
+}
+
+pub(super) fn delete_slots(call: &mut Call<'_, '_>) -> CommandResult {
+    let slots = named_slots(&call.args[2..])?;
+    change(call, |all| all.delete_slots(&slots))
+}
+
+pub(super) fn delete_ranges(call: &mut Call<'_, '_>) -> CommandResult {
+    let slots = ranged_slots(call)?;
+    change(call, |all| all.delete_slots(&slots))
+}
+
+pub(super) fn flush_slots(call: &mut Call<'_, '_>) -> CommandResult {
+    change(call, |all| {
+        all.flush_slots();
+        Ok(())
+    })
+}
+
+pub(super) fn set_slot(call: &mut Call<'_, '_>) -> CommandResult {
+    let slot = parse_slot(call.args[2])?;
+    let node = call.args.get(4).map(|name| String::from_utf8_lossy(name).into_owned());
+    let word = call.args[3];
+    match node {
+        None if is_word(word, "STABLE") => change(call, |all| all.settle_slot(slot)),
+        Some(node) if is_word(word, "MIGRATING") => {
+            change(call, |all| all.begin_to_move_out(slot, &node))
+        }
+        Some(node) if is_word(word, "IMPORTING") => {
+            change(call, |all| all.begin_to_move_in(slot, &node))
+        }
+        Some(node) if is_word(word, "NODE") => {
+            let has_keys = has_keys(call, slot)?;
+            change(call, |all| all.give_slot(slot, &node, has_keys))
+        }
+        _ => {
+            require(call)?;
+            Err(BAD_SETSLOT.into())
+        }
+    }
+}
+
+pub(super) fn set_epoch(call: &mut Call<'_, '_>) -> CommandResult {
+    let number = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
+    let wrong = || ClientError::new(format!("ERR Invalid config epoch specified: {number}"));
+    let epoch = u64::try_from(number).map_err(|_| wrong())?;
+    change(call, |all| all.set_epoch(epoch))
+}
+
+pub(super) fn bump_epoch(call: &mut Call<'_, '_>) -> CommandResult {
+    require(call)?;
+    if is_emulated(call) {
+        return refuse_change(call);
+    }
+    let (epoch, has_changed) =
+        member(call)?.change(Operator::of(call), |all| Ok(all.bump_epoch()))?;
+    let word = if has_changed { "BUMPED" } else { "STILL" };
+    call.reply.simple(&format!("{word} {epoch}"));
+    Ok(())
+}
+
+pub(super) fn save_file(call: &mut Call<'_, '_>) -> CommandResult {
+    change(call, |_| Ok(()))
+}
+
+pub(super) fn forget(call: &mut Call<'_, '_>) -> CommandResult {
+    let name = String::from_utf8_lossy(call.args[2]).into_owned();
+    change(call, |all| all.forget(&name))
+}
+
+pub(super) fn replicate(call: &mut Call<'_, '_>) -> CommandResult {
+    require(call)?;
+    if is_emulated(call) {
+        return refuse_change(call);
+    }
+    let (operator, member) = (Operator::of(call), member(call)?);
+    match *call.args {
+        [_, _, no, one] if is_word(no, "NO") && is_word(one, "ONE") => {
+            member.change(operator, |all| {
+                all.stand_alone(random_id());
+                Ok(())
+            })?;
+            follow(operator, None)?;
+        }
+        [_, _, name] => {
+            let name = String::from_utf8_lossy(name).into_owned();
+            let has_none = is_empty(operator);
+            let id = member.change(operator, |all| all.replicate(&name, has_none))?;
+            follow(
+                operator,
+                member.membership().members().get(&id).map(|primary| {
+                    let tls = operator.engine.settings.current().tls_replication;
+                    Primary {
+                        host: primary.endpoint.ip.clone(),
+                        port: primary.endpoint.port_for(tls),
+                    }
+                }),
+            )?;
+        }
+        _ => return Err(error::SYNTAX.into()),
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// Whether no database has a key.
+fn is_empty(operator: &Operator) -> bool {
+    let space = &operator.engine.space;
+    let mut sizes = (0..space.database_count()).filter_map(|db| space.sizes(DbIndex(db)));
+    sizes.all(|sizes| sizes.keys() == 0)
+}
+
+/// Makes this server a replica of another one, or a primary.
+fn follow(operator: &Operator, primary: Option<Primary>) -> Result<(), ClientError> {
+    let _others_run = operator.engine.lane.compensate();
+    change_role(&operator.replication, primary.as_ref())
+        .map_err(|why| ClientError::new(format!("ERR {why}")))
+}
+
+pub(super) fn reset(call: &mut Call<'_, '_>) -> CommandResult {
+    require(call)?;
+    let is_hard = match call.args.get(2) {
+        None => false,
+        Some(word) if is_word(word, "SOFT") => false,
+        Some(word) if is_word(word, "HARD") => true,
+        Some(_) => return Err(error::SYNTAX.into()),
+    };
+    if is_emulated(call) {
+        return refuse_change(call);
+    }
+    let (operator, member) = (Operator::of(call), member(call)?);
+    let is_replica = member.membership().me().primary.is_some();
+    if !is_replica && !is_empty(operator) {
+        return Err(HAS_KEYS.into());
+    }
+    let id: Option<NodeId> = is_hard.then(random_id);
+    member.change(operator, |all| {
+        all.reset(id, random_id());
+        Ok(())
+    })?;
+    if is_replica {
+        follow(operator, None)?;
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn fail_over(call: &mut Call<'_, '_>) -> CommandResult {
+    require(call)?;
+    let is_known = |word: &&[u8]| is_word(word, "FORCE") || is_word(word, "TAKEOVER");
+    if call.args.len() > 3 || !call.args[2..].iter().all(|word| is_known(&word)) {
+        return Err(error::SYNTAX.into());
+    }
+    match Operator::of(call).cluster.get() {
+        Some(member) if member.membership().me().primary.is_none() => Err(TO_A_REPLICA.into()),
+        _ => refuse_change(call),
+    }
+}
+
+pub(super) fn cancel_moves(call: &mut Call<'_, '_>) -> CommandResult {
+    require(call)?;
+    if is_emulated(call) { refuse_change(call) } else { Err(NO_MIGRATIONS.into()) }
+}
