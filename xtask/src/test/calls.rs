@@ -108,6 +108,7 @@ print(next(folder.glob('_binaries/*/valkey-server')))";
         beside(run, &valkey, "compat/clients/acl_calls.py"),
         all(with_others),
         python("compat/clients/acl.py", &[&run.server, &valkey]),
+        python("compat/clients/cluster_slots.py", &[&run.server, &valkey]),
         by_ours(run, &valkey, "compat/clients/top.py"),
         between_ours(run),
     ])
