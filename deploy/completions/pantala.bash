@@ -35,12 +35,18 @@ _pantala_flags="
 --cache_mode=
 --client-output-buffer-limit=
 --client-query-buffer-limit=
+--cluster-allow-pubsubshard-when-down=
+--cluster-allow-reads-when-down=
 --cluster-announce-bus-port=
 --cluster-announce-hostname=
 --cluster-announce-ip=
 --cluster-announce-port=
 --cluster-announce-tls-port=
+--cluster-config-file=
+--cluster-databases=
+--cluster-enabled=
 --cluster-preferred-endpoint-type=
+--cluster-require-full-coverage=
 --cluster_mode=
 --cluster_node_id=
 --commandlog-execution-slower-than=
@@ -236,8 +242,20 @@ _pantala() {
         --cache_mode)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
+        --cluster-allow-pubsubshard-when-down)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --cluster-allow-reads-when-down)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --cluster-enabled)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
         --cluster-preferred-endpoint-type)
             mapfile -t COMPREPLY < <(compgen -W "ip hostname unknown-endpoint" -- "$word")
+            ;;
+        --cluster-require-full-coverage)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
         --cluster_mode)
             mapfile -t COMPREPLY < <(compgen -W " emulated" -- "$word")
