@@ -239,6 +239,9 @@ pub struct Command {
     pub databases: Databases,
     /// The position of its only key, or 0: the quick way to the lock.
     pub only_key: u8,
+    /// The same, if it may run in a group with other commands: it never blocks, and never belongs on
+    /// the slow lane.
+    pub group_key: u8,
     /// The chapter of the documentation.
     pub group: Group,
     /// ACL categories beyond those the flags imply.
@@ -287,6 +290,7 @@ impl Command {
             channels: None,
             databases: Databases::Selected,
             only_key: 0,
+            group_key: 0,
             group,
             categories: match group {
                 Group::String => &[Category::String],
@@ -380,7 +384,12 @@ impl Command {
     /// Adds flags.
     pub const fn flags(mut self, flags: Flags) -> Command {
         self.flags = self.flags.union(flags);
+        self.group_key = self.key_in_group();
         self
+    }
+
+    const fn key_in_group(&self) -> u8 {
+        if self.flags.intersects(Flags::LANE.union(Flags::BLOCKING)) { 0 } else { self.only_key }
     }
 
     /// Sets the positions of the keys.
@@ -396,6 +405,7 @@ impl Command {
             ] if !flags.contains(KeyFlags::NOT_KEY) => *index as u8,
             _ => 0,
         };
+        self.group_key = self.key_in_group();
         self
     }
 

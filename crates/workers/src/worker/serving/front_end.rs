@@ -69,8 +69,8 @@ pub fn group_hash(
     turn: &Turn<'_>,
 ) -> Option<u64> {
     let row = found?.row;
-    let position = usize::from(row.only_key);
-    if position == 0 || row.flags.intersects(Flags::LANE.union(Flags::BLOCKING)) {
+    let position = usize::from(row.group_key);
+    if position == 0 {
         return None;
     }
     let key = args.get(position)?;
