@@ -15,6 +15,7 @@
 //! | `membership` | nodes with their slots, and the changes of operators |
 //! | `nodes_file` | the file that keeps a membership |
 //! | `slot_table` | admission by slot: here, MOVED, ASK, CROSSSLOT, CLUSTERDOWN |
+//! | `control` | who is the primary of a shard, and until when it may write, over etcd |
 //! | `topology` | all nodes by shard, as clients are told |
 //! | `text` | the text forms |
 //!
@@ -22,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod control;
 mod membership;
 mod node;
 pub mod nodes_file;
