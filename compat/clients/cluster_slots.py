@@ -5,7 +5,8 @@ same, but for ids, ports and times.
     python3 compat/clients/cluster_slots.py PANTALA VALKEY
 
 Both are two nodes: slots 0 to 8191 belong to the first, the others to the second. Valkey's nodes
-meet; ours are told of each other by the file that keeps a cluster. Exit code 1 when a reply differs.
+meet; ours are told of each other by the file that keeps a cluster. Exit code 1 when a reply
+differs.
 """
 
 import re

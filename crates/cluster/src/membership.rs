@@ -473,7 +473,8 @@ pub(crate) mod tests {
         NodeId::of_name(name)
     }
 
-    /// Two primaries, `a` (this node, slots 0 to 99) and `b` (100 to 199), and `c` that follows `b`.
+    /// Two primaries, `a` (this node, slots 0 to 99) and `b` (100 to 199), and `c` that follows
+    /// `b`.
     pub(crate) fn three() -> Membership {
         let mut members = BTreeMap::new();
         let names = [("a", 0..100, None), ("b", 100..200, None), ("c", 0..0, Some(id("b")))];

@@ -208,7 +208,8 @@ mod tests {
     fn files_of_valkey_are_read() {
         let text = "820288163c347361fd3445d7f4e94c57dd476065 \
             10.0.0.1:0@31001,h.example,tcp-port=6380,nodename=x,\
-            shard-id=aba1b0461c04bdd9d9eb4fc28c293a6768b75b30 myself,master - 0 0 5 connected 0-9 11\n\
+            shard-id=aba1b0461c04bdd9d9eb4fc28c293a6768b75b30 myself,master - 0 0 5 connected \
+            0-9 11\n\
             ffd2ef1a9f1c0bb42fbfe5bdd1b0d8d6d66f7dd0 [::1]:6381@16381 slave,nofailover \
             820288163c347361fd3445d7f4e94c57dd476065 1 2 5 connected\n\
             vars currentEpoch 7 lastVoteEpoch 3\n";

@@ -11,8 +11,8 @@
 //!
 //! 1. the time counts from before the keepalive was sent, and clocks run alike within one percent;
 //! 2. the keepalive was taken by the leader that counts: a leader that was voted out answers
-//!    keepalives, too, until it learns of it. Reading the key needs a majority, and an answer of the
-//!    same term proves that the leader was the same.
+//!    keepalives, too, until it learns of it. Reading the key needs a majority, and an answer of
+//!    the same term proves that the leader was the same.
 //!
 //! While the store is silent, all other nodes that may win can promise not to: that permits writes
 //! until the promises end. Such a permission counts only for the nodes that were asked, so it ends
@@ -64,8 +64,8 @@ impl WritePermission {
         true
     }
 
-    /// Extends it: all other nodes that may win were asked at this time (monotonic, microseconds), and
-    /// have promised not to for so many microseconds.
+    /// Extends it: all other nodes that may win were asked at this time (monotonic, microseconds),
+    /// and have promised not to for so many microseconds.
     pub fn extend_by_promises(&mut self, asked_us: u64, lasts_us: u64) {
         self.promised_us = self.promised_us.max(end_of(asked_us, lasts_us));
     }

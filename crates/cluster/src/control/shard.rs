@@ -111,8 +111,8 @@ pub struct ShardControl {
     stood_us: Option<u64>,
     /// Since when the shard has no primary, as this node sees it.
     vacant_since_us: Option<u64>,
-    /// The nodes of all sets that were asked for in place of the known one: any of these sets may be
-    /// in force and not be known here.
+    /// The nodes of all sets that were asked for in place of the known one: any of these sets may
+    /// be in force and not be known here.
     asked_in_sync: Vec<NodeId>,
     facts: Facts,
 }
@@ -128,8 +128,8 @@ struct Facts {
 
 impl ShardControl {
     /// The control at a node that has just started, at this time. Leases live for `ttl_us`. It may
-    /// have promised before it was started not to stand, and has forgotten that: it waits as long as
-    /// any promise lasts.
+    /// have promised before it was started not to stand, and has forgotten that: it waits as long
+    /// as any promise lasts.
     pub fn new(my_id: NodeId, ttl_us: u64, now_us: u64) -> ShardControl {
         ShardControl {
             my_id,
@@ -161,8 +161,8 @@ impl ShardControl {
         }
     }
 
-    /// The nodes beside this primary that may win: if all of them promise not to, nobody can take its
-    /// place, whatever the store does. `None`: any node may.
+    /// The nodes beside this primary that may win: if all of them promise not to, nobody can take
+    /// its place, whatever the store does. `None`: any node may.
     pub fn electors(&self) -> Option<Vec<NodeId>> {
         if self.state.in_sync.0.is_empty() {
             return None;
@@ -174,10 +174,10 @@ impl ShardControl {
         Some(electors)
     }
 
-    /// Promises the primary of this epoch not to stand for this long, in microseconds, as the store is
-    /// silent. False if this node stands already; and if the store
-    /// has not told it, since it was started, of this primary last: there may be a later one, and who
-    /// is asked for ever by a primary that has lost its key would never stand.
+    /// Promises the primary of this epoch not to stand for this long, in microseconds, as the store
+    /// is silent. False if this node stands already, or if the store has not told it, since it was
+    /// started, that this is the primary: there may be a later one. A node that kept promising to
+    /// a primary which has lost its key would never stand.
     pub fn promise(&mut self, epoch: u64, lasts_us: u64, now_us: u64) -> bool {
         let stands = |pending: &Pending| {
             matches!(pending.purpose, Purpose::Stand | Purpose::Count | Purpose::Win)
@@ -359,8 +359,8 @@ impl ShardControl {
         }
     }
 
-    /// What was bound to the lease is gone. A primary stays one in name until the store says who is:
-    /// its permission ends by itself, as nobody can be another one before.
+    /// What was bound to the lease is gone. A primary stays one in name until the store says who
+    /// is: its permission ends by itself, as nobody can be another one before.
     fn lose_lease(&mut self) {
         (self.lease, self.stood_us) = (None, None);
     }

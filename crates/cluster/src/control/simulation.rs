@@ -1,9 +1,9 @@
 //! Nodes of one shard and a store, with faults, in one thread and by a seed: nodes are killed,
-//! started again and stopped for a while, cut off from the store or from each other; the store loses
-//! its leader, goes silent, answers late; clocks differ by one percent.
+//! started again and stopped for a while, cut off from the store or from each other; the store
+//! loses its leader, goes silent, answers late; clocks differ by one percent.
 //!
-//! What must hold: never may two nodes write at once, nor one after a later primary has; the epochs of
-//! a node only grow; and once the faults have ended one node may write.
+//! What must hold: never may two nodes write at once, nor one after a later primary has; the epochs
+//! of a node only grow; and once the faults have ended one node may write.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

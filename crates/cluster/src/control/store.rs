@@ -22,12 +22,12 @@ pub enum StoreRequest {
     Read,
     /// Put the offset of this node among the candidates, with its lease.
     Stand(LeaseId, u64),
-    /// Make this node the primary, with its lease, if there is none and the set of replicas that may
-    /// win is still of this revision; take the candidates away.
+    /// Make this node the primary, with its lease, if there is none and the set of replicas that
+    /// may win is still of this revision; take the candidates away.
     Win(LeaseId, u64),
-    /// Replace the set of nodes that may win, if this node is still the primary that it became at the
-    /// first revision, and the set is still that of the second one: so a request that was late is
-    /// refused.
+    /// Replace the set of nodes that may win, if this node is still the primary that it became at
+    /// the first revision, and the set is still that of the second one: so a request that was late
+    /// is refused.
     SetInSync(Vec<NodeId>, u64, u64),
 }
 
@@ -55,7 +55,8 @@ pub struct KnownPrimary {
     pub id: NodeId,
     /// The revision at which it became the primary: the epoch.
     pub epoch: u64,
-    /// The lease that its key is bound to: one of another life of the node says nothing of this one.
+    /// The lease that its key is bound to: one of another life of the node says nothing of this
+    /// one.
     pub lease: LeaseId,
 }
 

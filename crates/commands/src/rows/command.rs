@@ -239,8 +239,8 @@ pub struct Command {
     pub databases: Databases,
     /// The position of its only key, or 0: the quick way to the lock.
     pub only_key: u8,
-    /// The same, if it may run in a group with other commands: it never blocks, and never belongs on
-    /// the slow lane.
+    /// The same, if it may run in a group with other commands: it never blocks, and never belongs
+    /// on the slow lane.
     pub group_key: u8,
     /// The chapter of the documentation.
     pub group: Group,

@@ -194,8 +194,8 @@ fn error_for(
     ClientError::new(slots.error(error, tls_port != 0 && port == Some(tls_port)))
 }
 
-/// The error for a client that is blocked on keys, if these are not at this node any more. Keys of a
-/// slot that is being moved are waited for here.
+/// The error for a client that is blocked on keys, if these are not at this node any more. Keys of
+/// a slot that is being moved are waited for here.
 pub(crate) fn redirection(
     slots: &SlotTable,
     session: &Session,

@@ -232,7 +232,7 @@ pub(super) fn reset(call: &mut Call<'_, '_>) -> CommandResult {
 pub(super) fn fail_over(call: &mut Call<'_, '_>) -> CommandResult {
     require(call)?;
     let is_known = |word: &&[u8]| is_word(word, "FORCE") || is_word(word, "TAKEOVER");
-    if call.args.len() > 3 || !call.args[2..].iter().all(|word| is_known(&word)) {
+    if call.args.len() > 3 || !call.args[2..].iter().all(is_known) {
         return Err(error::SYNTAX.into());
     }
     match Operator::of(call).cluster.get() {

@@ -124,7 +124,6 @@ pub fn start_with(
     primary::settings_changed(&shared.replication);
     let settings = shared.engine.settings.current();
     shared.engine.acl.change(|users| acl::at_start(users, &settings))?;
-    pantala_operator::cluster::begin(&shared.operator)?;
     prepare_ports(&shared)?;
     if matches!(to_load, Ok(Some(ToLoad::Steps(_)))) {
         // Before any change: keys may expire as soon as everything is loaded.
@@ -204,8 +203,10 @@ fn prepare_states(shared: &Shared, is_loading: bool) {
         .apply(|| (shared.engine.settings.current(), shared.replication.is_replica()));
 }
 
-/// Prepares what connections beyond plain RESP need: certificates, and the HTTP service.
+/// Prepares what connections beyond plain RESP need: the slots of a cluster, certificates, and the
+/// HTTP service.
 fn prepare_ports(shared: &Arc<Shared>) -> Result<(), String> {
+    pantala_operator::cluster::begin(&shared.operator)?;
     shared.context.read_certificates()?;
     shared.http.begin(shared)
 }

@@ -48,8 +48,9 @@ impl<'a> Pattern<'a> {
         self.kind == Kind::Element
     }
 
-    /// Whether all keys that it names are in this slot of a cluster, whatever the element: they have
-    /// the same hash tag. As in the reference, wildcards of other commands end the search for it.
+    /// Whether all keys that it names are in this slot of a cluster, whatever the element: they
+    /// have the same hash tag. As in the reference, wildcards of other commands end the search for
+    /// it.
     pub fn is_in_slot(&self, slot: u16) -> bool {
         let text = self.before;
         let end = text.iter().position(|byte| b"?[\\".contains(byte)).unwrap_or(text.len());
