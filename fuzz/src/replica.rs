@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A case is a valid conversation and a valid part, which are read as they are, and then damaged
-//! again and again. For every division of the bytes the result is the same; nothing damaged is
-//! taken for whole; nobody is invited more often than was offered; and an announced number takes no
-//! memory.
+//! again and again. However the bytes are divided the result is the same; damaged data is not taken
+//! for complete; no more connections are invited than were offered; and an announced number takes
+//! no memory.
 
 use std::process::ExitCode;
 use std::sync::OnceLock;

@@ -1,5 +1,5 @@
-//! Generates files from the code. What they say is known to the server, and an example of it writes
-//! them: this program depends on no other crate, so that it is built in a moment.
+//! Generates files from the code. The server knows their contents, and an example program of the
+//! server writes them: this program depends on no other crate, so it is built in a moment.
 
 use std::process::{Command, ExitCode};
 

@@ -1,5 +1,6 @@
-//! What cargo tells of this program to this program, and others should not hear: build scripts that
-//! read such variables (ring's) would run again, and everything that depends on them.
+//! Environment variables in which cargo describes this program, and which its child processes must
+//! not inherit: build scripts that read such variables (ring's) would run again, and everything
+//! that depends on them would be built again.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -8,10 +8,11 @@
 //! Invariants
 //! 1. Replies come in the order of the commands, so a queue tells which request each belongs to.
 //!    Commands that would break that are refused (`access::NEVER`).
-//! 2. A request that names a database runs there or not at all, and it is known whether it is part
-//!    of a transaction: requests after a SELECT, MULTI, EXEC or DISCARD wait for its reply.
-//! 3. SUBSCRIBE and its kin are answered by messages alone, or by an error: a PING behind them
-//!    tells which. Within MULTI they are queued like any command.
+//! 2. A request that names a database runs there or not at all, and the link knows whether the
+//!    request is part of a transaction: requests after a SELECT, MULTI, EXEC or DISCARD wait for
+//!    the reply to that command.
+//! 3. SUBSCRIBE and its kin are answered only by messages, or by an error; a PING sent after them
+//!    shows which. Within MULTI they are queued like any command.
 //! 4. Commands that the link sends by itself use their current names (`rename-command`).
 
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! A cluster as one node sees it: who owns which slots, and what clients are told of it.
+//! A cluster as one node sees it: which node owns which slots, and what clients are told about it.
 //!
 //! ```text
 //! a source --> Membership --> SlotTable: what a node does with a slot's commands

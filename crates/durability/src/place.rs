@@ -78,7 +78,7 @@ pub fn remove_leftovers(settings: &Settings) {
     };
     match removed {
         Ok(removed) => removed.iter().for_each(|name| {
-            tracing::info!("removed {name}, which a server that was killed had begun to write");
+            tracing::info!("removed {name}, the unfinished snapshot of a killed server");
         }),
         Err(error) => tracing::warn!("old temporary files stay in {}: {error}", settings.dir),
     }

@@ -9,16 +9,16 @@
 //!
 //! It is driven by the threads that have a client's bytes: workers of the server, threads of the
 //! slow lane, a replica that follows a primary, and the replay of a journal. It talks to the
-//! threads that own connections through [`WorkerSet`] and [`Mailbox`], and never calls up.
+//! threads that own connections through [`WorkerSet`] and [`Mailbox`], and calls no code of a
+//! higher floor.
 //!
 //! Invariants
 //! 1. No system call in the execution of a command, except to wake a sleeping thread while no
 //!    partition is held.
-//! 2. It starts no thread: its driver does, and gives it a way to ask for one more
+//! 2. The engine starts no thread. Its driver does, and gives the engine a way to ask for one more
 //!    (`lane::Lane::set_thread_starter`).
 //! 3. Each decision is made in one place: whether a command may run (`execute`), whether the server
 //!    is full (`condition::memory`), which clients are told of a change (`tracking::notifier`).
-//!    (`condition::memory`), who is told of a change (`tracking::notifier`).
 //!
 //! Not here: connections, listeners, the process (`pantala-server`); what a command does
 //! (`pantala-commands`); the interpreter (`pantala-scripting`).

@@ -6,18 +6,18 @@
 //!                        +--> Stamp, left in those partitions                up to the watermark
 //! ```
 //!
-//! A *step* is a unit that nobody sees half of: a command, a transaction or a script, with all its
-//! effects. There is no shared counter. A step takes a *stamp* that is larger than those of the
-//! steps it has seen, and not before the time at which its turn began (a hybrid of Lamport's clock
-//! and a real one). So two steps that met at a partition have stamps in their order, and so have
-//! two of which one was sent after the other was answered. See `stamp`.
+//! A *step* is a command, a transaction or a script, with all its effects. No reader sees a part of
+//! a step. There is no shared counter. A step takes a *stamp* that is larger than the stamps of the
+//! steps it has seen, and not smaller than the time at which its turn began (a hybrid of Lamport's
+//! clock and a real one). So if two steps held the same partition, or one was sent after the other
+//! was answered, the earlier step has the smaller stamp. See `stamp`.
 //!
 //! | file | what |
 //! |---|---|
 //! | `stamp` | the order of two steps |
 //! | `journal` | the state that recorders and the reader share |
 //! | `order` | how far the stream is complete |
-//! | `reader` | gathers and takes |
+//! | `reader` | gathers chunks of all threads and takes complete runs of steps |
 //! | `recorder` | what one thread records |
 //! | `chunk` | finished steps of one thread, on their way |
 //! | `merger` | all threads' steps as one stream |

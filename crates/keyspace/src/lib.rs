@@ -5,15 +5,15 @@
 //! ```
 //!
 //! A command names its keys, [`LockPlan`] says which partitions these are, and [`Keyspace::lock`]
-//! takes all of them or none. Everything inside is single-threaded code. Operations that need
-//! everyone else outside (FLUSHALL, SWAPDB) go through the gate ([`Keyspace::gate`]).
+//! takes all of them or none. Everything inside is single-threaded code. Operations during which no
+//! other thread may be inside (FLUSHALL, SWAPDB) close the gate ([`Keyspace::gate`]).
 //!
 //! Invariants
-//! 1. A key is found only in the partition its hash names, in every database (debug builds check
-//!    that a key comes with its own hash).
-//! 2. Locks are taken all or none. Only the holder of the [`WaitToken`] waits for one partition
-//!    while holding others: see `access/token`. No worker ever waits (checked in debug builds): see
-//!    `access/may_wait`.
+//! 1. In every database a key is only in the partition that its hash names (debug builds check that
+//!    a key comes with its own hash).
+//! 2. A command gets all its locks or none. Only the holder of the [`WaitToken`] waits for one
+//!    partition while holding others: see `access/token`. No worker ever waits (checked in debug
+//!    builds): see `access/may_wait`.
 //! 3. A thread holds partitions for one command at a time (checked in debug builds): `access/held`.
 //! 4. Every change of data is announced before it is made and published after: `changes/change`.
 //!

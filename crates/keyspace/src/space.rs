@@ -1,4 +1,4 @@
-//! The keyspace itself: its partitions, what belongs to all of them, and who is told of changes.
+//! The keyspace itself: its partitions, the state that they share, and the observers of changes.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};

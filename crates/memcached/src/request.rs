@@ -8,8 +8,8 @@
 //! A line ends with LF, optionally preceded by CR. Words are separated by blanks only; excess words
 //! are an error for some commands and skipped by others, as in memcached.
 //!
-//! Nothing too long is kept: the data of a value above the limit is discarded as it comes, and a
-//! line without an end closes the connection, unless it asks for many keys.
+//! Nothing that is too long is kept: the data of a value above the limit is discarded as it
+//! arrives, and a line without an end closes the connection, unless it is a request for many keys.
 
 use pantala_base::simd::find_byte;
 

@@ -1,5 +1,5 @@
-//! jemalloc's controls by their names, for looking inside: numbers and texts are read, nothing is
-//! set, and of what a control does without a value only what harms nobody is done.
+//! Reads jemalloc's controls by name, for diagnosis: numbers and texts. Nothing is set. Of the
+//! controls that do something and have no value, only harmless ones are called.
 //!
 //! Invariants: 5 of the crate. Tests: at the foot.
 

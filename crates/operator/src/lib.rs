@@ -6,11 +6,11 @@
 //! |---|---|
 //! | `parts/` | [`Operator`]: the parts of the server that these commands are about |
 //! | `info/` | INFO, and what the control plane reads of it |
-//! | `config` | CONFIG, and what a changed setting changes |
+//! | `config` | CONFIG, and what happens after a change of a setting |
 //! | `diagnosis/` | MEMORY, LATENCY, SLOWLOG, HOTKEYS, MONITOR; warnings about the machine |
 //! | `server` | SAVE, BGSAVE, BGREWRITEAOF, SHUTDOWN, TIME |
 //! | `command/` | COMMAND; LOLWUT; commands that are missing on purpose |
-//! | `cluster/` | CLUSTER, and the commands of its clients |
+//! | `cluster/` | CLUSTER, and the commands of cluster clients |
 //! | `client/`, `acl/`, `debug/`, `memcached/` | the commands of these names |
 //!
 //! Not here: commands of replication (`replication`) and MIGRATE (`migrate`); the table of all

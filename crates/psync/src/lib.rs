@@ -13,7 +13,7 @@
 //! |---|---|
 //! | `id` | replication ids |
 //! | `stream` | the backlog and its history |
-//! | `replicas` | the replicas, and how far each is |
+//! | `replicas` | the replicas, and the position of each |
 //! | `waiters` | clients in WAIT |
 //! | `copy` | the bytes of a snapshot on their way to one replica |
 //! | `downstream` | the stream, its replicas and their waiters together |

@@ -351,7 +351,7 @@ impl Replicas {
     }
 
     /// Lets a replica that has everything before `position` of the history `id` continue there, if
-    /// the stream can. Otherwise it is added all the same, to wait for a copy.
+    /// the stream can. Otherwise it is added, too, and waits for a copy.
     ///
     /// # Errors
     /// Why it cannot continue.

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A value has one of some twenty kinds ([`RdbKind`]): several for each type, by encoding and age.
-//! All are read; written is the oldest kind that loses nothing, so that old servers can read it:
+//! All kinds are read. Each value is written in the oldest kind that loses nothing, so old servers
+//! can read it:
 //!
 //! | type | small | large |
 //! |---|---|---|

@@ -1,9 +1,9 @@
 //! The payload of DUMP and RESTORE: a kind, a value, then the version of the format and a checksum
 //! of everything before.
 //!
-//! The version is the oldest that has the kind: servers refuse newer versions than their own, and
-//! should get everything that they can read. So Redis 7.0 accepts everything except hashes with
-//! deadlines and streams whose consumers have two times.
+//! The version is the oldest one that has the kind, because servers refuse versions newer than
+//! their own, and each should accept everything that it can read. So Redis 7.0 accepts everything
+//! except hashes with deadlines and streams whose consumers have two times.
 //!
 //! Versions 12 to 79 are Redis's own, where kinds from 22 on have other meanings than in Valkey.
 //! They are refused, as in Valkey, unless all versions are accepted; then only those kinds are.

@@ -5,10 +5,9 @@
 //! engine: the set is readable --> Listeners::accept --> Accepted, Accepted, AcceptFailed ...
 //! ```
 //!
-//! An accept that waits in an io_uring would hold its socket: the ring of a killed process lives up
-//! to 45 ms longer than the process, and until then the port would be taken and clients that
-//! connect would be reset in the end. An epoll set holds no socket, so a listener ends with its
-//! process.
+//! An accept that waits in an io_uring would hold its socket. The ring of a killed process lives up
+//! to 45 ms longer than the process; until then the port would be taken, and clients that connect
+//! would be reset in the end. An epoll set holds no socket, so a listener ends with its process.
 //!
 //! The set is level-triggered: connections that are not accepted in one turn are reported again in
 //! the next. When the kernel cannot accept, mostly for lack of descriptors, such a socket would

@@ -7,8 +7,8 @@
 //!
 //! Invariants
 //! 1. From the first step to the last no client changes data.
-//! 2. However it ends, the holding back of writes ends: they run here, or are refused because this
-//!    is a replica.
+//! 2. However the failover ends, writes are no longer held back afterwards: they run here, or are
+//!    refused because this server is a replica.
 //!
 //! Tests: compat/replication, crates/simulator.
 
@@ -150,7 +150,7 @@ impl Failover {
         self.state().is_forced
     }
 
-    /// Whether the replica is to be asked to take over.
+    /// Whether to ask the replica to take over.
     pub fn is_asking(&self) -> bool {
         let state = self.state();
         state.step == FailoverStep::InProgress && state.answer.is_none() && !state.is_aborted

@@ -10,14 +10,14 @@
 //! | room | what |
 //! |---|---|
 //! | `root` | [`Replication`]: the state that all threads share |
-//! | `primary/` | replicas of this server: who comes, full copies, acknowledgements |
+//! | `primary/` | replicas of this server: how they connect, full copies, acknowledgements |
 //! | `replica/` | following a primary: the link, copies, applying steps |
 //! | `failover` | FAILOVER: handing over the role |
 //! | `commands/` | the commands of replication |
 //!
 //! Invariants
 //! 1. The stream has one writer: the journal's thread on a primary, the link on a replica.
-//! 2. A full copy and the stream after it meet at one position: nothing is missing, nothing twice.
+//! 2. A full copy and the stream after it meet at one position: no byte is missing or sent twice.
 //!
 //! Not here: the stream itself, and the list of replicas (`psync`); a replica's connection
 //! (`workers`, `worker/output/replicas`). Tests: compat/replication; crates/simulator.

@@ -79,7 +79,7 @@ impl Replication {
         server.unwrap_or_else(|| Arc::clone(&self.engine) as Arc<dyn Server>)
     }
 
-    /// The state itself, for threads that are to be started.
+    /// The state itself, for threads that will be started.
     pub fn arc(&self) -> Option<Arc<Replication>> {
         self.self_ref.upgrade()
     }

@@ -1,5 +1,5 @@
-//! `pantala ping [ADDRESS]`: whether a server serves. For health checks of containers and scripts
-//! without a client.
+//! `pantala ping [ADDRESS]` tells whether a server serves clients: for health checks of containers,
+//! and for scripts without a client.
 //!
 //! ADDRESS is HOST:PORT or the path of a Unix socket; without one it is 127.0.0.1 and the port in
 //! `PANTALA_port`, else 6379. The status is 0 if the server serves, even if it asks for a password

@@ -116,7 +116,7 @@ impl Shared {
         shared
     }
 
-    /// The state itself, for threads that are to be started.
+    /// The state itself, for threads that will be started.
     pub fn arc(&self) -> Option<Arc<Shared>> {
         self.self_ref.get()?.upgrade()
     }

@@ -8,35 +8,36 @@
 //! history    the data at each position, computed by a second reader of the stream
 //! ```
 //!
-//! After each act (`check`):
+//! What must hold after each act (`check`):
 //! 1. A replica's data is what its history says at its position, which is between two steps; and
 //!    the bytes that it keeps are those of its primary.
-//! 2. A replica continues where it was when its primary has what it lacks, and never in another
-//!    history than its own.
+//! 2. A replica continues where it was if its primary still has the bytes that it lacks, and it
+//!    never continues another history than its own.
 //! 3. WAIT reports only replicas that have the write; a replica that had it does not lose it by
 //!    becoming a primary. No replica acknowledges more than it has.
 //! 4. Transfers between accounts leave their sum.
-//! 5. A node that takes over by FAILOVER has all that was written, unless that was forced. A node
-//!    that ends a failover as a replica has been replaced; a replaced node does not continue as a
-//!    primary by itself.
+//! 5. A node that takes over by FAILOVER has everything that was written, unless the failover was
+//!    forced. A node that is a replica at the end of a failover has been replaced, and a replaced
+//!    node does not become a primary again by itself.
 //!
 //! At the end all faults are healed, and all nodes must become equal.
 //!
-//! These faults were put in on purpose and found by some of the first 100 seeds, or by those named:
+//! Each of these faults was put in on purpose, and was found by some of the first 100 seeds or by
+//! the seeds named here:
 //!
 //! | fault | what was seen |
 //! |---|---|
 //! | second history a byte short, or without end | a needless copy; another history continued |
 //! | PSYNC's id is not looked at | another history is continued |
 //! | becoming a primary keeps the history's id, or records before it is fed | other data |
-//! | a restarted primary keeps its history's id, or is a byte off | a history without an author |
+//! | a restarted primary keeps its history's id, or is a byte off | a history without a primary |
 //! | ACK counts bytes of half a step | a replica acknowledges more than it has |
-//! | WAIT counts replicas that wait for their copy | a WAIT that lies |
+//! | WAIT counts replicas that wait for their copy | a WAIT that counts too many |
 //! | MULTI is cut as single commands | a position within a step, a sum that is not 0 |
 //! | steps are left out of a batch | other data |
 //! | half a step stays when a link ends | nodes that do not become equal |
 //! | the copy's position is that before the last bytes | other data |
-//! | a primary that follows does not end its stream | other bytes |
+//! | a primary that becomes a replica does not end its stream | other bytes |
 //! | the stream's database is not taken from the copy (seed 39) | other data |
 //! | a replica's copy does not say that database (seeds 125, 175) | other data |
 //!
@@ -50,16 +51,17 @@
 //! | writes are not resumed | a panic |
 //! | after a failover was given up, the node stays a replica | no node is primary |
 //!
-//! Where the answer of the node that takes over may be lost, too:
+//! In runs where the answer of the node that takes over may also be lost:
 //!
 //! | fault | what was seen |
 //! |---|---|
 //! | a node that has taken over is asked again, and not believed (seeds 6, 18) | two primaries |
 //!
-//! Not found, as no act leads to it: a full copy that keeps the previous second history.
+//! This fault was not found, because no act leads to it: a full copy that keeps the previous second
+//! history.
 //!
-//! `PANTALA_SIMULATOR=FROM..TO` runs those seeds instead of the first ones; of a single seed it
-//! prints each act.
+//! `PANTALA_SIMULATOR=FROM..TO` runs those seeds instead of the first ones, and prints each act if
+//! it is a single seed.
 //!
 //! | file | what |
 //! |---|---|

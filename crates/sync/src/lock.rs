@@ -8,11 +8,12 @@
 //!
 //! A worker never waits here. It tries, spins briefly, and if that fails leaves a *ticket* and
 //! continues with other connections; the next unlock redeems the ticket (calls [`Ticket::wake`]),
-//! and the command is then tried again from its start.
+//! and then the command runs again from its start.
 //!
-//! A holder that needs the lock for long, but not always the value, *opens* it: for others it stays
-//! taken, but a *visitor* gets in while nobody else is inside. The value itself says what a visitor
-//! must not touch. The owner comes back as a visitor does, and closes it.
+//! A holder that needs the lock for long, but not always the value, *opens* the lock. For others
+//! the lock stays taken, but one *visitor* at a time gets in while nobody else is inside. The value
+//! itself says what a visitor must not touch. The owner comes back in as a visitor does, and closes
+//! the lock.
 //!
 //! Invariants
 //! 1. Only the thread that moved LOCKED from 0 to 1 touches `value`, until it moves it back.
@@ -24,14 +25,14 @@
 //!    sees it. A ticket for the end is kept only with OPENED seen under the mutex; closing takes
 //!    those tickets under the same mutex, to be woken by the owner's unlock.
 //! 4. Tickets are redeemed outside both the lock and the mutex, in the order they were left.
-//! 5. There is one owner at a time: it opens what it holds, and only while it is not open.
+//! 5. There is one owner at a time: a thread opens only a lock that it holds and that is not open.
 //!
-//! Not here: fairness (a newcomer may take the lock before the one that was woken; nobody starves
-//! all the same, because a command that has met busy locks `ALL_OR_NONE_TRIES` times goes to the
-//! slow lane, where it takes them one by one under the token and keeps what it has:
-//! `keyspace::token`, tested in the server's `in_process`), poisoning (values stay valid between
-//! two statements of the layers above), blocking (a thread that may wait parks a ticket for
-//! itself). Tests: below, and loom models under `--cfg loom`.
+//! Not here: fairness (a newcomer may take the lock before the thread that was woken. No command
+//! starves: one that has met busy locks `ALL_OR_NONE_TRIES` times goes to the slow lane, where it
+//! takes the locks one by one under the token and keeps them: `keyspace::token`, tested in the
+//! server's `in_process`), poisoning (values stay valid between two statements of the layers
+//! above), blocking (a thread that may wait parks a ticket for itself). Tests: below, and loom
+//! models under `--cfg loom`.
 
 use std::ops::{Deref, DerefMut};
 

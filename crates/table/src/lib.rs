@@ -4,10 +4,10 @@
 //! Table -- directory (the hash's top bits) -- segment -- bucket -- word --> record (key, value)
 //! ```
 //!
-//! Extendible hashing over small segments (Dash, arXiv 2003.07302), made for one lock above it and
-//! for few bytes a key. Differences from the paper: segments grow through the allocator's size
-//! classes before they split, the stash shares the header's cache lines, and words keep enough hash
-//! bits that neither growing nor most splits read a record.
+//! Extendible hashing over small segments (Dash, arXiv 2003.07302). The caller holds a lock around
+//! each call, and a key takes few bytes. Differences from the paper: segments grow through the
+//! allocator's size classes before they split, the stash shares the header's cache lines, and words
+//! keep enough hash bits that neither growing nor most splits read a record.
 //!
 //! | file | what |
 //! |---|---|

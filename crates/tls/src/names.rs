@@ -1,8 +1,8 @@
 //! Versions and ciphers by OpenSSL's names, as operators write them.
 //!
 //! rustls supports only what is secure today: TLS 1.2 and 1.3, authenticated ciphers, ephemeral
-//! keys. Any other name is refused, so that nobody believes it is in effect; excluding (`!RC4`)
-//! what is not supported is fine.
+//! keys. Any other name is refused, so nobody believes that it has an effect; excluding an
+//! unsupported suite (`!RC4`) is accepted.
 //!
 //! Tests: at the foot.
 

@@ -1,4 +1,4 @@
-//! Workers: the threads that serve connections, one a core.
+//! Workers: the threads that serve connections, one for each core.
 //!
 //! ```text
 //! listening --> accept --> a connection --> parse --> run (engine) --> send

@@ -111,7 +111,7 @@ impl Listening {
                 let first = first.into_iter().map(|(place, _)| place).collect();
                 match self.open_ports(first, settings) {
                     Ok(sockets) => listen(workers, sockets),
-                    Err(why) => tracing::error!("not listening again as before: {why}"),
+                    Err(why) => tracing::error!("cannot listen on the previous ports again: {why}"),
                 }
                 Err(why)
             }

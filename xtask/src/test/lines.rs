@@ -1,5 +1,5 @@
-//! Command lines, as rows of `steps` have them: words, some of them quoted with `'`, before them
-//! variables (`NAME=word`). These are replaced:
+//! The command lines in the rows of `steps`. A line is words, some of them quoted with `'`;
+//! variables (`NAME=word`) may come first. These marks are replaced:
 //!
 //! | mark | by |
 //! |---|---|

@@ -1,9 +1,10 @@
 //! Doubles in the format of C's `printf("%.14g")`, in which Lua shows its numbers: a fixed count of
 //! significant digits, trailing zeros dropped, an exponent where the point would be far away.
 //!
-//! Fast: whole numbers by their digits, others by rounding the digits of `grisu`. Those lie within
-//! one unit of the double's own precision of the exact value, some 22 units of the 17th digit: only
-//! numbers that near to half way between two results are computed exactly.
+//! The fast way takes whole numbers by their digits, and rounds the digits of `grisu` for other
+//! numbers. These digits differ from the exact value by at most one unit of the double's own
+//! precision, some 22 units of the 17th digit. So only numbers that are this close to half way
+//! between two results are computed exactly.
 //!
 //! Tests: at the foot, against exact formatting.
 

@@ -1,7 +1,7 @@
 //! The form in which a command is recorded in the journal.
 //!
-//! A command that has changed something is recorded as it came, unless its handler says otherwise:
-//! by its effect, in commands that give the same result whenever they run.
+//! A command that has changed something is recorded as it came. A handler may record its effect
+//! instead, in commands that give the same result whenever they run.
 //!
 //! ```text
 //! SETEX k 10 v    call.record_as(&[b"SET", k, v, b"PXAT", moment])
@@ -9,8 +9,8 @@
 //! SINTERSTORE to an empty set    nothing to do: the keyspace knows that nothing has changed
 //! ```
 //!
-//! Redis 7.0 knows all of these forms. For what it does not know there is a special form (`aside`),
-//! the same for replicas and files of all kinds.
+//! Redis 7.0 knows all of these forms. Data that it does not know is recorded in a special form
+//! (`aside`), the same for replicas and files of all kinds.
 //!
 //! A handler that formats something for the journal checks [`Call::is_recorded`] first. It may
 //! record several commands; they are one step, between MULTI and EXEC. The keyspace itself records
@@ -18,9 +18,9 @@
 //!
 //! Code that runs records again (a file is loaded, a replica applies them)
 //!
-//! 1. sees keys and elements until they are said to be gone, whatever their deadlines
-//!    ([`Scope::sees_expired`](pantala_keyspace::Scope::sees_expired)): a deadline that has passed
-//!    is kept, too;
+//! 1. sees keys and elements until a record removes them, whatever their deadlines
+//!    ([`Scope::sees_expired`](pantala_keyspace::Scope::sees_expired)): it keeps a deadline that
+//!    has passed, too;
 //! 2. is refused nothing that was accepted before: not for memory, a state of the server,
 //!    `proto-max-bulk-len` or a payload's version ([`Call::most_string_bytes`],
 //!    [`Call::rdb_versions`]);

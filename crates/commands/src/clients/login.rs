@@ -53,7 +53,7 @@ impl LoginLimits {
 /// The user that a client has logged in as, and whether it has authenticated.
 #[derive(Clone, Debug, Default)]
 pub struct Login {
-    /// The user whose rules apply; `None` for what the server does by itself.
+    /// The user whose rules apply; `None` for commands that the server itself runs.
     user: Option<Arc<User>>,
     /// It has authenticated, or needed not to when it came.
     is_authenticated: bool,

@@ -194,8 +194,8 @@ pub struct Session {
     pub inner_commands: u64,
     /// The errand of the current command.
     pub errand: Option<Arc<dyn AsyncRequest>>,
-    /// What is to be done when the current transaction holds nothing any more, before it is
-    /// answered. Only on the lane.
+    /// What to do when the current transaction has released everything, before it is answered. Only
+    /// on the lane.
     pub epilogue: Option<Arc<dyn AsyncRequest>>,
     /// Figures of its worker, if the current command may be refused.
     pub meters: Option<Box<Meters>>,

@@ -5,11 +5,11 @@
 //! lock all | one partition's keys | free it | the next one's, first where others wait | ...
 //! ```
 //!
-//! MSET of 100,000 keys works for tens of milliseconds. For all others it happens at one moment if
-//! all its partitions are held at one moment: from then on it takes no further one, and each may be
-//! freed when the work in it is done (two-phase locking). After each partition, or some
-//! [`LOOKED_AFTER`] keys, it checks where others wait, and goes on there: they wait for the keys of
-//! few partitions instead of all.
+//! MSET of 100,000 keys works for tens of milliseconds. For all other commands it happens at one
+//! moment if it holds all its partitions at one moment: from then on it takes no further partition,
+//! and may release each one when the work in it is done (two-phase locking). After each partition,
+//! or some [`LOOKED_AFTER`] keys, it checks where others wait, and goes on there: they wait for the
+//! keys of few partitions instead of all.
 //!
 //! Invariants
 //! 1. A partition is freed only when all keys of the command in it are done, and all partitions
@@ -20,10 +20,10 @@
 //! 4. Effects of a change are published before its partition is freed
 //!    (`keyspace::changes::effects`).
 //!
-//! Not here: transactions, scripts, clients that track keys, and any command while events are
-//! wanted, which are published in the order of the arguments: all these hold everything to their
-//! end. Nor a command that must look at all keys before it changes one (MSETNX), until it has done
-//! so. Tests: at the foot.
+//! Not here: transactions, scripts, clients that track keys, and any command while somebody listens
+//! to key events (these are published in the order of the arguments). All these hold everything to
+//! their end. A command that must look at all keys before it changes one (MSETNX) holds everything
+//! until it has looked. Tests: at the foot.
 
 use pantala_keyspace::{Locked, PARTITION_COUNT, PREFETCHED, PartitionId};
 

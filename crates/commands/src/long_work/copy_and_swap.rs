@@ -8,14 +8,14 @@
 //!
 //! SADD of a million members takes a good part of a second. On the slow lane it builds a new value,
 //! or changes a copy of a small one, while its partition is free, and puts it in place if the key
-//! has not changed: it is watched meanwhile, as by WATCH, so writers pay nothing extra. If it has
-//! changed the work begins again; the third time the partition is held.
+//! has not changed. The key is watched meanwhile, as by WATCH, so writers pay nothing extra. If the
+//! key has changed the work begins again; the third time the partition is held.
 //!
 //! Invariants
 //! 1. The watch is set before the partition is freed, and is untouched when the caller gets the
 //!    changed value; the partition is held from that check to the end of the command. So the change
 //!    happens at that moment.
-//! 2. What was built in vain is freed while the partition is free.
+//! 2. A value that was built in vain is dropped while the partition is free.
 //!
 //! Copying a large value would take as long as changing it. It is changed itself, taken out of its
 //! record, with its partition open to commands on other keys (`keyspace::access::visit`).
@@ -79,8 +79,8 @@ impl Call<'_, '_> {
         Ok(None)
     }
 
-    /// Whether the collection at the command's first key is so large, and the command such, that
-    /// the value is changed outside its record, with its partition open to others.
+    /// Whether the value at the command's first key is changed outside its record, with its
+    /// partition open to others: the collection is large enough, and the command allows it.
     fn works_apart<C: Collection>(&mut self) -> Result<bool, Stop> {
         let may = self.may_pause() && self.session.tracking.is_none() && self.keys.may_work_apart();
         let key = self.key();

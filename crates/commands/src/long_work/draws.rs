@@ -100,7 +100,7 @@ impl Selection {
         picks
     }
 
-    /// Whether nothing more is to be picked.
+    /// Whether enough was picked.
     pub fn is_done(&self) -> bool {
         self.to_pick == 0
     }

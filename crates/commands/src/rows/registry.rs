@@ -3,7 +3,7 @@
 //! All rows, including subcommands, are in one list; a row's position in it is its number in the
 //! statistics. Names are found through a small open-addressed table over the name folded to upper
 //! case, eight letters at once: a lookup costs one multiplication and, nearly always, one
-//! comparison of words, which is all that a name of up to eight letters needs.
+//! comparison of machine words, which decides a name of up to eight letters.
 //!
 //! `rename-command` changes only that table: a row keeps its own name for users' rules, statistics,
 //! documentation and the journal.

@@ -29,7 +29,7 @@ pub(super) struct Feed {
     out: Vec<u8>,
     /// The position up to which the workers have been called.
     called_to: u64,
-    /// Replicas are to be asked for acknowledgements.
+    /// Replicas must be asked for acknowledgements.
     asks: bool,
     /// The position up to which they have been asked.
     asked_to: u64,

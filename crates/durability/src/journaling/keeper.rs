@@ -37,7 +37,7 @@ pub struct Keeper {
     feed: Feed,
     /// Requests to be told when everything recorded is on disk.
     flushes: WaiterList<Sender<()>>,
-    /// Requests to be told when that is so, and the file is closed.
+    /// Requests to be told when everything recorded is on disk and the file is closed.
     closings: WaiterList<Sender<()>>,
     is_ending: bool,
 }
@@ -138,7 +138,7 @@ impl Keeper {
                     match File::open(Arc::clone(&self.durability), *writer) {
                         Ok(file) => self.file = Some(file),
                         Err(error) => {
-                            tracing::error!("the append-only file is not kept: {error}");
+                            tracing::error!("the append-only file cannot be opened: {error}");
                             self.durability.engine.condition.lasting.begin(States::UNWRITTEN);
                         }
                     }

@@ -166,8 +166,8 @@ impl AreaSource for FileAreas {
             Err(error) => {
                 self.is_told.call_once(|| {
                     tracing::warn!(
-                        "{}: no room for more rings: {error}; what is acknowledged and not yet \
-                         written may be lost if the process is killed",
+                        "{}: no room for more rings: {error}; writes that are acknowledged and not \
+                         in the append-only file yet may be lost if the process is killed",
                         self.path.display()
                     );
                 });
@@ -258,7 +258,7 @@ fn open_dead(path: &Path) -> Option<File> {
     let is_ours = found.is_file() && found.uid() == own.uid() && found.mode() & 0o077 == 0;
     if !is_ours {
         tracing::warn!(
-            "{}: not used: it is no file of this user that is closed to others",
+            "{}: not used: this user does not own it, or others may open it",
             path.display()
         );
         return None;
@@ -297,14 +297,14 @@ pub fn take_over(
                     .map_err(|error| format!("cannot take over {}: {error}", path.display()))?;
                 if !fits {
                     tracing::warn!(
-                        "what a killed process has left does not fit its append-only file: unused"
+                        "what a killed process left does not fit its append-only file: ignored"
                     );
                 }
             }
             Err(Unread::Nothing) => {}
             Err(Unread::Others) => continue,
             Err(Unread::Damaged) => {
-                tracing::warn!("{}: damaged, and so unused", path.display());
+                tracing::warn!("{}: not used: it is damaged", path.display());
             }
         }
         std::fs::remove_file(&path).map_err(told)?;
@@ -322,8 +322,8 @@ fn add(layout: &AofLayout, manifest: &Manifest, remains: &RingRemains) -> io::Re
     (&file).take(MOST_BYTES as u64).read_to_end(&mut tail)?;
     if remains.is_cut {
         tracing::warn!(
-            "{}: a killed process had acknowledged more, for which its rings had no room: some of \
-             it may be lost",
+            "{}: a killed process had acknowledged writes for which its rings had no room: some of \
+             them may be lost",
             path.display()
         );
     }
@@ -345,7 +345,7 @@ fn add(layout: &AofLayout, manifest: &Manifest, remains: &RingRemains) -> io::Re
         file.sync_all()?;
     }
     let (path, at, added) = (path.display(), place.keep, commands.len());
-    tracing::info!("{path}: added {added} bytes at {at} that a killed process had not written");
+    tracing::info!("{path}: added {added} bytes at {at} from the rings of a killed process");
     Ok(true)
 }
 

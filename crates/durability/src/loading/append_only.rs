@@ -80,8 +80,8 @@ pub fn load_steps(
     if let Some(number) = manifest.skipped() {
         let path = layout.manifest_path();
         tracing::warn!(
-            "{}: the manifest has no increment of number {number}, but later ones: perhaps a line \
-             is lost, and its changes with it",
+            "{}: the manifest has no increment of number {number}, but later ones: a line of the \
+             manifest may be lost, and with it the changes in that file",
             path.display()
         );
     }

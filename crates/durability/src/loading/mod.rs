@@ -11,7 +11,7 @@
 //! | `state` | the progress, and what the file states of itself |
 //!
 //! Invariants
-//! 1. A damaged file is an error for the caller; the data is then that of no file, and the server
+//! 1. If a file is damaged the caller gets an error. The data is then incomplete, and the server
 //!    must not go on with it.
 //!
 //! Tests: compat/bad_days; compat/transcripts/server/save.txt.
@@ -92,7 +92,7 @@ pub fn load_at(
     let file = path.display();
     tracing::info!(%file, keys = loaded, expired, "DB loaded from disk: {took} seconds");
     if of_modules > 0 {
-        tracing::warn!(of_modules, "some keys of {file} were left out");
+        tracing::warn!(of_modules, "{file}: keys of modules were left out");
     }
     Ok(())
 }

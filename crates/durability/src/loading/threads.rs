@@ -229,7 +229,7 @@ impl<'t, 'l> ItemReceiver<'t, 'l> {
             Part::Function(code) => self.functions.push(code),
             Part::Aux(name, value) => durability.loading.take_aux(&name, &value),
             Part::Module(_, module) if inserter.skips_modules => {
-                tracing::warn!(%module, "what a module keeps beside its keys is passed over");
+                tracing::warn!(%module, "data of a module that belongs to no key is skipped");
             }
             Part::Module(offset, module) => {
                 self.loading.fail(Fault::Module(offset, module.to_string()));

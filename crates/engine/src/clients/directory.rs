@@ -4,9 +4,10 @@
 //! two workers is *in transit*: its messages wait here until it has arrived.
 //!
 //! Invariant
-//! 1. A message for a client is with it, in the mailbox of the worker where the directory has it
-//!    (or had it: that worker forwards late messages), or here. None is lost while the client
-//!    lives; if too many wait in transit, they are replaced by one, that everything may be stale.
+//! 1. A message for a client has reached it, is in the mailbox of the worker where the directory
+//!    has it (or had it: that worker forwards late messages), or is here. None is lost while the
+//!    client lives. If too many wait in transit, one message replaces them, which says that
+//!    everything may be stale.
 //!
 //! Tests: below; the bad day `restless_connections`.
 
@@ -50,9 +51,9 @@ enum ClientLocation {
     InTransit(Transit),
 }
 
-/// What is to be done with a message for a client.
+/// What to do with a message for a client.
 pub enum DeliveryOutcome {
-    /// It is to be left for the connection at this place.
+    /// Leave it for the connection at this place.
     To(ServicePlace, Invalidation),
     /// It is kept here until the client arrives.
     Kept,

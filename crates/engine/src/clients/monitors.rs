@@ -10,10 +10,11 @@
 //! 1. A feed holds at most [`FEED_BYTES`] and one line. A worker that falls further behind closes
 //!    its monitors, as their output limit would: no monitor ever has a gap.
 //! 2. A worker walks its monitors, never its connections.
-//! 3. No worker is woken while partitions are held: the lines of a transaction or script are left
-//!    in the feeds, and `call` follows once it has let go.
-//! 4. While a monitor leaves a worker or arrives, no line is added anywhere: it has been sent what
-//!    is in the old worker's feed, and is not sent what is in the new one's.
+//! 3. No worker is woken while partitions are held: the lines of a transaction or script stay in
+//!    the feeds, and `call` wakes the workers once the partitions are released.
+//! 4. While a monitor leaves a worker or arrives at one, no line is added to any feed: the monitor
+//!    has been sent all lines of the old worker's feed, and is sent none that is in the new
+//!    worker's feed by then.
 //!
 //! Tests: at the foot; compat/transcripts/server/monitor.txt; the bad days `a_monitor_in_a_crowd`,
 //! `monitor_that_does_not_read` and `restless_connections`.

@@ -1,8 +1,8 @@
 //! Presence: whether the client of a command that waits on the lane is still there.
 //!
-//! A command whose client has gone before it began does not begin: no one would get the reply, and
-//! the command would take effect long after it was meant. That a client has gone is known after a
-//! reset or CLIENT KILL. A FIN may also be the end of a client's input, and then the client still
+//! A command does not begin if its client has gone by then: nobody would get the reply, and the
+//! command would take effect long after it was sent. After a reset or CLIENT KILL it is known that
+//! the client has gone. A FIN may also be the end of a client's input, and then the client still
 //! gets its replies; but not for a command that was held up by a script, which may be killed or go
 //! on for hours.
 //!

@@ -6,20 +6,21 @@
 //!                                            +- nothing may go: FULL, what needs memory is refused
 //! ```
 //!
-//! Room is made before a window of commands runs, with nothing held, and a little more than needed,
-//! so that the next windows find some. So the limit is exceeded by what one window of each worker
-//! allocates, and by a single command that allocates much; the window after it makes room again.
+//! Room is made before a window of commands runs, with nothing held. A little more is made than is
+//! needed, so the next windows find some. So the limit is exceeded by what one window of each
+//! worker allocates, and by a single command that allocates much; the window after it makes room
+//! again.
 //!
 //! Invariants
-//! 1. Nothing is evicted while data must stay as they are: while they are loaded, or clients are
-//!    paused.
+//! 1. Nothing is evicted while the data must stay as it is: while it is loaded, or while clients
+//!    are paused.
 //! 2. A worker spends at most its budget here ([`budget_us`]) for each window.
 //! 3. The journal's buffers are not counted, nor what a snapshot has copied and not written:
 //!    evicting a key makes them larger, so one eviction would cause the next.
-//! 4. Nor do invalidations cause further evictions: how much is to be freed is fixed when a go
-//!    begins, which ends when so much is freed; and the next go does not count what tracking
-//!    clients have just been told.
-//! 5. FULL means that there was nothing to evict; that evicting takes longer is no reason to refuse
+//! 4. Invalidations do not cause further evictions either. The bytes to free are fixed when a round
+//!    begins, and the round ends when they are freed; the next round does not count the
+//!    invalidations that tracking clients have just been sent.
+//! 5. FULL means that there was nothing to evict. Eviction that takes longer is no reason to refuse
 //!    a write.
 //!
 //! Not here: which keys go (`pantala_table`), in which order partitions have their turn

@@ -1,9 +1,9 @@
-//! Bytes of invalidations that clients were told and not sent yet, or only just.
+//! Bytes of invalidations that are queued for clients and not sent yet, or were sent just now.
 //!
-//! The eviction of a key is told to every client that tracks it. Until that is sent it counts as
-//! used memory, and would cause the next eviction, which is told in its turn. So recent
-//! invalidations are not counted. This ends with time: of a client that does not read, the output
-//! counts like any other.
+//! When a key is evicted, every client that tracks it gets an invalidation. Until that is sent it
+//! takes memory, which would cause the next eviction and further invalidations. So recent
+//! invalidations are not counted. After some time they are: the output of a client that does not
+//! read counts like any other.
 //!
 //! ```text
 //! |--- before ---|--- current --|      not counted: what was told in both

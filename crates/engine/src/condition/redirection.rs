@@ -1,6 +1,6 @@
 //! Where a replica sends clients with CLIENT CAPA REDIRECT.
 //!
-//! Read only for their commands. Tests: compat/replication (`redirections`).
+//! Only the commands of such clients read it. Tests: compat/replication (`redirections`).
 
 use std::sync::Arc;
 

@@ -9,10 +9,10 @@
 //!
 //! Invariants
 //! 1. Final is for ever, whichever thread sets it. From then on nothing new is served.
-//! 2. Only one thread prepares at a time. Meanwhile writes wait, so what was acknowledged is in
-//!    what is saved.
+//! 2. Only one thread prepares at a time. Meanwhile writes wait, so everything that was
+//!    acknowledged is saved.
 //!
-//! Not here: what is done before (the server saves). Tests: at the foot.
+//! Not here: the save before the end (the server). Tests: at the foot.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,12 +1,13 @@
 //! States of the server in which it refuses some commands: one list, in the order of checking.
 //!
-//! A turn has all of them in one word ([`States`]), so that on a server that refuses nothing a
-//! command costs one comparison.
+//! A turn has all of them in one word ([`States`]), so on a server that refuses nothing the check
+//! costs a command one comparison.
 //!
 //! Invariants
 //! 1. Each rule selects commands by the flags of their rows; no name is compared.
-//! 2. Whether memory is full, and what CLIENT PAUSE holds back, is determined once a turn, in
-//!    `Engine::states`.
+//! 2. Whether memory is full, and what CLIENT PAUSE holds back, is determined at the beginning of a
+//!    turn, in `Engine::states`. Memory is checked again before each further window
+//!    (`Turn::look_at_memory`).
 //!
 //! Tests: at the foot; compat/transcripts (maxmemory, client/pause).
 

@@ -1,8 +1,8 @@
-//! The engine: the state that everything that runs commands shares.
+//! The engine: the state that is shared by all threads that run commands.
 //!
-//! What works with several of its parts (`execute`, `lane`, `scripts::run`, `tracking::notifier`)
-//! is given the whole. `assemble` puts it together. The settings in force are in `settings_cell`,
-//! the limits derived from them in `limits`.
+//! Code that works with several of its parts (`execute`, `lane`, `scripts::run`,
+//! `tracking::notifier`) is given the whole engine. `assemble` puts the engine together. The
+//! settings in force are in `settings_cell`, the limits derived from them in `limits`.
 
 pub mod assemble;
 pub mod limits;
@@ -108,7 +108,7 @@ pub struct Notices {
 }
 
 impl Engine {
-    /// The engine itself, for threads that are to be started.
+    /// The engine itself, for threads that will be started.
     pub fn arc(&self) -> Option<Arc<Engine>> {
         self.self_ref.get()?.upgrade()
     }
@@ -135,7 +135,7 @@ impl Engine {
         self.space.shrink_tracked(most_keys(&self.settings.current()));
     }
 
-    /// Whether tracked keys are to be evicted: there are more than the limit allows, and DEBUG has
+    /// Whether tracked keys must be evicted: there are more than the limit allows, and DEBUG has
     /// not stopped housekeeping.
     #[inline]
     pub fn has_too_many_tracked(&self, settings: &Settings) -> bool {

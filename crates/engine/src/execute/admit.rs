@@ -21,7 +21,7 @@ pub enum Refusal {
     Lane(CommandRef),
     /// CLIENT PAUSE holds it back.
     Pause,
-    /// It is to be queued for EXEC.
+    /// It must be queued for EXEC.
     Queue(CommandRef),
 }
 

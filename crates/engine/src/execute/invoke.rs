@@ -5,7 +5,7 @@
 //! serve_one    a blocked command, for the key that changed         --+--> invoke --> handler
 //! ```
 //!
-//! At this place it is known who the author is, whether something has changed, and in which form
+//! This place knows the author of a change, whether something has changed, and the form in which
 //! the command is recorded in the journal: as it came, unless the handler has said otherwise.
 //!
 //! Invariants

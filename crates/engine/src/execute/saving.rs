@@ -1,5 +1,5 @@
-//! Whether a command has to wait for the running snapshot, or until a key is unpinned. Decided
-//! before the command does anything.
+//! Decides, before a command does anything, whether it has to wait for the running snapshot or
+//! until a key is unpinned.
 //!
 //! A command that changes a value which the snapshot has not written yet writes it first. That is
 //! quick except for a large value that is changed in place: then the command parks until the value
@@ -17,8 +17,8 @@
 //!
 //! Invariants
 //! 1. A command that parks here has changed nothing and holds nothing.
-//! 2. This only limits waiting; the snapshot does not depend on it: a change that did not ask is
-//!    saved all the same (`keyspace::snapshot`). A pinned key is also watched.
+//! 2. This only decides who waits. The snapshot does not depend on it: if a command did not ask,
+//!    the old value is saved all the same (`keyspace::snapshot`). A pinned key is also watched.
 //!
 //! Tests: crates/server/tests/snapshot.rs, crates/server/tests/migrate.rs.
 

@@ -209,7 +209,7 @@ impl<'r> Turn<'r> {
         })
     }
 
-    /// Runs one of the commands. `Err`: all of it is to be put back, and begins again this way.
+    /// Runs one of the commands. `Err`: all of it must be put back, and begins again this way.
     fn run_next(
         &self,
         attempt: &mut Attempt<'r>,

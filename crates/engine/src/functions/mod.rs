@@ -8,7 +8,7 @@
 //! 1. There is one current state of all libraries (`Functions`), replaced as a whole; a running
 //!    function keeps the state it was found in.
 //! 2. While it is loaded a library's code runs in an interpreter of its own, for at most
-//!    [`load::MOST_MS`]; it can ask the server for nothing except log lines.
+//!    [`load::MOST_MS`]; all that it can do with the server is write log lines.
 //! 3. All libraries of a RESTORE become visible at once, or none.
 //!
 //! Not here: what a library is and which names clash (`pantala_scripting::library`), DUMP's bytes

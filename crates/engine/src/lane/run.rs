@@ -306,7 +306,7 @@ fn run_command(
         Verdict::Parked(Park::Pin(wait)) => Some(WaitTarget::Pin(wait)),
         Verdict::Parked(Park::Errand) => return JobProgress::Sent,
         Verdict::Lane | Verdict::Parked(_) => {
-            tracing::error!(command = found.row.name, "asks for the lane on the lane");
+            tracing::error!(command = found.row.name, "a job of the slow lane asks for it");
             None
         }
     };

@@ -134,7 +134,7 @@ impl PubSub {
     }
 
     /// Publishes a message; how many get it. Any thread, also with partitions held: takes none,
-    /// makes no system call. Who has to be woken is added to `wakes`.
+    /// makes no system call. The workers that must be woken are added to `wakes`.
     pub fn leave(&self, kind: Kind, channel: &[u8], message: &[u8], wakes: &mut WakeSet) -> usize {
         if self.is_deserted(kind) {
             return 0;

@@ -249,7 +249,7 @@ mod tests {
         remember(501);
         let gone = |number: usize| first[number].is_gone.load(Ordering::Relaxed);
         assert_eq!([0, 1, 2, 3, 4, 499].map(gone), [false, true, false, true, false, false]);
-        // All of them called: one goes all the same.
+        // If all of them were called, one is dropped nevertheless.
         for known in &first {
             known.is_called(&scripts);
         }

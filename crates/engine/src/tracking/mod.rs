@@ -8,11 +8,12 @@
 //! ```
 //!
 //! Invariants
-//! 1. A client gets what it reads before the invalidation of it: the reply is in the connection's
-//!    output, or on its way to its worker, before the key's partition is free. While the slow lane
-//!    runs a command of the client, invalidations are kept back until it has replied.
+//! 1. A client gets the reply with a value before the invalidation of that value: the reply is in
+//!    the connection's output, or on its way to its worker, before the key's partition is free.
+//!    While the slow lane runs a command of the client, invalidations are kept back until it has
+//!    replied.
 //! 2. Invalidations for a client that moves to another worker go with it, see `clients::directory`.
-//! 3. The keyspace is told that a client tracks before the first key is registered.
+//! 3. The keyspace learns that a client tracks keys before the first key is registered.
 //!
 //! | file | what |
 //! |---|---|

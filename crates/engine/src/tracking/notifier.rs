@@ -72,7 +72,7 @@ impl ChangeSink for Notifier {
     }
 }
 
-/// Adds the workers that are to be woken to `wakes`.
+/// Adds the workers that must be woken to `wakes`.
 fn hand_over(engine: &Engine, ringing: &WakeSet, wakes: &mut Vec<Ticket>) {
     let inboxes = ringing.workers().filter_map(|worker| engine.workers.mailbox(worker));
     wakes.extend(inboxes.map(|inbox| Ticket::Inbox(inbox)));

@@ -7,13 +7,12 @@
 //! ```
 //!
 //! So the client that has waited longest is served first, and no command in between sees the
-//! element that it was served. Its own worker ends the waiting at a timeout, by CLIENT UNBLOCK or
-//! with the connection.
+//! element that it was served. The client's own worker ends the waiting at a timeout, on CLIENT
+//! UNBLOCK, or when the connection ends.
 //!
 //! Invariants
 //! 1. A waiter enters and leaves the queues of its keys with their partitions locked.
-//! 2. A waiter is claimed before its command runs on behalf of its client; so exactly one side ends
-//!    it.
+//! 2. A thread claims a waiter before it runs the waiter's command; so exactly one thread ends it.
 //! 3. A command that is served looks at the key that changed and at nothing else, except at keys
 //!    whose partitions were free at that moment. Otherwise it runs again by itself.
 //! 4. Its timeout begins once, and it keeps its place in the queues, however often and wherever it

@@ -291,7 +291,7 @@ impl<'k> Locked<'k> {
         Ok(result)
     }
 
-    /// Frees everything; returns what is to be taken again and whether others wait for it. Not
+    /// Releases everything; returns what must be taken again, and whether others wait for it. Not
     /// generic, like [`Locked::take_again`], so that there is one copy of its code.
     #[inline(never)]
     fn free_all(&mut self) -> (LockPlan, bool) {

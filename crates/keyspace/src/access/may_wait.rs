@@ -1,8 +1,8 @@
 //! Which threads may wait for a partition, the token, or the gate, and for how long.
 //!
-//! A worker never does: all its clients would wait with it. So a worker marks its thread
-//! ([`WorkerMark`]), and whatever waits checks for the mark ([`check`]); debug builds, in which all
-//! tests run, panic then.
+//! A worker never waits: all its clients would wait with it. So a worker marks its thread
+//! ([`WorkerMark`]), and code that waits checks for the mark ([`check`]); debug builds, in which
+//! all tests run, panic if they find it.
 //!
 //! Other threads wait, but not for something that has been held for too long: then they give up
 //! ([`Aborted`]), and their command is answered instead of being run. A thread that holds nothing
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::{DbIndex, Keyspace, KeyspaceConfig, LockPlan, Scope, Tally};
 
-    /// Counts those who wait; answers the same for partitions and the token.
+    /// Counts the waiting threads; answers the same for partitions and the token.
     #[derive(Clone, Default)]
     struct Observer(Arc<(AtomicU32, AtomicBool, AtomicBool)>);
 

@@ -619,7 +619,7 @@ impl<'l, 'k> OpenKey<'l, 'k> {
         Some(self.changes.take(self.key, place))
     }
 
-    /// Removes the key for want of memory, and announces that; whether it was there.
+    /// Evicts the key, to free memory, and announces that. Returns whether the key was there.
     pub fn evict(&mut self) -> bool {
         let place = self.place.take();
         if let Some(place) = place {

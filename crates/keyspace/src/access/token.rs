@@ -2,8 +2,8 @@
 //! transactions with scripts.
 //!
 //! All other commands take all locks or none, so they never wait while holding something. A script
-//! cannot: it holds what it has met so far and finds that it needs one more partition. There are
-//! two ways:
+//! cannot do this: it holds the partitions it has met so far, and finds that it needs one more.
+//! There are two ways:
 //!
 //! ```text
 //! try:    take it if it is free now (`Locked::reach`); if not, undo everything (see
@@ -18,7 +18,8 @@
 //!    tries).
 //! 3. The token is released after the partitions.
 //!
-//! Not here: who takes it when (the engine's `scripts`). Tests: `tests/token.rs`.
+//! Not here: which scripts take the token, and when (the engine's `scripts`). Tests:
+//! `tests/token.rs`.
 
 use pantala_sync::lock::Guard;
 

@@ -15,11 +15,11 @@
 //! 1. While a partition is open one of its keys is barred, by its hash. A holder of the partition
 //!    is then a visitor, and opens no key with that hash: plans are checked when they are taken
 //!    ([`Locked::visit`]), keys named later in [`Locked::try_hold`] and [`Locked::reach`].
-//! 2. In the value's place is an empty one without a deadline that eviction passes over, so that no
-//!    visitor removes it. It is visible to none of them: a command that looks at keys which it does
-//!    not name is no visitor.
-//! 3. The command that opens holds this one partition and no token, and waits for nothing except
-//!    visitors. So it ends, and there can be no circle of waiting.
+//! 2. In the value's place is an empty one without a deadline, which eviction passes over, so no
+//!    visitor removes it. No visitor sees it: a command that looks at keys which it does not name
+//!    is never a visitor.
+//! 3. The command that opens the partition holds no other one and no token, and waits for nothing
+//!    except visitors. So it ends, and there is no deadlock.
 //! 4. A panic of the work closes the partition, with what is left of the value in its place.
 //!
 //! Tests: at the foot; `commands/long_work/copy_and_swap.rs`; the lock's own in `sync`.

@@ -9,15 +9,15 @@
 //!
 //! The tables of a partition (`databases`) are open only to this folder, so one can be changed only
 //! through [`Changes::change`] and the few functions, below and in `databases`, that remove expired
-//! records, empty a database, exchange two, or take over what was loaded beside. All of them do
-//! what has to be done before and after. A `change` ends in `publish`, or in `unchanged` where
+//! records, empty a database, exchange two, or take over what was loaded beside. All of these do
+//! what must be done before and after a change. A `change` ends in `publish`, or in `unchanged` if
 //! nothing was changed; debug builds panic otherwise.
 //!
-//! **Before** costs one branch, on cache lines that the command has at hand. Two may need the old
-//! value: a script that may be undone (`undo`), and a snapshot that is not done with the partition
-//! (`snapshot`), which is told in which [`ChangeManner`] the record changes. A record that the
-//! table hands out because it has expired (`make_room`, `lifetime/sweep`) still has the saved bit
-//! in its word, and an emptied database is handed to the snapshot as a whole table.
+//! **Before** costs one branch, on cache lines that the command has at hand. The old value may be
+//! needed by a script that may be undone (`undo`), and by a snapshot that is not done with the
+//! partition (`snapshot`). The snapshot is told in which [`ChangeManner`] the record changes. A
+//! record that the table hands out because it has expired (`make_room`, `lifetime/sweep`) still has
+//! the saved bit in its word, and an emptied database is handed to the snapshot as a whole table.
 //!
 //! Invariants
 //! 1. Before a record changes or goes, [`Changes::change`] has been called; or
@@ -417,7 +417,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         true
     }
 
-    /// Removes a key for want of memory.
+    /// Evicts a key, to free memory.
     pub fn evict(&mut self, key: Key<'_>, place: RecordPlace) {
         debug_assert_eq!(self.db.table.key(place), key.bytes, "the place is the key's");
         let record = self.db.table.remove(place);
@@ -426,7 +426,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         self.tidy(key.hash);
     }
 
-    /// Removes some keys for want of memory, until about this many bytes are freed.
+    /// Evicts some keys, until about this many bytes are freed.
     pub fn evict_some(
         &mut self,
         choice: Choice,
@@ -553,7 +553,7 @@ impl ChangeListeners<'_, '_> {
         self.leave(source, record);
     }
 
-    /// Accounts for a record that the table has handed out for want of memory.
+    /// Accounts for a record that the table has handed out to be evicted.
     fn evicted(&mut self, timed: &mut DeadlineTable, source: Source, record: OwnedRecord<Object>) {
         self.scope.tally.evicted.add(1);
         timed.forget(record.key());

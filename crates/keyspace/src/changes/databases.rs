@@ -1,6 +1,6 @@
 //! The databases of one partition, and the tables in them.
 //!
-//! The tables are open only to this folder: whoever changes one goes through `change`.
+//! The tables are open only to this folder; all other code changes them through `change`.
 
 use pantala_table::Table;
 use pantala_values::Object;

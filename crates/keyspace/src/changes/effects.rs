@@ -203,7 +203,7 @@ impl Effects {
         }
     }
 
-    /// Whether there are so many that some are to be published before the end.
+    /// Whether there are so many that some must be published before the end.
     pub fn is_too_long(&self) -> bool {
         self.list.len() >= MOST_EFFECTS
     }

@@ -41,7 +41,7 @@ pub trait ChangeObserver {
     /// Elements of a key were removed because their own deadline has passed; `was_last`: the key
     /// with them.
     fn elements_expired(&mut self, db: DbIndex, key: &[u8], event: KeyEvent, was_last: bool);
-    /// A key was removed for want of memory.
+    /// A key was evicted, to free memory.
     fn evicted(&mut self, db: DbIndex, key: &[u8]);
     /// All keys of one database, or of all databases, were removed.
     fn flushed(&mut self, only: Option<DbIndex>);

@@ -38,7 +38,8 @@ impl<'e> Listeners<'e> {
         }
     }
 
-    /// Announces an event that no command has caused, and that is not undone with one.
+    /// Announces an event that no command has caused, and that is not undone together with a
+    /// command.
     fn announce_lasting(&mut self, db: DbIndex, key: &[u8], event: KeyEvent) {
         if self.wanted.has_class(event.class) {
             self.woken.effects().push_lasting(Effect::Happened { db, key: key.into(), event });

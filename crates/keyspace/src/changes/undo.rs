@@ -1,14 +1,14 @@
 //! Undoing what a script has done: the state of keys before it changed them.
 //!
 //! A script that meets a busy partition, or takes too long for a worker, must run again from its
-//! start as if it had not run. So before it first changes a key a copy is kept (`change` calls),
-//! and put back in that case. Large values are not copied: a command that may change one asks first
-//! ([`Locked::can_undo`](crate::Locked::can_undo)) and takes the token, after which nothing can
-//! stop the script.
+//! start as if it had not run. So before it first changes a key a copy of the key is kept (`change`
+//! does this), which is put back in that case. Large values are not copied: a command that may
+//! change one asks first ([`Locked::can_undo`](crate::Locked::can_undo)) and takes the token, after
+//! which nothing can stop the script.
 //!
-//! What expired meanwhile stays expired, and is announced: what time has done is not undone. A
-//! client blocked on a changed key is served by what is there afterwards. A WATCH that was touched
-//! stays touched: its transaction fails although nothing changed, which WATCH allows.
+//! Keys that expired meanwhile stay expired, and their expiry is announced. A client blocked on a
+//! changed key is served from the value that is there afterwards. A WATCH that was touched stays
+//! touched: its transaction fails although nothing changed, which WATCH allows.
 //!
 //! Tests: `tests/undo.rs`, `tests/token.rs`.
 

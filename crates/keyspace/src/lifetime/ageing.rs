@@ -3,8 +3,8 @@
 //! No clock is kept with a key. But where eviction goes by recency (`pantala_table`, `evict`), a
 //! use sets the hotness to the top, and each ageing of the key's part of the table takes it down
 //! one step. When all keys have aged once a *round* has ended; the ends of the last two rounds are
-//! known. So a key two steps below the top was not used since the last round ended, and one three
-//! steps below not since the round before.
+//! known. So a key two steps below the top was not used since the last round ended, and a key three
+//! steps below was not used since the round before ended.
 //!
 //! Not here: the commands that ask (OBJECT IDLETIME, RESTORE). Tests: at the foot of this file.
 

@@ -130,7 +130,7 @@ impl Keyspace {
         self.eviction.rounds.idle_ms(hotness, now)
     }
 
-    /// Another policy is in force: idle times are to be learned anew.
+    /// Another policy is in force: idle times must be learned anew.
     pub fn policy_has_changed(&self) {
         self.eviction.rounds.forget();
     }

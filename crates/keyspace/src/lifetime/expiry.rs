@@ -9,13 +9,14 @@
 //! A replica hides: a key stays until its primary says that it is gone, so that both have the same
 //! data at the same position of the stream. It removes by itself only keys with deadlines that its
 //! own clients have set (`own`). The stream itself is applied in a scope that sees expired keys. So
-//! is a file that is loaded, and the input of a server that is filled from another one
-//! (`import-mode`), which hides too; but there other clients may write, and an expired key gives
-//! way to a command that opens it to change it. CLIENT PAUSE hides, so that data stay as they are
-//! while it lasts.
+//! are a file that is loaded and the input of a server that is filled from another one
+//! (`import-mode`). That server hides expired keys, too; but its other clients may write, and if
+//! their command opens an expired key to change it, the key is removed. CLIENT PAUSE hides expired
+//! keys, so the data stays as it is during the pause.
 //!
-//! A replica and a server in import mode are told when a key goes: a deadline that has passed
-//! already is kept like any other ([`Scope::has_passed`]); elsewhere such a key is removed at once.
+//! A replica and a server in import mode receive the removal of each key. So if a command sets a
+//! deadline that has passed already, they keep it like any other ([`Scope::has_passed`]); elsewhere
+//! the key is removed at once.
 //!
 //! A command that creates a key in the place of a hidden one removes the hidden one first, with the
 //! usual event.

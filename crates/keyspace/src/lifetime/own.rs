@@ -1,16 +1,16 @@
-//! Deadlines that clients of a writable replica have set: such a key is not removed because the
-//! primary says so, but by the replica itself.
+//! Deadlines that clients of a writable replica have set: the replica removes such a key itself,
+//! and does not wait for its primary.
 //!
 //! ```text
 //! a client sets a deadline --> noted, by key
 //! the sweep: due, and still the key's deadline --> removed
 //! ```
 //!
-//! Nothing is noted elsewhere, so who is no writable replica pays one load for each deadline.
+//! Only a writable replica notes deadlines; any other server pays one load for each deadline.
 //!
 //! Invariants
-//! 1. A key is removed only at a deadline that a client here has given it last. If the primary or a
-//!    full copy has replaced the key since, it has another one, or none.
+//! 1. A key is removed only if its present deadline was set by a client of this replica. If the
+//!    primary or a full copy has replaced the key since, it has another deadline or none.
 //!
 //! Tests: `tests/expiry.rs`.
 
@@ -80,7 +80,7 @@ impl OwnDeadlines {
 }
 
 impl Keyspace {
-    /// Removes the keys whose deadlines clients here have set and that have passed.
+    /// Removes the keys whose deadlines were set by clients of this server and have passed.
     pub(crate) fn sweep_own(
         &self,
         now: UnixMs,

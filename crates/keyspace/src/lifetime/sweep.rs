@@ -77,7 +77,7 @@ impl Default for Sweep {
 }
 
 impl Sweep {
-    /// Notes a new deadline; with the partition locked. The returned ticket is to be redeemed
+    /// Notes a new deadline; with the partition locked. The caller must redeem the returned ticket
     /// afterwards.
     #[inline]
     pub(crate) fn lower(&self, partition: PartitionId, deadline: UnixMs) -> Option<Ticket> {

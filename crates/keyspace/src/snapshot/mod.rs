@@ -28,7 +28,7 @@
 //! | large | the command waits until it is written | it is handed over itself |
 //!
 //! What is handed over is written by a walker, with no lock. The tables of flushed databases are
-//! handed over whole. Where only the deadline changes, the entry is begun: the old deadline is
+//! handed over whole. If only the deadline changes, the entry is begun: the old deadline is
 //! written, and the value follows later.
 //!
 //! **A large value** is written in parts, with the partition free in between. Commands that would
@@ -38,8 +38,8 @@
 //!
 //! Invariants
 //! 1. Each record that was there at the cut is written exactly once, as it was then; no other is.
-//! 2. A record is marked as saved, or leaves the table, with the partition held, in the same hold
-//!    in which it is written, begun, or handed over.
+//! 2. A record is written, begun or handed over, and is marked as saved or leaves the table, while
+//!    the partition is held without a break.
 //! 3. A value of which a part is written ([`parts::PartialKey`]) does not change until all of it
 //!    is. It is in its partition's list while its record is in the table, and leaves with the
 //!    record.

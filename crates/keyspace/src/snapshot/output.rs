@@ -165,7 +165,7 @@ impl Output {
         called.ok()
     }
 
-    /// Whether nothing more is to be written: it was cancelled or has failed.
+    /// Whether to stop writing: the snapshot was cancelled or has failed.
     pub fn is_over(&self) -> bool {
         self.state.load(Ordering::Relaxed) != RUNNING
     }

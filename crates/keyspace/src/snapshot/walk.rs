@@ -23,7 +23,7 @@ use crate::partition::Partition;
 /// The longest sleep of a walker between two looks.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
-/// How long a walker with nothing else to do leaves a partition to those who wait for it.
+/// How long a walker with nothing else to do leaves a partition to the threads that wait for it.
 const GIVEN_WAY: Duration = Duration::from_micros(200);
 
 /// How one call of [`Snapshot::walk`] ended.

@@ -6,8 +6,8 @@
 //!
 //! Invariants
 //! 1. No client sees a mix: the replacement happens with no other thread inside.
-//! 2. Filling publishes nothing. The replacement is told to all clients that watch, track or are
-//!    blocked on keys, and a running snapshot is given the old tables.
+//! 2. Filling publishes nothing. All clients that watch, track or are blocked on keys learn of the
+//!    replacement, and a running snapshot is given the old tables.
 //! 3. The replacement is not recorded: a server that replaces all data keeps no journal of the old.
 //!
 //! Tests: `tests/beside.rs`.

@@ -206,7 +206,6 @@ impl<'k> Locked<'k> {
     /// Looks at `count` keys or a few more from `from` on, fewer at the end, and passes those that
     /// have not expired to `meet`. Returns the cursor to go on with. Every key that is there from
     /// the first call to the last is met at least once. `Err` only if nothing was looked at yet.
-    /// to the last is met at least once. `Err` only if nothing was looked at yet.
     pub fn scan(
         &mut self,
         from: ScanCursor,

@@ -7,7 +7,7 @@
 //! | `log` | ACL LOG |
 //! | `file` | LOAD, SAVE; users at the start, and in a rewritten configuration file |
 //!
-//! The meaning of rules is `pantala_acl`'s. A change of users only puts a new set in force:
+//! `pantala_acl` defines what rules mean. A change of users only puts a new set in force;
 //! connections see it at their worker's next turn.
 //!
 //! Tests: compat/transcripts/acl, compat/clients/acl.py.

@@ -10,9 +10,9 @@
 //! | `keys` | COUNTKEYSINSLOT, GETKEYSINSLOT, SLOT-STATS |
 //!
 //! Emulated means one node that owns every slot: cluster clients work, keys of several slots may
-//! stand in one command, and nothing is redirected. What would change the slots is refused.
-//! A real cluster is kept in a file of nodes, which operators change by these commands; commands
-//! about keys of other nodes are redirected (`pantala_engine::execute`).
+//! stand in one command, and nothing is redirected. Commands that would change the slots are
+//! refused. A real cluster is kept in a file of nodes, which operators change by these commands;
+//! commands about keys of other nodes are redirected (`pantala_engine::execute`).
 //!
 //! Tests: compat/transcripts/cluster; the server's `tests/cluster.rs`.
 

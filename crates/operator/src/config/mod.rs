@@ -1,11 +1,11 @@
 //! CONFIG: reading, changing and saving the settings.
 //!
-//! The values and error texts of a setting are the settings' own business (`pantala_settings`).
+//! `pantala_settings` defines the values of each setting and its error texts.
 //!
 //! | file | what |
 //! |---|---|
 //! | `checks` | what must hold before a change |
-//! | `reactions` | how the server goes by a change |
+//! | `reactions` | what the server does after a change |
 //! | `rewrite` | CONFIG REWRITE |
 
 mod checks;

@@ -1,5 +1,5 @@
-//! How the server goes by a changed setting. A setting's row names what its change means
-//! ([`OnChange`]); here is, for each of these, what is done, and in which order.
+//! What the server does after a change of a setting. A setting's row names the kind of its change
+//! ([`OnChange`]). This module says for each kind what is done, and in which order.
 //!
 //! Invariant: every [`OnChange`] but `Nothing` has one row.
 //!
@@ -19,7 +19,7 @@ pub(super) struct Reaction {
     pub(super) to: OnChange,
     /// Whether it opens files or sockets, or starts threads: CONFIG SET runs on the slow lane then.
     pub(super) takes_long: bool,
-    /// Makes the server go by the settings; the error says why that failed.
+    /// Puts the settings into effect; the error says why that failed.
     pub(super) apply: fn(&Operator, &Settings) -> Result<(), String>,
 }
 

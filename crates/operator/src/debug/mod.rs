@@ -1,7 +1,7 @@
 //! DEBUG: for tests, measurements and diagnosis.
 //!
 //! The row runs outside the gate: nothing here may hold up FLUSHALL or the cut of a snapshot. Every
-//! form takes one partition at a time, for one key or a small batch.
+//! subcommand locks one partition at a time, for one key or a small batch.
 //!
 //! Not here: MALLCTL (`allocator`), POPULATE (`populate`), DIGEST (`digest`), RELOAD (`reload`),
 //! JMAP (`jmap`), tables (`tables`), switches (`switches`).

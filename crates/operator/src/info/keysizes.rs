@@ -5,10 +5,10 @@
 //! db0_distrib_lists_items:4=9                   elements
 //! ```
 //!
-//! Redis counts at each change. Here the section looks at keys when it is asked for. Up to
-//! [`MOST_LOOKED_AT`] keys of a database are all counted; of more, that many, beginning at a random
-//! partition, stand for the others, as keys are spread randomly. No partition is held for more than
-//! some hundred keys, and busy ones are left out.
+//! Redis counts at each change. Here the section looks at keys when it is asked for. If a database
+//! has up to [`MOST_LOOKED_AT`] keys, all are counted. If it has more, that many are counted, from
+//! a random partition on, and stand for the others, because keys are spread randomly. No partition
+//! is held for more than some hundred keys, and busy ones are left out.
 //!
 //! Tests: at the foot; the transcript `server/keysizes.txt`.
 

@@ -1,7 +1,7 @@
 //! INFO: the state of the server, in sections of lines `name:value`.
 //!
-//! Names and order are Valkey's, so that clients and dashboards find them. A figure without a
-//! counterpart in this server has its true value, which is mostly zero.
+//! Names and order are Valkey's, so that clients and dashboards find them. A figure for something
+//! that this server does not have (a fork, for example) is still true: it is mostly zero.
 //!
 //! Not here: sections with counters (`counts`), those that describe (`state`, `replication`), the
 //! one that looks at keys (`keysizes`).

@@ -63,7 +63,7 @@ impl Operator {
         call.server.part()
     }
 
-    /// The state itself, for threads that are to be started.
+    /// The state itself, for threads that will be started.
     pub fn arc(&self) -> Option<Arc<Operator>> {
         self.self_ref.upgrade()
     }

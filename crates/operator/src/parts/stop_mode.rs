@@ -15,14 +15,14 @@ pub struct StopMode {
 }
 
 impl StopMode {
-    /// Whether a snapshot is to be saved first.
+    /// Whether to save a snapshot first.
     pub fn saves(self, replication: &Replication) -> bool {
         let is_loading = replication.engine.condition.lasting.now().intersects(States::LOADING);
         let has_points = || !replication.engine.settings.current().save.0.is_empty();
         !is_loading && self.saves.unwrap_or_else(has_points)
     }
 
-    /// Whether anything is to be done before the end.
+    /// Whether to do anything before the end.
     pub fn prepares(self, replication: &Replication) -> bool {
         self.saves(replication)
             || self.awaits_journal(replication)

@@ -1,5 +1,5 @@
-//! The file of lengths beside a manifest: what is known of the files that it names, beyond what
-//! Redis and Valkey write there.
+//! The file of lengths beside a manifest: facts about the files that the manifest names which Redis
+//! and Valkey do not write there.
 //!
 //! ```text
 //! file appendonly.aof.2.base.rdb seq 2 type b bytes 89 next 3 head 0f29c41d55e7a880

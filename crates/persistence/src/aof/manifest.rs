@@ -10,7 +10,7 @@
 //! A line is a list of pairs. Unknown pairs are skipped, as are lines that begin with `#`. A name
 //! with spaces, quotes, or bytes outside printable ASCII is in double quotes.
 //!
-//! More is known of the files than Redis and Valkey write here, and stands in a file of its own
+//! What Pantala knows about the files beyond what Redis and Valkey write here is in a separate file
 //! (`lengths`), in the same form: `bytes` and `next` of a file that is closed, its length and the
 //! number of the increment after it; `base` of an increment, the base before it; and `head` of a
 //! base, a checksum of its beginning. With them, a shortened file and a lost line are distinguished

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Invariants
-//! 1. Only the end of a file can be torn: a length that reaches beyond the end is damage if whole
-//!    steps follow up to the end, or to where that is torn. Steps with something else behind them
-//!    are bytes of the torn value.
+//! 1. Only the end of a file can be torn. A length that reaches beyond the end is damage if
+//!    complete steps follow up to the end, or up to a torn last step. If anything else follows
+//!    those steps, all of it is bytes of the torn value.
 //! 2. The window holds one step, or a bounded part of a broken file.
 //!
 //! Not here: which files there are (`files`), running the steps (`replay`). Tests: at the foot.

@@ -35,7 +35,7 @@ pub struct SimulatedDisk(Arc<Mutex<State>>);
 /// An operation that can be made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// [`DiskFile::append`]; a prefix may be written all the same.
+    /// [`DiskFile::append`]; a prefix may be written nevertheless.
     Append,
     /// [`DiskFile::sync`].
     Sync,

@@ -49,7 +49,7 @@ pub struct Inserter<'i> {
     pub replaces: bool,
     /// Called for keys that are left out because they have expired.
     pub on_expired: &'i (dyn Fn(DbIndex, &[u8]) + Sync),
-    /// Hears of keys that were left out because their collections have no elements.
+    /// Called for keys that were left out because their collections have no elements.
     pub on_empty: &'i (dyn Fn(&[u8]) + Sync),
 }
 

@@ -1,4 +1,4 @@
-//! Writes keys as RDB for a walk of the keyspace.
+//! Writes the keys that the walkers of a snapshot copy, as RDB.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};

@@ -9,9 +9,10 @@
 //! ```
 //!
 //! Invariants
-//! 1. The checksum covers the uncompressed bytes and the number of frames before: a damaged,
+//! 1. The checksum covers the uncompressed bytes and the number of preceding frames, so a damaged,
 //!    missing or repeated frame is detected.
-//! 2. No frame holds more than [`MOST_FRAME_BYTES`]: a longer one is refused by its head.
+//! 2. No frame holds more than [`MOST_FRAME_BYTES`]; a longer frame is refused when its head is
+//!    read.
 //!
 //! Tests: at the foot.
 

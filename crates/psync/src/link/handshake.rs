@@ -77,7 +77,7 @@ pub enum HandshakeAnswer {
     IsPrimary,
     /// Not possible now; to be tried again.
     Later(String),
-    /// An error that the operator should know; it is tried again all the same.
+    /// An error that the operator should know; the link tries again nevertheless.
     Refused(String),
 }
 

@@ -1,4 +1,4 @@
-//! The ring of provided buffers: the kernel takes a buffer when data is there, not before.
+//! The ring of provided buffers: the kernel takes a buffer only when data arrives.
 //!
 //! All buffers lie in one [`Area`]; buffer `b` starts at `b * bytes`.
 //!
@@ -8,8 +8,8 @@
 //! message, 4 MB 28 us). With too few, many connections with a little data each find an empty ring
 //! (`ENOBUFS`) and must be armed again. So the number in circulation starts at `least`, doubles
 //! when the ring ran dry although the buffers were mostly empty, and halves after a long time of
-//! using less than a quarter. A ring that a few connections with much data have run dry is left as
-//! it is: that is their share of a turn.
+//! using less than a quarter. If a few connections with much data have run the ring dry, it does
+//! not grow: that is their share of a turn.
 //!
 //! Bundles (`IORING_RECVSEND_BUNDLE`) were tried and left out: with 16 KB buffers they gained
 //! nothing for large messages and cost 2 % for small ones, and before kernel 6.16 they could leave

@@ -159,7 +159,7 @@ fn go_on(
     tracing::info!(
         replica = primary::name(replica),
         position,
-        "a replica goes on: {left} bytes of the backlog are sent"
+        "a replica continues: {left} bytes of the backlog are sent"
     );
     primary::followers_changed(replication);
     Some(answer)

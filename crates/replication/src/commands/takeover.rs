@@ -1,15 +1,16 @@
 //! PSYNC ... FAILOVER: a primary asks this replica to take over its role.
 //!
-//! The role changes on a thread of its own, while the command waits without a thread: like MIGRATE
-//! it is on an errand, and goes on as any PSYNC when that has ended.
+//! The role changes on a thread of its own, while the command waits without a thread. Like MIGRATE
+//! the command is on an errand, and goes on as any PSYNC when the errand has ended.
 //!
-//! A Pantala adds FORCE if the replica may lack something. Without that word a replica that lacks
-//! something refuses: it may have been restarted, from an old file, since its primary has chosen
-//! it. Other primaries do not say which they mean, and are obeyed.
+//! A Pantala adds FORCE if the replica may lack something. Without FORCE a replica that lacks
+//! something refuses: it may have been restarted from an old file after its primary chose it. Other
+//! primaries do not distinguish the two cases, and a replica obeys them.
 //!
-//! A replica that lacks something may have been stopped for a while, and have it in the kernel's
-//! buffer: the primary has closed the link since, and what it had sent before can still be read.
-//! So the role changes once the link has ended, or has brought everything.
+//! If a replica lacks something, the missing bytes may be in the kernel's buffer: the replica may
+//! have been stopped for a while, and the primary may have closed the link since; bytes that it
+//! sent before can still be read. So the role changes once the link has ended or everything has
+//! arrived.
 //!
 //! Tests: compat/replication (`roles`).
 

@@ -6,9 +6,10 @@
 //! ```
 //!
 //! Invariants
-//! 1. Such a connection is a replica's only for its worker: it is not counted as a replica, and
-//!    gets no stream.
-//! 2. A replica is told how many have joined; it takes the copy only if that is its own count.
+//! 1. Only the worker treats such a connection as a replica: it is not counted as one, and gets no
+//!    stream.
+//! 2. A replica is told how many connections have joined; it takes the copy only if it has opened
+//!    as many.
 //!
 //! Tests: at the foot; compat/replication, `several_connections` and those after it.
 
@@ -164,7 +165,7 @@ pub(super) fn invite(replication: &Replication, recipients: &Recipients) -> usiz
     match few {
         Some((recipient, 0)) => {
             let replica = name(&recipient.replica);
-            tracing::warn!(replica, "no connection for parts has come: the copy is sent as one");
+            tracing::warn!(replica, "it opened no connections: the copy goes over the link");
             recipients.list.iter().for_each(|recipient| recipient.joined.close(replication));
             0
         }

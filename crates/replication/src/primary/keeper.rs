@@ -78,8 +78,8 @@ fn tell_what_is_lacking(replication: &Replication, replicas: &[Arc<Replica>]) {
         if replica.lacks_something() {
             tracing::warn!(
                 replica = name(replica),
-                "a replica of another kind does not get {what} that it does not know: see \
-                 replication.md, and repl-refuse-unknown"
+                "a replica of another kind does not get data that it does not know ({what}): see \
+                 docs/followers.md and repl-refuse-unknown"
             );
         }
     }
@@ -166,7 +166,7 @@ fn free_if_unused(
     end_those_who_go_on(replication);
     journaling::stop_feeding(&replication.durability);
     replication.downstream.checkpoints.forget();
-    tracing::info!("the replication backlog is freed: nobody has followed for {ttl_s} s");
+    tracing::info!("Replication backlog freed after {ttl_s} seconds without connected replicas.");
     None
 }
 

@@ -193,7 +193,7 @@ pub fn followers_changed(replication: &Replication) {
     count_good(replication);
     let started = replication.arc().map_or(Ok(()), |replication| start_keeper(&replication));
     if let Err(why) = started {
-        tracing::error!("nobody looks after replicas: {why}");
+        tracing::error!("the thread that looks after replicas does not run: {why}");
     }
     replication.primary.wake();
     // The journal's thread pings from now on, if no client writes.

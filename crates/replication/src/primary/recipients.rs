@@ -109,7 +109,7 @@ impl Recipients {
         self.present().next().is_none()
     }
 
-    /// Cancels the copy if none is: writing a file would not notice by itself.
+    /// Cancels the copy if none is: the code that writes a file would not notice that.
     pub fn end_if_gone(&self) {
         if self.are_gone() {
             self.save.cancel();

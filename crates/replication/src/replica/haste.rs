@@ -1,5 +1,5 @@
-//! Haste: a replica is told to follow another server or none, and a script is in the way, of a
-//! client that reads for ever, or one that the primary has sent. The change of the role wins.
+//! Haste: a replica must follow another server or none, and a script delays that: an endless script
+//! of a client, or one that the primary has sent. The change of the role wins.
 //!
 //! ```text
 //! the link is interrupted -- PATIENCE --> scripts that run for longer are ended; what they have
@@ -111,7 +111,7 @@ fn hasten(replication: &Replication, end: &End) {
             tracing::warn!(took_ms, had_written, "a script is ended: this server changes its role");
         }
         if began.elapsed() >= LAST && !following.gives_up.swap(true, Ordering::AcqRel) {
-            tracing::warn!("steps of the primary that wait are left out if there are any");
+            tracing::warn!("steps of the primary that still wait are skipped, if there are any");
         }
     }
 }

@@ -78,7 +78,7 @@ pub fn run(replication: &Arc<Replication>, number: u64) {
     }
 }
 
-/// After a panic it is unknown which of the last steps were applied: all data is to be copied anew.
+/// After a panic it is unknown which of the last steps were applied: all data must be copied anew.
 /// If this link is not in force any more, the history is not its own to drop.
 fn forget_history(replication: &Replication, number: u64) {
     let following = &replication.following;
@@ -400,7 +400,7 @@ impl<'l> Link<'l> {
     /// Limits the memory of an incomplete step, such as a MULTI without its EXEC.
     ///
     /// # Errors
-    /// It is too long. Asking for it again would bring the same, so all data is to be copied.
+    /// It is too long. Asking for it again would bring the same bytes, so all data must be copied.
     fn check_rest(&self) -> Result<(), String> {
         let settings = self.replication.engine.settings.current();
         let most = settings.client_query_buffer_limit.max(settings.proto_max_bulk_len);

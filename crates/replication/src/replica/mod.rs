@@ -459,7 +459,7 @@ fn follow_anew(replication: &Replication) {
         begun = begun.and(start_link(&replication, following.interrupt()));
     }
     if let Err(why) = begun {
-        tracing::error!("the primary is not followed again: {why}");
+        tracing::error!("cannot follow the primary again: {why}");
     }
 }
 
@@ -609,7 +609,7 @@ pub fn resume(replication: &Replication) -> Result<(), String> {
     let (replication, is_primary) = (&replication, !replication.is_replica());
     replication.downstream.stream.resume(place.id, place.position, is_primary);
     replication.following.role.select(place.db);
-    tracing::info!(id = %place.id, position = place.position, "the data is of this history");
+    tracing::info!(id = %place.id, position = place.position, "the data belongs to this history");
     if is_primary {
         // Nothing was changed yet.
         journaling::begin_to_feed(&replication.durability)?;

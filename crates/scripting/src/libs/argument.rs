@@ -3,8 +3,8 @@
 //! 1. The texts and the order of the checks are those of Lua's C library (`luaL_checknumber` and
 //!    its kin), because scripts match on them: "bad argument #1 to 'decode' (...)".
 //! 2. An error names the function as the script called it, so it is made in that function, not
-//!    inside a callback of it. Our patched Lua puts the place in the script in front when the error
-//!    leaves Rust (ldebug.c, `convert`).
+//!    inside a callback of it. When the error leaves Rust, our patched Lua prepends the place in
+//!    the script (ldebug.c, `convert`).
 //!
 //! Tests: tests/libs_*.rs.
 

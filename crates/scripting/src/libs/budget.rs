@@ -1,5 +1,5 @@
-//! Accounts for long work of our functions: the host is asked whether to continue, and the memory
-//! limit is checked where many values are made, which Lua does not do while our functions run.
+//! Accounts for long work of our functions: asks the host whether to continue, and checks the
+//! memory limit where many values are made. Lua does neither while our functions run.
 //!
 //! 1. Between two checks at most `LOOK_EVERY` values are made, strings no longer than the argument
 //!    they were read from. A table counts as `TABLE_WORK`: its slots may be many, and empty.

@@ -1,12 +1,12 @@
 //! Signals: SIGTERM and SIGINT stop the server, which may save first (`stopping`).
 //!
-//! 1. The process ends within `STOPPING_MOST` after everything to be saved was saved, whatever its
-//!    threads do: neither a long command on the lane nor a log that is not read delays it.
+//! 1. Once everything is saved the process ends within `STOPPING_MOST`, whatever its threads do:
+//!    neither a long command on the lane nor a log that nobody reads delays it.
 //! 2. A second SIGINT ends it at once.
-//! 3. SIGALRM makes it log what the threads are doing, and SIGSEGV and its kin end the process with
-//!    a report (`system/crash.rs`).
-//! 4. SIGHUP reads certificates and keys again; if they are invalid those in force stay. It logs a
-//!    line, and so creates a log file again that was moved away.
+//! 3. SIGALRM makes the server log what its threads are doing; SIGSEGV and its kin end the process
+//!    with a report (`system/crash.rs`).
+//! 4. SIGHUP reads certificates and keys again; if they are invalid, the old ones stay in force. It
+//!    logs a line, which creates a log file anew if the old one was moved away.
 //!
 //! Tests: compat/bad_days (`sigterm_ends_what_does_not_answer`, `sigterm_with_a_full_log`).
 
@@ -119,7 +119,7 @@ fn stop(shared: &Arc<Shared>, how: StopMode) {
     let life = move || match stopping::stop(&of_thread, how) {
         Ok(()) => {}
         Err(RunsOn::Held) => {
-            tracing::error!("a script does not end: the server stops, what is not saved is lost");
+            tracing::error!("a script does not end: the server stops without saving");
             // The append-only file is to get everything all the same.
             let unsaved = StopMode { saves: Some(false), is_now: true, ..how };
             if stopping::stop(&of_thread, unsaved) != Err(RunsOn::Aborted) {

@@ -55,7 +55,7 @@ pub struct Running {
 enum ToLoad {
     /// A snapshot.
     Snapshot(PathBuf),
-    /// An append-only file; `None`: a new one is to be begun.
+    /// An append-only file; `None`: begin a new one.
     Steps(Option<Manifest>),
 }
 
@@ -319,7 +319,7 @@ impl Running {
         let shared = Arc::clone(&self.shared);
         self.shared.engine.condition.shutdown.wait();
         if let Err(error) = spawn("stopping", move || signals::end_in_time(shared, &until_ended)) {
-            tracing::warn!("nothing ends the server in time: {error}");
+            tracing::warn!("a thread that does not end may delay the stop: {error}");
         }
         self.wait();
         tracing::warn!("Pantala is now ready to exit, bye bye...");
@@ -429,7 +429,7 @@ pub(crate) fn open_lane_thread(shared: &Arc<Shared>, slot: usize) -> bool {
     match spawn("lane", move || lane::run(&*shared, slot)) {
         Ok(_detached) => true,
         Err(error) => {
-            tracing::warn!("the slow lane gets no further thread: {error}");
+            tracing::warn!("cannot start another thread of the slow lane: {error}");
             false
         }
     }

@@ -1,11 +1,11 @@
 //! Strings inside records: layout, overwriting, growing and cutting.
 //!
 //! A string is an *int* when its text is the canonical text of an `i64`; otherwise its bytes lie
-//! *inline* after the key, or in a block of their own (*long*) where that costs less: classes are
-//! coarse, a 16-byte key with 1,024 bytes inline would take 1,280, while 32 + 1,024 bytes do. A
-//! value is overwritten in place when it fits and does not waste more than half of its class. A
-//! string that is grown gets an eighth more room than it had, which the allocator's classes give
-//! anyway while it is small.
+//! *inline* after the key, or in a separate block (*long*) where that takes less memory: classes
+//! are coarse, so a 16-byte key with 1,024 bytes inline would take 1,280 bytes, and separately
+//! takes 32 + 1,024. A value is overwritten in place when it fits and does not waste more than half
+//! of its class. A string that is grown gets an eighth more room than it had, which the allocator's
+//! classes give anyway while it is small.
 //!
 //! Invariants: those of `record`.
 //! Not here: objects, and ownership of what is taken out (`owned`).

@@ -4,9 +4,10 @@
 //! | count u8 | 0 or 1 | used u16 | tags | rooms | free ...  | entry n-1 | ... | entry 0 |
 //! ```
 //!
-//! Tags and rooms are a byte an entry and grow upwards; the entries grow downwards from the end. So
-//! an insert moves at most `count` bytes, and a lookup reads tags and rooms in one line or two. A
-//! room's length is one byte: itself up to 191, above that steps of eight ([`room_of`]).
+//! Each entry has a tag and a room of one byte each; tags and rooms grow upwards, and the entries
+//! grow downwards from the end. So an insert moves at most `count` bytes, and a lookup reads tags
+//! and rooms in one line or two. The byte of a room gives its length: exactly up to 191, above that
+//! in steps of eight ([`room_of`]).
 //!
 //! Invariants
 //! 1. A bin without entries owns nothing; otherwise the block has a length that is a size class of

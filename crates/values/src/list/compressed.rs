@@ -1,8 +1,8 @@
 //! A chunk far from both ends, compressed, as `list-compress-depth` asks for.
 //!
-//! LZ4, as one block of the chunk's entries. Compressing 8 KB takes some twenty microseconds,
-//! reading any element one or two, because the whole block is decompressed into a buffer that lives
-//! as long as the element is used.
+//! The chunk's entries are one block of LZ4. Compressing 8 KB takes some twenty microseconds.
+//! Reading any element takes one or two, because the whole block is decompressed into a buffer that
+//! lives as long as the element is used.
 //!
 //! Invariants
 //! 1. The bytes were made by [`Compressed::of`] from whole entries; they never come from elsewhere

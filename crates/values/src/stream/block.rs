@@ -6,10 +6,10 @@
 //!                                             | count, name value ...    (other names)
 //! ```
 //!
-//! The names are those of the block's first entry. Times are relative to the id with which the
-//! block began; so are sequences while the time is the same. `flags and time` is one byte with
-//! three flags and the low four bits of the time; if its top bit is set the rest of the time
-//! follows as LEB128. A sequence that is zero then is left out.
+//! The names are those of the block's first entry. Times are relative to the first id of the block;
+//! sequences are, too, as long as the time is the same. `flags and time` is one byte with three
+//! flags and the low four bits of the time; if its top bit is set the rest of the time follows as
+//! LEB128. In that case a sequence of zero is left out.
 //!
 //! Invariants
 //! 1. `bytes` is whole: names, then `kept` entries, of which `live` are not flagged as deleted.

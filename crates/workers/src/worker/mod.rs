@@ -14,8 +14,8 @@
 //! 3. A connection has at most one chunk a turn, and is at most once in `touched`.
 //! 4. A connection that can go on without anything new arriving is in `resumed`.
 //! 5. A worker that retires runs nothing more of what its connections send, however busy they are:
-//!    it finishes what is under way, and hands each connection over, with its bytes, as soon as
-//!    none of them are being sent.
+//!    it finishes the commands under way, and hands each connection over, with its bytes, as soon
+//!    as none of its bytes are being sent.
 //!
 //! Tests: the server's `tests/`, and everything in compat.
 
@@ -80,7 +80,7 @@ pub struct ConnectionLists {
     pub monitors: Vec<u32>,
     /// Those of replicas.
     pub replicas: Vec<u32>,
-    /// Those that speak HTTP and are to be given up.
+    /// Connections that speak HTTP and must be given to the control plane.
     pub to_http: Vec<u32>,
     /// The places of lost connections whose subscriptions are still being removed.
     pub unsubscribing: Vec<ServicePlace>,

@@ -8,11 +8,11 @@
 //!
 //! Invariants
 //! 1. A worker computes at most `max-new-tls-connections-per-cycle` steps of handshakes a turn:
-//!    each takes some tenths of a millisecond (a signature, a key exchange). Other connections
-//!    queue with what they have sent, and are not read from meanwhile.
-//! 2. Of a long reply [`PIECE_BYTES`] are sealed a turn, and the next piece once that is sent. So
-//!    what a client does not read exists once, as plain bytes, and counts against the output
-//!    limits.
+//!    each takes some tenths of a millisecond (a signature, a key exchange). Other connections wait
+//!    in a queue with the bytes they have sent, and are not read meanwhile.
+//! 2. Of a long reply a turn seals [`PIECE_BYTES`]; the next piece is sealed once that one is sent.
+//!    So output that a client does not read exists once, as plain bytes, and counts against the
+//!    output limits.
 //! 3. A handshake that takes longer than `tls_handshake_timeout` ends its connection.
 //! 4. A peer whose connection is closed gets a close_notify if nothing else is on its way to it.
 //! 5. All of this moves with its connection to another worker.

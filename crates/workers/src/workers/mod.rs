@@ -1,4 +1,4 @@
-//! All workers: how many there are, how many connections each serves, which are to retire.
+//! All workers: how many there are, how many connections each serves, and which must retire.
 
 pub mod inbox;
 pub mod room;
@@ -217,7 +217,7 @@ impl Workers {
         self.places[index].largest_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// The other worker with the largest bound, and that bound in bytes.
+    /// The other worker with the largest bound, and this bound in bytes.
     pub fn largest_but(&self, index: usize) -> Option<(usize, u64)> {
         let bytes_of = |one: usize| self.places[one].largest_bytes.load(Ordering::Relaxed);
         let others = self.serving().into_iter().filter(|one| *one != index);

@@ -1,11 +1,12 @@
 //! BITOP: several strings combined into one.
 //!
-//! The work is done stretch by stretch: a stretch of every source is folded in a short buffer, then
-//! written into the destination in place. So nothing of the sources' size is allocated, and a
-//! destination that is also a source is read before it is overwritten.
+//! The work is done stretch by stretch: a stretch of every source is folded into a short buffer,
+//! which is then written into the destination in place. So nothing of the sources' size is
+//! allocated, and a destination that is also a source is read before it is overwritten.
 //!
-//! Where the partitions may be freed meanwhile, long strings are folded into a new one instead,
-//! some stretches at a time (`long_work/incremental.rs`), which then replaces the destination.
+//! If the partitions may be released meanwhile, long strings are folded into a new string instead,
+//! some stretches at a time (`long_work/incremental.rs`). That string then replaces the
+//! destination.
 
 use pantala_keyspace::{Expiry, Key, SuspendedChange, event};
 use pantala_table::{IntText, OwnedRecord};

@@ -3,7 +3,7 @@
 //!
 //! Invariants
 //! 1. A key is removed only if it has not changed since its payload was made: each is watched.
-//! 2. Where the command may wait, the partitions are freed between two keys, and between two parts
+//! 2. If the command may wait, it releases the partitions between two keys, and between two parts
 //!    of a large value.
 //!
 //! Tests: crates/server/tests/migrate.rs.

@@ -1,5 +1,5 @@
 //! The binary protocol: header and extras, key and data of a request are the arguments, and there
-//! is one row for each operation, so that each is admitted as what it is.
+//! is one row for each operation, so admission treats each operation as what it is.
 //!
 //! ```text
 //! [verb, key, header and extras, data]        without a key an empty one

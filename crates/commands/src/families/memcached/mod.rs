@@ -32,7 +32,6 @@
 //!
 //! Not here: parsers (`pantala_memcached`), sockets; `stats`, `flush_all` and other commands about
 //! the server (there). Tests: at the foot of each file; the server's `tests/memcached.rs`; compat.
-//! each file; the server's `tests/memcached.rs`; compat.
 
 mod binary;
 mod item;

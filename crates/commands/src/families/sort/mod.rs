@@ -11,12 +11,12 @@
 //!
 //! Without patterns the elements are taken in steps ([`Call::gather`]).
 //!
-//! Patterns name keys that no row can declare. A run collects the elements and takes, beside the
-//! partitions it was given, those of all keys that the patterns name. A worker never waits while it
-//! holds partitions: if one is busy the command moves to the slow lane. There the run frees
-//! everything, takes what it had and what it missed, waiting, and begins again, because the
-//! elements may have changed; after [`TRIES`] such rounds it takes every partition. So the elements
-//! and all keys are read at one moment. In a transaction it runs with the gate closed
+//! Patterns name keys that no row can declare. A run collects the elements and takes the partitions
+//! of all keys that the patterns name, beside the partitions it was given. A worker never waits
+//! while it holds partitions: if one is busy the command moves to the slow lane. There the run
+//! releases everything, waits for all the partitions that it had or missed, and begins again,
+//! because the elements may have changed; after [`TRIES`] such rounds it takes every partition. So
+//! the elements and all keys are read at one moment. In a transaction it runs with the gate closed
 //! (`Flags::WHOLE`).
 //!
 //! Tests: compat/transcripts/sort.

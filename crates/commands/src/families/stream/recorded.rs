@@ -1,4 +1,4 @@
-//! The form in which reading by groups is recorded.
+//! The form in which reads by consumer groups are recorded.
 //!
 //! ```text
 //! XREADGROUP .. >    XCLAIM key group consumer 0 id .. TIME ms RETRYCOUNT 1 FORCE JUSTID LASTID id

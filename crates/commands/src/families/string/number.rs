@@ -1,4 +1,4 @@
-//! Counting in strings. A whole number is stored as one, so INCR changes it in place.
+//! Counting in strings. An integer is stored as an integer, so INCR changes it in place.
 
 use pantala_base::number::{LongDouble, parse_i64};
 use pantala_keyspace::{Expiry, event};

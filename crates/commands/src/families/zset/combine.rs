@@ -1,10 +1,10 @@
 //! Combinations of sorted sets and sets: ZUNION, ZINTER, ZDIFF, with STORE, ZINTERCARD.
 //!
-//! Keys are opened one after the other, so what is needed of one is copied before the next: for an
-//! intersection or a difference the members of one set, for a union all. This is done in steps
-//! ([`Call::gather`]). A union is then sorted by member, added up, and sorted by score, with the
-//! partitions free if it was long. As in the reference, inputs are taken by size, the smallest
-//! first: the order in which scores are added decides the last bit of a sum.
+//! Keys are opened one after the other, so what is needed of a set is copied before the next one is
+//! opened: the members of one set for an intersection or a difference, those of all sets for a
+//! union. This is done in steps ([`Call::gather`]). A union is then sorted by member, added up, and
+//! sorted by score, with the partitions free if it was long. As in the reference, inputs are taken
+//! by size, the smallest first: the order in which scores are added decides the last bit of a sum.
 
 use std::cmp::Ordering;
 

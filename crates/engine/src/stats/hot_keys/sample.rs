@@ -14,8 +14,8 @@
 //! 1. At most [`BOUNDS`] of keys are kept by a thread for each of two minutes.
 //! 2. Threads that run commands never wait: while a thread's notes are being read, it notes
 //!    nothing.
-//! 3. Notes older than the minute before are in no report, although a thread that has run nothing
-//!    since still keeps them.
+//! 3. A report ignores notes that are older than the minute before; a thread that has run nothing
+//!    since may still keep such notes.
 //! 4. A session of HOTKEYS neither sees nor changes any of this.
 //!
 //! Not here: the page (`admin/api/hot_keys.rs`). Tests: at the foot; the server's `tests/http`.

@@ -75,7 +75,7 @@ impl Drop for Member {
 /// The threads that apply a link's stream beside the link's own thread.
 pub struct ApplyPool {
     replication: Arc<Replication>,
-    /// How many there are to be.
+    /// How many threads there should be.
     count: usize,
     members: Vec<Member>,
     last_step: Stamp,

@@ -1,4 +1,4 @@
-//! Running steps of the stream on one thread: as commands of a client to which nothing is refused.
+//! Runs steps of the stream on one thread, as commands of a client that is refused nothing.
 //!
 //! ```text
 //! run --> turn: inside the gate, many steps --> group: partitions held together, keys prefetched
@@ -6,15 +6,15 @@
 //!         outside it, one step
 //! ```
 //!
-//! Keys stay until the stream says that they are gone, whatever their deadlines. Events, messages
-//! and invalidations reach this server's clients, and its own append-only file records everything.
+//! Keys stay until the stream removes them, whatever their deadlines. Events, messages and
+//! invalidations reach this server's clients, and its own append-only file records everything.
 //!
 //! Invariants
 //! 1. For all readers a transaction is one step.
 //! 2. A command that fails, or that this server does not know, is counted and logged, as Redis
-//!    does; the next one runs. So is a command that is not about data: a primary has no say in the
-//!    rest.
-//! 3. It waits for partitions outside the gate.
+//!    does; the next one runs. A command that is not about data is treated in the same way: a
+//!    primary decides only about data.
+//! 3. The thread waits for partitions only outside the gate.
 //!
 //! Not here: what runs within a turn (`step`). Tests: compat/replication.
 

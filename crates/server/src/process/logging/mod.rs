@@ -89,9 +89,7 @@ pub fn begin(settings: &Settings) -> Result<(), String> {
         set_global_default(tracing_subscriber::registry().with(sinks.with_filter(wanted)));
     let sockets = [(settings.syslog_enabled, SYSLOG), (settings.journald_enabled, JOURNAL)];
     for (_, path) in sockets.iter().filter(|(is_wanted, path)| *is_wanted && !exists(path)) {
-        tracing::warn!(
-            "nobody listens at {path} for lines of the log: they go there once somebody does"
-        );
+        tracing::warn!("no program listens at {path}: log lines go there as soon as one does");
     }
     Ok(())
 }

@@ -13,8 +13,9 @@
 //! Connecting stays free: for MIGRATE, and for clouds. An attacker who gets code to run in here
 //! still has the data, but no crontab, no ssh keys, no program to change.
 //!
-//! The first thread asks the kernel for it before there are others, which inherit it; what is open
-//! already stays open. Older kernels do as much of it as they know; one without any ends the start.
+//! The first thread asks the kernel for it before it starts other threads, which inherit it. Files
+//! that are open already stay open. Older kernels do as much of it as they know; one without any
+//! ends the start.
 //!
 //! Not here: system calls and capabilities, which deploy/systemd/pantala.service takes away. Tests:
 //! the bad day `landlocked`.
@@ -57,7 +58,7 @@ pub fn begin(settings: &Settings, file: Option<&Path>) -> Result<(), String> {
     match status {
         RulesetStatus::NotEnforced => Err("--landlock yes: the kernel has no Landlock".into()),
         RulesetStatus::PartiallyEnforced => {
-            tracing::info!("confined by Landlock, as far as this kernel knows it");
+            tracing::info!("confined by Landlock, as far as this kernel supports it");
             Ok(())
         }
         RulesetStatus::FullyEnforced => {

@@ -3,9 +3,9 @@
 //!
 //! The crashed thread notes what the kernel tells it (`pantala_base::os::CrashWatch`) and waits; a
 //! thread that was started before, on a healthy stack, writes the report, and the process ends by
-//! the signal. The part known for certain is written first, without using the heap, which the crash
-//! may have damaged; then comes the part that other threads are asked for. Should the report not
-//! end, the process ends all the same after five seconds.
+//! the signal. The part that is known for certain is written first, without using the heap, which
+//! the crash may have damaged; then comes the part for which other threads are asked. If the report
+//! does not end, the process ends after five seconds.
 //!
 //! No value of a key and no password is written; addresses and names of clients are.
 //!

@@ -5,8 +5,8 @@
 //!    scores are added to until then.
 //! 2. The file is opened before the process gives up rights (`confinement`), and stays open.
 //!
-//! Not here: a score of its own for whoever saves: threads of this process do that. Tests: at the
-//! foot; the bad day `oom_score`.
+//! Not here: a separate score for a process that saves, because threads of this process save.
+//! Tests: at the foot; the bad day `oom_score`.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -110,8 +110,8 @@ impl OomScore {
     }
 }
 
-/// Says that values can not work where the process has no rights: whoever saves, and then a
-/// replica, is to go first.
+/// Warns that values cannot take effect if the process lacks the rights: a process that saves, and
+/// then a replica, should end first.
 pub fn warn_of_values(settings: &Settings) {
     let values = settings.oom_score_adj_values;
     if values.replica < values.primary || values.saving < values.replica {

@@ -152,7 +152,7 @@ impl Supervisor {
         if self.by == Supervised::Upstart && !was_ready {
             tracing::info!("the process stops to tell upstart that it is ready");
             if let Err(error) = signal_hook::low_level::raise(SIGSTOP) {
-                tracing::warn!("it cannot: {error}");
+                tracing::warn!("the process cannot stop itself: {error}");
             }
         }
     }
@@ -208,7 +208,7 @@ pub fn give_signs_of_life(shared: &Shared, every: Duration) {
         if have_all_looked(shared, every) {
             shared.supervisor.tell(SupervisorNotice::Alive);
         } else {
-            tracing::error!(?every, "a worker has taken no message for so long: no sign of life");
+            tracing::error!(?every, "a worker does not respond: systemd gets no sign of life");
         }
         if shared.engine.condition.shutdown.pause_for(every / 2) {
             return;

@@ -1,4 +1,4 @@
-//! Encodes characters in fewer bits: the index among the symbols that occur.
+//! Encodes characters in fewer bits: each by its index among the symbols that occur.
 //!
 //! | symbols | bits | for instance |
 //! |---|---|---|

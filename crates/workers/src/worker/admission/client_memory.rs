@@ -1,17 +1,17 @@
 //! `maxmemory-clients`: a limit for all clients together; above it the largest are closed first.
 //!
 //! Each worker keeps the bytes of its own connections in a counter, updated when a connection is
-//! flushed. A worker of which a connection has grown adds up all these counters when its turn ends.
-//! If the sum is too large the largest client of all is closed, at whichever worker: each worker
-//! publishes an upper bound of its largest client, and one that finds a larger bound elsewhere
-//! calls that worker instead of closing a smaller client of its own.
+//! flushed. If a connection of a worker has grown, the worker adds up all these counters when its
+//! turn ends. If the sum is too large the largest client of all workers is closed. For that each
+//! worker publishes an upper bound of its largest client; a worker that finds a larger bound
+//! elsewhere calls that worker instead of closing a smaller client of its own.
 //!
 //! Invariants
 //! 1. `largest_bytes` is an upper bound of the worker's evictable clients. It becomes exact when
-//!    the clients are gone through, so a worker that was called in vain is not called again for the
-//!    same reason.
+//!    the worker goes through its clients, so a worker that was called in vain is not called again
+//!    for the same reason.
 //! 2. A worker closes only its own connections.
-//! 3. One worker at a time counts and closes: no more clients go than must.
+//! 3. One worker at a time counts and closes clients, so no more clients are closed than necessary.
 //!
 //! Tests: the bad days `clients_together`, `the_largest_client_goes` and
 //! `only_half_of_the_clients`.

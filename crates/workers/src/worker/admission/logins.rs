@@ -32,7 +32,7 @@ const INTERVAL_US: u64 = 1_000_000;
 
 impl Worker {
     /// Holds a connection back if it has given a wrong password. True: its peer has closed its side
-    /// meanwhile, and it is to be dropped.
+    /// meanwhile, so the connection must be dropped.
     #[inline]
     pub(crate) fn has_given_up_guessing(&mut self, index: u32) -> bool {
         let Some(connection) = self.at(index) else { return false };

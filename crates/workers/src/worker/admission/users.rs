@@ -2,9 +2,9 @@
 //!
 //! Invariants
 //! 1. Before the input of a turn runs, its session has been updated to the users of that moment;
-//!    after a command that changes users, so are the sessions of the commands that follow. So when
-//!    a client has been told that a change is done, it holds for everything that any client sends
-//!    afterwards.
+//!    after a command that changes users, so are the sessions of the commands that follow. So once
+//!    a client has been answered that a change is done, the change holds for everything that any
+//!    client sends afterwards.
 //! 2. The same holds for pushed data: messages published later, and the lines of a monitor.
 //! 3. A connection ends when its user is removed, or may no longer listen to a channel that the
 //!    connection has subscribed to: it gets its replies, and nothing more of it runs.

@@ -117,7 +117,7 @@ impl TlsState {
         wire
     }
 
-    /// The connection is broken: no close_notify is to be sent.
+    /// The connection is broken: no close_notify may be sent.
     pub fn hears_nothing(&mut self) {
         self.has_said_goodbye = true;
     }

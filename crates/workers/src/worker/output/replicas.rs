@@ -26,7 +26,7 @@ use crate::worker::Worker;
 use crate::worker::connection::{Connection, Life, ParkReason};
 use pantala_replication::primary;
 
-/// The most bytes in a replica's output, but for one piece more.
+/// The most bytes in a replica's output; one piece may be added above that.
 const UNSENT_BYTES: usize = 256 << 10;
 /// The most bytes that are taken from the stream at a time.
 const PIECE_BYTES: usize = 256 << 10;
@@ -42,7 +42,7 @@ pub enum ServeOutcome {
     All,
     /// There is more for it, once some of its output was sent.
     Some,
-    /// Its connection is to be closed.
+    /// Its connection must be closed.
     Lost,
 }
 
@@ -130,7 +130,7 @@ impl Worker {
         self.count_replicas();
     }
 
-    /// Reads what a replica has sent, and writes what it is to be sent, as far as there is room.
+    /// Reads what a replica has sent, and writes what it must get, as far as there is room.
     pub fn serve_replica(&mut self, index: u32) -> ServeOutcome {
         let Some(replica) = self.at(index).and_then(|one| one.session.replica.clone()) else {
             return ServeOutcome::Lost;
@@ -146,7 +146,7 @@ impl Worker {
             let name = primary::name(&replica);
             tracing::warn!(
                 replica = name,
-                "disconnecting a replica that is behind further than its output buffer limit"
+                "disconnecting a replica that is behind by more than its output buffer limit"
             );
             self.tally.output_limit.add(1);
             return ServeOutcome::Lost;

@@ -5,14 +5,14 @@
 //! client that writes a long pipeline before it reads is not held up.
 //!
 //! While a command waits for something that ends by itself (the lane, a partition, CLIENT PAUSE),
-//! input above [`PARKED_INPUT_BYTES`] stays in the kernel; that of a client which has yet to
-//! authenticate, above [`UNAUTHENTICATED_INPUT_BYTES`]. Not while it is blocked on keys, perhaps
-//! for ever: a FIN comes after all input, so with a full window it would never arrive, and a client
-//! that has gone would be served. Then all input is read, as in Valkey.
+//! input above [`PARKED_INPUT_BYTES`] stays in the kernel; for a client that has not authenticated
+//! yet, input above [`UNAUTHENTICATED_INPUT_BYTES`]. While a client is blocked on keys, perhaps for
+//! ever, all its input is read, as in Valkey: a FIN comes after all input, so with a full window it
+//! would never arrive, and a client that has gone would be served.
 //!
-//! Nor while a client is held back for a wrong password and has yet to authenticate, or has given
-//! several: its further input is read and thrown away, so that its FIN is noticed, which drops it
-//! at once.
+//! Input does not stay in the kernel either while a client is held back for a wrong password and
+//! has not authenticated, or has given several wrong ones: its further input is read and discarded.
+//! So its FIN is noticed, and the client is dropped at once.
 //!
 //! A peer that has gone cannot be told from one that has only finished sending: both send a FIN. So
 //! a FIN ends a client that is blocked on keys in either case, as Valkey frees a blocked client
@@ -20,7 +20,6 @@
 //! is noticed if the window had room for it; it counts when the command begins to block on keys. A
 //! reset is noticed at any time and ends every connection at once: by a send that fails, or, where
 //! input is not answered at once, by watching the peer (`Ops::watch_peer`).
-//! was received is not answered at once, by watching (`Ops::watch_peer`).
 
 use std::mem::{replace, take};
 
@@ -280,7 +279,7 @@ impl Worker {
     }
 }
 
-/// How soon it is to be told that what was sent is gone.
+/// How soon the connection must learn that its output has been sent.
 fn receipt_of(connection: &Connection, is_awaited: bool) -> Receipt {
     let output = &connection.output;
     let is_much = output.is_throttled || output.in_flight > MOST_LAZY_BYTES;

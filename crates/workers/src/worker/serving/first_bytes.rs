@@ -10,9 +10,9 @@
 //! | `get KEY`, `touch KEY N` in lower case, which both understand | what the setting says |
 //! | anything else | RESP |
 //!
-//! So no input that a RESP client could have sent with success is taken for anything else, unless
-//! the setting says so; input of neither protocol gets RESP's error. Nothing is decided until a
-//! line has ended, but at most [`LINE_BYTES`] are kept for that.
+//! So input that a RESP server would accept is not taken for anything else, unless the setting says
+//! so; input of no known protocol gets RESP's error. Nothing is decided until a line has ended, but
+//! at most [`LINE_BYTES`] are kept until then.
 //!
 //! A connection that speaks HTTP is given up by its worker, with what it has sent
 //! (`Worker::give_to_http`), and served by the control plane (the server's `http`). TLS comes

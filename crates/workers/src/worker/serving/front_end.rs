@@ -9,9 +9,9 @@
 //! error from the engine is rendered by the session's protocol (`Session::protocol`).
 //!
 //! A turn has one list of chunks for each protocol ([`Chunks`](super::Chunks)), so the protocol is
-//! looked up once a connection and turn, and its parser is called directly. TLS comes before this:
-//! chunks hold decrypted bytes. Connections that speak HTTP leave the workers (the server's
-//! `http`).
+//! looked up once for each connection in a turn, and its parser is called directly. TLS comes
+//! before this: chunks hold decrypted bytes. Connections that speak HTTP leave the workers (the
+//! server's `http`).
 
 use pantala_commands::families::memcached::Verbs;
 use pantala_commands::{CommandRef, Flags, Session};

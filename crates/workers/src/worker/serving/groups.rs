@@ -263,7 +263,7 @@ impl Worker {
 }
 
 impl Worker {
-    /// What is to be done after a command with these flags has run alone.
+    /// What to do after a command with these flags has run alone.
     #[inline]
     fn follow(&mut self, index: u32, flags: Flags) {
         if flags.intersects(PUBLISHING) {
@@ -339,7 +339,7 @@ fn protocol_error(
     connection.life = Life::Ending;
 }
 
-/// Logs a protocol error as Valkey does: by whom, and some of the bytes from the command on.
+/// Logs a protocol error as Valkey does: the client, and some of the bytes from the command on.
 #[cold]
 fn tell_protocol_error(
     turn: &Turn<'_>,

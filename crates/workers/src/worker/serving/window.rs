@@ -44,7 +44,7 @@ pub struct Progress {
     pub is_busy: bool,
     /// Nothing more of this chunk is parsed in this turn.
     pub is_over: bool,
-    /// The last command counted as done is to be moved out with its bytes.
+    /// The last command counted as done must be moved out with its bytes.
     pub taken: Option<OwnedCommand>,
 }
 
@@ -153,7 +153,7 @@ impl<'t> Window<'t> {
         bytes.filter(|_| self.takes_bytes).unwrap_or_default()
     }
 
-    /// Whether a command that has not run is to be moved out with its bytes, once it is admitted.
+    /// Whether a command that has not run must be moved out with its bytes, once it is admitted.
     pub fn is_long(&self, parsed: &Parsed) -> bool {
         matches!(parsed.item, Item::Long { .. })
             || self.takes_bytes

@@ -2,8 +2,8 @@
 //!
 //! The first byte says which of them a connection speaks (`text` or `binary`). A `get` of many keys
 //! becomes one command a key, so they run in groups like a pipeline. The commands of one line may
-//! therefore run in several turns: then those that have run are removed from the line, and the rest
-//! begins with the same words, as if it had been sent so (`text::begin_rest`).
+//! therefore run in several turns: then the keys whose commands have run are removed from the line,
+//! and the rest begins with the same words, as if the client had sent it so (`text::begin_rest`).
 //!
 //! Invariants
 //! 1. What is left of a connection's input when a turn ends begins with a request, or with data
