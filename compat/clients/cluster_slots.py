@@ -292,6 +292,19 @@ def check_blocked(first, second):
             assert client.read() == wanted, change
 
 
+def check_channels(first, second):
+    """Clients that listen to a shard channel learn that its slot has left."""
+    slot = first.call("CLUSTER", "KEYSLOT", HERE_KEY)
+    first.call("CLUSTER", "SETSLOT", slot, "NODE", first.id)
+    with Client(first.address) as client:
+        client.want([b"ssubscribe", HERE_KEY.encode(), 1], "SSUBSCRIBE", HERE_KEY)
+        first.call("CLUSTER", "SETSLOT", slot, "NODE", second.id)
+        assert client.read() == [b"sunsubscribe", HERE_KEY.encode(), 0]
+        # The connection takes commands again.
+        client.want(b"PONG", "PING")
+    first.call("CLUSTER", "SETSLOT", slot, "NODE", first.id)
+
+
 def check_restart(node):
     """A node knows its slots again."""
     node.call("CLUSTER", "ADDSLOTSRANGE", "100", "200")
@@ -312,7 +325,7 @@ def main(pantala, valkey):
             node.id = node.call("CLUSTER", "MYID").decode()
             node.shard = node.call("CLUSTER", "MYSHARDID").decode()
         check_blocked(*ours)
-        ours[0].call("CLUSTER", "ADDSLOTS", ours[0].call("CLUSTER", "KEYSLOT", HERE_KEY))
+        check_channels(*ours)
         for line in filter(None, CASES.split("\n")):
             a, b = run(ours[0], ours, line), run(theirs[0], theirs, line)
             if a == b or line in REASONS:

@@ -192,6 +192,17 @@ mod tests {
     #[test]
     fn check_values() {
         assert_eq!(crc16(b"123456789"), 0x31c3);
+        let bit_by_bit = |bytes: &[u8]| {
+            bytes.iter().fold(0u16, |crc, &byte| {
+                (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
+                    if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ CRC16_POLYNOMIAL }
+                })
+            })
+        };
+        let bytes: Vec<u8> = (0..99u8).map(|byte| byte.wrapping_mul(151)).collect();
+        for length in 0..bytes.len() {
+            assert_eq!(crc16(&bytes[..length]), bit_by_bit(&bytes[..length]), "{length}");
+        }
         assert_eq!(crc64(0, b"123456789"), 0xe9c6_d914_c4b8_d9ca);
         assert_eq!(crc64(0, b""), 0);
     }

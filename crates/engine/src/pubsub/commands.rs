@@ -4,12 +4,15 @@
 //!
 //! Tests: compat/transcripts/pubsub.
 
+use pantala_base::crc::slot_of;
 use pantala_base::glob;
+use pantala_cluster::{RoutedCommand, SlotTable};
 use pantala_commands::{
     Call, ChannelSpec, ClientError, Command, CommandResult, Flags, Group, KeyFlags, KeySpec, Lane,
-    Stop, Subscriptions, error, help,
+    Session, Stop, Subscriptions, error, help,
 };
 use pantala_keyspace::Effect;
+use pantala_protocol::Reply;
 
 use crate::engine::Engine;
 use crate::pubsub::Kind;
@@ -219,9 +222,9 @@ fn enter(call: &mut Call<'_, '_>, kind: Kind) -> CommandResult {
     for name in &call.args[1..] {
         let is_new = Engine::of(call).notices.pubsub.subscribe(call.session.place, kind, name);
         if is_new {
-            count(call, kind, name, 1);
+            count(call.session, kind, name, 1);
         }
-        confirm(call, kind, word, Some(name));
+        confirm(&mut call.reply, call.session, (kind, word), Some(name));
     }
     Ok(())
 }
@@ -238,9 +241,9 @@ fn leave(call: &mut Call<'_, '_>, kind: Kind) -> CommandResult {
         for name in &call.args[1..] {
             let was_there = Engine::of(call).notices.pubsub.unsubscribe(place, kind, name);
             if was_there {
-                count(call, kind, name, -1);
+                count(call.session, kind, name, -1);
             }
-            confirm(call, kind, word, Some(name));
+            confirm(&mut call.reply, call.session, (kind, word), Some(name));
         }
         return Ok(());
     }
@@ -249,13 +252,13 @@ fn leave(call: &mut Call<'_, '_>, kind: Kind) -> CommandResult {
     }
     let names = pubsub.names(place, kind);
     if names.is_empty() {
-        confirm(call, kind, word, None);
+        confirm(&mut call.reply, call.session, (kind, word), None);
     }
     for name in names {
         if Engine::of(call).notices.pubsub.unsubscribe(place, kind, name.bytes()) {
-            count(call, kind, name.bytes(), -1);
+            count(call.session, kind, name.bytes(), -1);
         }
-        confirm(call, kind, word, Some(name.bytes()));
+        confirm(&mut call.reply, call.session, (kind, word), Some(name.bytes()));
     }
     Ok(())
 }
@@ -267,8 +270,8 @@ pub fn is_long(subscriptions: &Subscriptions) -> bool {
 }
 
 /// Counts one subscription more or less.
-fn count(call: &mut Call<'_, '_>, kind: Kind, name: &[u8], change: i32) {
-    let mut now = call.session.subscriptions;
+fn count(session: &mut Session, kind: Kind, name: &[u8], change: i32) {
+    let mut now = session.subscriptions;
     let counter = match kind {
         Kind::Channel => &mut now.channels,
         Kind::Pattern => &mut now.patterns,
@@ -277,18 +280,22 @@ fn count(call: &mut Call<'_, '_>, kind: Kind, name: &[u8], change: i32) {
     *counter = counter.saturating_add_signed(change);
     let bytes = (name.len() + SUBSCRIPTION_BYTES).cast_signed();
     now.bytes = now.bytes.saturating_add_signed(bytes * change as isize);
-    call.session.set_subscriptions(now);
+    session.set_subscriptions(now);
 }
 
 /// Writes one confirmation, with the number of subscriptions left: shard channels are counted
 /// separately.
-fn confirm(call: &mut Call<'_, '_>, kind: Kind, word: &[u8], name: Option<&[u8]>) {
-    let now = call.session.subscriptions;
+fn confirm(
+    reply: &mut Reply<'_>,
+    session: &Session,
+    (kind, word): (Kind, &[u8]),
+    name: Option<&[u8]>,
+) {
+    let now = session.subscriptions;
     let left = match kind {
         Kind::SlotChannel => now.slot_channels,
         Kind::Channel | Kind::Pattern => now.channels + now.patterns,
     };
-    let reply = &mut call.reply;
     reply.push(3);
     reply.bulk(word);
     match name {
@@ -296,6 +303,22 @@ fn confirm(call: &mut Call<'_, '_>, kind: Kind, word: &[u8], name: Option<&[u8]>
         None => reply.null(),
     }
     reply.int(i64::from(left));
+}
+
+/// Ends the subscriptions of a session to shard channels whose slot is not at this node any more;
+/// what its client is told.
+pub fn leave_slots(engine: &Engine, session: &mut Session, slots: &SlotTable) -> Vec<u8> {
+    let (pubsub, kind) = (&engine.notices.pubsub, Kind::SlotChannel);
+    let mut told = Vec::new();
+    for name in pubsub.names(session.place, kind) {
+        let is_here = slots.is_local(slot_of(name.bytes()), RoutedCommand::default());
+        if !is_here && pubsub.unsubscribe(session.place, kind, name.bytes()) {
+            count(session, kind, name.bytes(), -1);
+            let mut reply = Reply::new(&mut told, session.version);
+            confirm(&mut reply, session, (kind, b"sunsubscribe"), Some(name.bytes()));
+        }
+    }
+    told
 }
 
 fn channels(call: &mut Call<'_, '_>) -> CommandResult {

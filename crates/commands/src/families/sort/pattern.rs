@@ -92,6 +92,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn keys_of_a_pattern_are_in_the_slot_of_its_tag() {
+        let slot = slot_of(b"t");
+        let is_in = |text: &str| Pattern::parse(text.as_bytes()).is_in_slot(slot);
+        for text in ["{t}*", "w{t}*", "{t}w*->f", "#", "{t}", "t"] {
+            assert!(is_in(text), "{text}");
+        }
+        // A star or another wildcard before the tag, or no tag: keys may be in any slot.
+        for text in ["*", "w*{t}", "x?{t}*", "t*", "{t*}", "{}t*", "{u}*", "x"] {
+            assert!(!is_in(text), "{text}");
+        }
+    }
+
+    #[test]
     fn keys_and_fields() {
         let check = |text: &str, expected: &str, field: Option<&str>| {
             let pattern = Pattern::parse(text.as_bytes());

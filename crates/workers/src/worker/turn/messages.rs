@@ -1,5 +1,8 @@
 //! Handling the messages of a worker's inbox.
 
+use std::sync::Arc;
+
+use pantala_cluster::SlotTable;
 use pantala_commands::{ClientError, Session, error};
 use pantala_reactor::Ops;
 
@@ -9,6 +12,7 @@ use crate::worker::connection::describe::describe;
 use crate::worker::connection::{Connection, Life, ParkReason};
 use crate::workers::inbox::Message;
 use pantala_engine::clients::filter::ClientFilter;
+use pantala_engine::pubsub::commands::leave_slots;
 
 /// The most messages a worker takes at a time, so that a flood of them does not keep it from its
 /// connections.
@@ -121,7 +125,7 @@ impl Worker {
             Message::Sleep { until_us } => self.chores.asleep_until_us = until_us,
             Message::StreamGrew => self.look_at_replicas(),
             Message::RoleChanged => self.end_all_waiting(),
-            Message::SlotsChanged => self.redirect_blocked(),
+            Message::SlotsChanged => self.take_over_slots(),
             // Every turn checks for these; the message only wakes the worker.
             Message::UsersChanged | Message::LookUp => {}
         }
@@ -177,14 +181,40 @@ impl Worker {
         }
     }
 
-    /// Unblocks the clients that are blocked on keys which are not at this node any more.
+    /// Tells clients that wait for keys, or listen to shard channels, which are not at this node any
+    /// more.
     #[cold]
-    fn redirect_blocked(&mut self) {
-        let Some(slots) = self.context.engine.slots.current() else { return };
+    fn take_over_slots(&mut self) {
+        if let Some(slots) = self.context.engine.slots.current() {
+            self.redirect_blocked(&slots);
+            self.leave_slots(&slots);
+        }
+    }
+
+    /// Ends subscriptions to shard channels that are not at this node any more. A client whose
+    /// command is on the slow lane keeps them, as its session is there.
+    fn leave_slots(&mut self, slots: &SlotTable) {
+        let engine = Arc::clone(&self.context.engine);
+        let listens = |one: &&Connection| {
+            one.session.subscriptions.slot_channels > 0 && one.waits.parked.is_none()
+        };
+        let open = self.connections.iter().flatten().map(|one| &**one);
+        let handles: Vec<u64> = open.filter(listens).map(Connection::handle).collect();
+        for handle in handles {
+            let Some(connection) = self.find_handle(handle) else { continue };
+            let told = leave_slots(&engine, &mut connection.session, slots);
+            if !told.is_empty() {
+                self.tell(handle, |out, _| out.extend_from_slice(&told));
+            }
+        }
+    }
+
+    /// Unblocks the clients that are blocked on keys which are not at this node any more.
+    fn redirect_blocked(&mut self, slots: &SlotTable) {
         let tls_port = self.settings.tls_port;
         let judge = |one: &Connection| {
             let blocked = one.waits.blocked.as_ref()?;
-            Some((one.token.index, blocked.redirection(&slots, &one.session, tls_port)?))
+            Some((one.token.index, blocked.redirection(slots, &one.session, tls_port)?))
         };
         let redirected: Vec<(u32, ClientError)> =
             self.connections.iter().flatten().filter_map(|one| judge(one)).collect();
