@@ -17,6 +17,11 @@ BAR_PX, GAP_PX, TOP_PX, BOTTOM_PX = 15, 16, 76, 40
 WIDTH_PX = LABEL_PX + CHART_PX + VALUE_PX
 FONT = "font-family='Helvetica, Arial, sans-serif'"
 HALO = "paint-order='stroke' stroke='#ffffff' stroke-width='3'"  # lines behind do not cross letters
+# Where the reader prefers dark pages: rules of style have more weight than attributes.
+DARK = """<style>@media (prefers-color-scheme: dark) {
+.ground { fill: #0d1117 } text { fill: #e6edf3; stroke: #0d1117 }
+line[stroke='#e2e2e2'] { stroke: #30363d } line[stroke='#000'] { stroke: #ffffff }
+}</style>"""
 
 
 def text(x, y, words, size=13, anchor="start", colour="#222", weight="normal"):
@@ -80,7 +85,8 @@ def svg(records, scenarios):
     head = [
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{WIDTH_PX}' height='{height}'"
         f" viewBox='0 0 {WIDTH_PX} {height}'>",
-        f"<rect width='{WIDTH_PX}' height='{height}' fill='#ffffff'/>",
+        DARK,
+        f"<rect class='ground' width='{WIDTH_PX}' height='{height}' fill='#ffffff'/>",
         *title(records, rows),
         *axis(place, end, height),
     ]
