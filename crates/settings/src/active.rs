@@ -582,7 +582,7 @@ settings! {
         .beyond_redis();
     /// Note the keys of about one command in so many: the console and `/api/hotkeys` show which are
     /// called most. 0 notes none.
-    hot_keys_sample: u32 = live("hot-keys-sample", Kind::Int(0, 1_000_000_000), "256", Observe)
+    hot_keys_sample: u32 = live("hot-keys-sample", Kind::Int(0, 1_000_000_000), "1024", Observe)
         .beyond_redis();
     /// Milliseconds from which LATENCY records an event; 0 turns it off.
     latency_monitor_threshold_ms: u64 = live("latency-monitor-threshold", LONG, "0", Observe)

@@ -26,8 +26,8 @@ const CROSS_SLOT: &str = "ERR Script attempted to access keys that do not hash t
 
 impl Turn<'_> {
     /// Whether a command about this key, of a client with this session, needs no question but this
-    /// one.
-    #[inline]
+    /// one. Never inline: without a cluster the parser does not pay for it.
+    #[inline(never)]
     pub fn is_served(
         &self,
         slots: &SlotTable,
