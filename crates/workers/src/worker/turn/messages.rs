@@ -181,8 +181,8 @@ impl Worker {
         }
     }
 
-    /// Tells clients that wait for keys, or listen to shard channels, which are not at this node any
-    /// more.
+    /// Tells clients that wait for keys, or listen to shard channels, which are not at this node
+    /// any more.
     #[cold]
     fn take_over_slots(&mut self) {
         if let Some(slots) = self.context.engine.slots.current() {
