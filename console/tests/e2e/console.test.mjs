@@ -376,7 +376,7 @@ test('hot keys are shown at once, by the sample that the server takes', async ()
   const page = await open('hot-and-big');
   const panel = page.locator('.panel', { hasText: 'all commands' });
   await panel.getByRole('link', { name: 'hot:sampled' }).waitFor();
-  await server.run(['CONFIG', 'SET', 'hot-keys-sample', '256']);
+  await server.run(['CONFIG', 'SET', 'hot-keys-sample', '1024']);
 });
 
 test('hot keys are measured', async () => {

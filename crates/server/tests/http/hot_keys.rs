@@ -34,7 +34,7 @@ fn a_hot_key_is_found_by_the_sample_that_is_always_taken() {
                 break told;
             }
         };
-        assert_eq!((first(&told), &told["oneIn"]), (Some("hot"), &json!(256)), "{told}");
+        assert_eq!((first(&told), &told["oneIn"]), (Some("hot"), &json!(1024)), "{told}");
         let share = told["keys"][0]["share"].as_f64().unwrap_or_default();
         assert!((0.4..0.6).contains(&share), "{told}");
         assert!(told["keys"][0]["callsPerS"].as_f64() > Some(0.0), "{told}");
