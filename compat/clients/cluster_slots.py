@@ -13,6 +13,8 @@ import re
 import sys
 from pathlib import Path
 
+from redis.cluster import RedisCluster
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
@@ -305,6 +307,44 @@ def check_channels(first, second):
     first.call("CLUSTER", "SETSLOT", slot, "NODE", first.id)
 
 
+def check_client(first, second):
+    """A cluster client finds both nodes, and each key at its own."""
+    cluster = RedisCluster(host="127.0.0.1", port=second.port)
+    assert {node.port for node in cluster.get_primaries()} == {first.port, second.port}
+    for number in range(200):
+        cluster.set(f"key:{number}", number)
+    assert [int(cluster.get(f"key:{number}")) for number in range(200)] == list(range(200))
+    sizes = [node.call("DBSIZE") for node in (first, second)]
+    assert sum(sizes) == 200 and min(sizes) > 0, sizes
+    cluster.flushall()
+    cluster.close()
+
+
+def check_replica(first, second):
+    """A node follows another one, also after a kill; when it leaves it has no data."""
+    second.call("CLUSTER", "FLUSHSLOTS")
+    for node in (first, second):
+        node.call("CONFIG", "SET", "cluster-require-full-coverage", "no")
+    first.call("SET", HERE_KEY, "1")
+    assert second.call("CLUSTER", "REPLICATE", first.id) == b"OK"
+    slot = first.call("CLUSTER", "KEYSLOT", HERE_KEY)
+    moved = f"MOVED {slot} 127.0.0.1:{first.port}"
+    for _ in range(2):
+        until(lambda: b"master_link_status:up" in second.call("INFO", "replication"), "it follows")
+        with Client(second.address) as client:
+            client.want(moved, "GET", HERE_KEY)
+            client.want(b"OK", "READONLY")
+            client.want(b"1", "GET", HERE_KEY)
+            client.want(moved, "SET", HERE_KEY, "2")
+        second.kill()
+        second.start()
+        second.call("CONFIG", "SET", "cluster-require-full-coverage", "no")
+    assert second.call("CLUSTER", "REPLICATE", "NO", "ONE") == b"OK"
+    assert b"role:master" in second.call("INFO", "replication")
+    assert second.call("DBSIZE") == 0
+    assert first.call("DBSIZE") == 1
+
+
 def check_restart(node):
     """A node knows its slots again."""
     node.call("CLUSTER", "ADDSLOTSRANGE", "100", "200")
@@ -315,15 +355,17 @@ def check_restart(node):
 
 
 def main(pantala, valkey):
-    ours, theirs = pantala_nodes(pantala), valkey_nodes(valkey)
+    ours, theirs, others = pantala_nodes(pantala), valkey_nodes(valkey), pantala_nodes(pantala)
     passed, failed = 0, 0
     try:
-        for node in (*ours, *theirs):
+        for node in (*ours, *theirs, *others):
             node.start()
         join_valkeys(*theirs)
-        for node in (*ours, *theirs):
+        for node in (*ours, *theirs, *others):
             node.id = node.call("CLUSTER", "MYID").decode()
             node.shard = node.call("CLUSTER", "MYSHARDID").decode()
+        check_client(*others)
+        check_replica(*others)
         check_blocked(*ours)
         check_channels(*ours)
         for line in filter(None, CASES.split("\n")):
@@ -336,7 +378,7 @@ def main(pantala, valkey):
         ours[0].call("CLUSTER", "RESET")
         check_restart(ours[0])
     finally:
-        for node in (*ours, *theirs):
+        for node in (*ours, *theirs, *others):
             node.stop()
     print(f"cluster slots: {passed} passed, {failed} failed")
     return failed != 0

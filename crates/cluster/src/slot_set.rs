@@ -57,7 +57,11 @@ impl SlotSet {
 
     /// Its slots, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
-        (0..SLOT_COUNT).filter(|&slot| self.contains(slot))
+        self.0.iter().enumerate().flat_map(|(at, &word)| {
+            let rest = std::iter::successors(Some(word), |rest| Some(rest & rest.wrapping_sub(1)));
+            let first = (at * 64) as u16;
+            rest.take_while(|rest| *rest != 0).map(move |rest| first + rest.trailing_zeros() as u16)
+        })
     }
 
     /// Its slots as the fewest ranges, ascending.

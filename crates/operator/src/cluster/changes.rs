@@ -114,7 +114,10 @@ pub(super) fn set_slot(call: &mut Call<'_, '_>) -> CommandResult {
             change(call, |all| all.begin_to_move_in(slot, &node))
         }
         Some(node) if is_word(word, "NODE") => {
-            let has_keys = has_keys(call, slot)?;
+            // Only who gives a slot away has to look at every key.
+            let member = Operator::of(call).cluster.get();
+            let is_mine = member.is_some_and(|one| one.membership().me().slots.contains(slot));
+            let has_keys = is_mine && has_keys(call, slot)?;
             change(call, |all| all.give_slot(slot, &node, has_keys))
         }
         _ => {
@@ -157,14 +160,18 @@ pub(super) fn replicate(call: &mut Call<'_, '_>) -> CommandResult {
     if is_emulated(call) {
         return refuse_change(call);
     }
+    refuse_in_transaction(call)?;
     let (operator, member) = (Operator::of(call), member(call)?);
     match *call.args {
         [_, _, no, one] if is_word(no, "NO") && is_word(one, "ONE") => {
+            let was_replica = member.membership().me().primary.is_some();
             member.change(operator, |all| {
                 all.stand_alone(random_id());
                 Ok(())
             })?;
-            follow(operator, None)?;
+            if was_replica {
+                leave_primary(call)?;
+            }
         }
         [_, _, name] => {
             let name = String::from_utf8_lossy(name).into_owned();
@@ -194,6 +201,22 @@ fn is_empty(operator: &Operator) -> bool {
     sizes.all(|sizes| sizes.keys() == 0)
 }
 
+/// A role cannot change in the middle of a transaction.
+fn refuse_in_transaction(call: &Call<'_, '_>) -> Result<(), ClientError> {
+    match call.session.multi {
+        Some(_) => Err(error::not_in_multi(&call.command.full_name())),
+        None => Ok(()),
+    }
+}
+
+/// Makes this replica a primary without data: its keys are those of its primary's slots.
+fn leave_primary(call: &mut Call<'_, '_>) -> CommandResult {
+    follow(Operator::of(call), None)?;
+    let garbage = call.keys.flush(None)?;
+    call.space().dispose(garbage, true, call.keys.scope().tally);
+    Ok(())
+}
+
 /// Makes this server a replica of another one, or a primary.
 fn follow(operator: &Operator, primary: Option<Primary>) -> Result<(), ClientError> {
     let _others_run = operator.engine.lane.compensate();
@@ -212,6 +235,7 @@ pub(super) fn reset(call: &mut Call<'_, '_>) -> CommandResult {
     if is_emulated(call) {
         return refuse_change(call);
     }
+    refuse_in_transaction(call)?;
     let (operator, member) = (Operator::of(call), member(call)?);
     let is_replica = member.membership().me().primary.is_some();
     if !is_replica && !is_empty(operator) {
@@ -223,7 +247,7 @@ pub(super) fn reset(call: &mut Call<'_, '_>) -> CommandResult {
         Ok(())
     })?;
     if is_replica {
-        follow(operator, None)?;
+        leave_primary(call)?;
     }
     call.reply.ok();
     Ok(())

@@ -9,12 +9,15 @@
 //! Invariants
 //! 1. A change is in the file before it is in force, and in force before it is answered.
 //! 2. A change that is refused, or cannot be written, has changed nothing.
+//! 3. Readers, workers among them, never wait for the file: they take the membership in force, which
+//!    is replaced as a whole.
 //!
 //! Not here: the changes themselves (`pantala_cluster::Membership`). Tests: the server's
 //! `tests/cluster.rs`.
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pantala_base::rng::Rng;
 use pantala_cluster::{
@@ -25,16 +28,18 @@ use pantala_commands::ClientError;
 use pantala_durability::whole_file;
 use pantala_engine::Message;
 use pantala_settings::Settings;
-use pantala_settings::field::EndpointType;
-use parking_lot::Mutex;
+use pantala_settings::field::{ClusterMode, EndpointType};
+use parking_lot::{Mutex, RwLock};
 
 use super::emulated;
 use crate::Operator;
 
-/// A node of a cluster.
+/// This server as a node of a cluster: its membership, and the file that keeps it.
 pub struct ClusterMember {
     file: PathBuf,
-    membership: Mutex<Membership>,
+    /// Held while a change is written.
+    changing: Mutex<()>,
+    membership: RwLock<Arc<Membership>>,
 }
 
 /// A random id.
@@ -55,6 +60,9 @@ pub fn begin(operator: &Operator) -> Result<(), String> {
     if !settings.cluster_enabled {
         return Ok(());
     }
+    if settings.cluster_mode != ClusterMode::Off {
+        return Err("cluster-enabled and cluster_mode exclude each other".to_owned());
+    }
     let file = PathBuf::from(&settings.dir).join(&settings.cluster_config_file);
     let wrong = |why: &dyn std::fmt::Display| format!("{}: {why}", file.display());
     let membership = match std::fs::read_to_string(&file) {
@@ -68,19 +76,21 @@ pub fn begin(operator: &Operator) -> Result<(), String> {
         }
     };
     save(&file, &membership, &settings).map_err(|error| wrong(&error))?;
-    if let Some(place) = primary_place(&membership, &settings) {
-        let (host, port) = place;
-        let now = operator
-            .engine
-            .settings
-            .change(|now| now.clone().with("replicaof", &format!("{host} {port}")));
-        now.map_err(|why| wrong(&why))?;
-    }
+    let primary = primary_place(&membership, &settings);
+    take_role(operator, primary).map_err(|why| wrong(&why))?;
     apply(operator, &membership);
-    let member = ClusterMember { file, membership: Mutex::new(membership) };
+    let membership = RwLock::new(Arc::new(membership));
+    let member = ClusterMember { file, changing: Mutex::new(()), membership };
     // A server begins once.
     let _first = operator.cluster.set(member);
     Ok(())
+}
+
+/// Makes the server start in the role that the file of the cluster tells, whatever `replicaof` says.
+fn take_role(operator: &Operator, primary: Option<(String, u16)>) -> Result<(), String> {
+    let told = primary.map_or(String::new(), |(host, port)| format!("{host} {port}"));
+    let changed = operator.engine.settings.change(|now| now.clone().with("replicaof", &told));
+    changed.map(drop).map_err(|why| why.to_string())
 }
 
 /// Where the primary that this node follows is reached.
@@ -126,8 +136,8 @@ fn redirect_target(place: &Endpoint, named_by: EndpointType) -> RedirectTarget {
 
 impl ClusterMember {
     /// What this node knows of the cluster.
-    pub(super) fn membership(&self) -> Membership {
-        self.membership.lock().clone()
+    pub(super) fn membership(&self) -> Arc<Membership> {
+        Arc::clone(&self.membership.read())
     }
 
     /// Changes what this node knows of the cluster. On the slow lane: it writes a file.
@@ -139,8 +149,8 @@ impl ClusterMember {
         operator: &Operator,
         change: impl FnOnce(&mut Membership) -> Result<T, MembershipError>,
     ) -> Result<T, ClientError> {
-        let mut current = self.membership.lock();
-        let mut next = current.clone();
+        let _one_at_a_time = self.changing.lock();
+        let mut next = Membership::clone(&self.membership());
         let done =
             change(&mut next).map_err(|refused| ClientError::new(format!("ERR {refused}")))?;
         save(&self.file, &next, &operator.engine.settings.current()).map_err(|error| {
@@ -148,13 +158,14 @@ impl ClusterMember {
             ClientError::new(format!("ERR error saving the cluster node config: {error}"))
         })?;
         apply(operator, &next);
-        *current = next;
+        *self.membership.write() = Arc::new(next);
         Ok(done)
     }
 
     /// Puts the slots in force by the settings now, which have changed.
     pub(crate) fn apply_settings(&self, operator: &Operator) {
-        apply(operator, &self.membership.lock());
+        let _no_other_changes = self.changing.lock();
+        apply(operator, &self.membership());
     }
 
     /// The topology, told to a client that has connected to the address `local`.

@@ -59,6 +59,8 @@ pub const ROWS: &[Command] = &[
 const ANY_TIME: Flags = Flags::LOADING.union(Flags::STALE);
 /// Flags of subcommands that change the cluster.
 const CHANGES: Flags = Flags::ADMIN.union(Flags::NO_ASYNC_LOADING).union(Flags::STALE);
+/// How they run: on the lane of operators, outside the gate, as they write a file and sync it.
+const WRITES_FILE: Flags = Flags::LANE.union(Flags::OPERATOR);
 /// A tip: the reply is not the same each time.
 const VARIES: &[&str] = &["nondeterministic_output"];
 
@@ -73,7 +75,7 @@ const fn sub(name: &'static str, handler: Handler, arity: i16) -> Command {
 
 /// A subcommand that changes who owns which slots, or which nodes there are.
 const fn change(name: &'static str, handler: Handler, arity: i16, syntax: &'static str) -> Command {
-    sub(name, handler, arity).flags(CHANGES.union(Flags::LANE)).syntax(syntax)
+    sub(name, handler, arity).flags(CHANGES.union(WRITES_FILE)).syntax(syntax)
 }
 
 const SUBCOMMANDS: &[Command] = &[
@@ -184,7 +186,7 @@ const SUBCOMMANDS: &[Command] = &[
     change("REPLICATE", changes::replicate, -3, "(args: node-id | (no-one: NO ONE))")
         .summary("Makes this node a replica of another one."),
     sub("RESET", changes::reset, -2)
-        .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::STALE).union(Flags::LANE))
+        .flags(Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::STALE).union(WRITES_FILE))
         .syntax("[reset-type: HARD | SOFT]")
         .summary("Makes this node forget its cluster."),
     change("SAVECONFIG", changes::save_file, 2, "")

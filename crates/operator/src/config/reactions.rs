@@ -73,12 +73,6 @@ pub(super) const REACTIONS: &[Reaction] = &[
         replica::settings_changed(&operator.replication, now);
         Ok(())
     }),
-    quick(OnChange::Cluster, |operator, _| {
-        if let Some(member) = operator.cluster.get() {
-            member.apply_settings(operator);
-        }
-        Ok(())
-    }),
     quick(OnChange::Saving, |operator, _| {
         operator.durability.saves.apply(&operator.engine);
         operator.engine.condition.shutdown.wake();
@@ -89,6 +83,13 @@ pub(super) const REACTIONS: &[Reaction] = &[
         Ok(())
     }),
     quick(OnChange::OomScore, |operator, now| process(operator)?.apply_oom_score(now)),
+    // It waits for a change of the cluster that is being written.
+    long(OnChange::Cluster, |operator, _| {
+        if let Some(member) = operator.cluster.get() {
+            member.apply_settings(operator);
+        }
+        Ok(())
+    }),
     long(OnChange::AppendOnly, |operator, now| {
         journaling::settings_changed(&operator.durability, now)
     }),
