@@ -9,8 +9,8 @@
 //! Invariants
 //! 1. A change is in the file before it is in force, and in force before it is answered.
 //! 2. A change that is refused, or cannot be written, has changed nothing.
-//! 3. Readers, workers among them, never wait for the file: they take the membership in force, which
-//!    is replaced as a whole.
+//! 3. Readers, workers among them, never wait for the file: they take the membership in force,
+//!    which is replaced as a whole.
 //!
 //! Not here: the changes themselves (`pantala_cluster::Membership`). Tests: the server's
 //! `tests/cluster.rs`.
@@ -86,7 +86,8 @@ pub fn begin(operator: &Operator) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes the server start in the role that the file of the cluster tells, whatever `replicaof` says.
+/// Makes the server start in the role that the file of the cluster tells, whatever `replicaof`
+/// says.
 fn take_role(operator: &Operator, primary: Option<(String, u16)>) -> Result<(), String> {
     let told = primary.map_or(String::new(), |(host, port)| format!("{host} {port}"));
     let changed = operator.engine.settings.change(|now| now.clone().with("replicaof", &told));
