@@ -64,7 +64,7 @@ impl Node {
     }
 }
 
-/// The store.
+/// The store, as etcd is one: keys bound to leases, revisions, a term, times of silence.
 #[derive(Default)]
 struct Store {
     term: u64,
