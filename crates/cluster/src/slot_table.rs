@@ -113,6 +113,8 @@ pub struct SlotTable {
     targets: Box<[u16]>,
     nodes: Vec<RedirectTarget>,
     is_up: bool,
+    /// The permission of this node has ended: see [`SlotTable::fenced`].
+    is_fenced: bool,
     has_open: bool,
     rules: DownRules,
 }
@@ -129,6 +131,7 @@ impl SlotTable {
             targets: vec![0; SLOT_COUNT.into()].into(),
             nodes: Vec::with_capacity(all.members().len()),
             is_up: true,
+            is_fenced: false,
             has_open: !all.open_slots().is_empty(),
             rules,
         };
@@ -170,6 +173,23 @@ impl SlotTable {
         table
     }
 
+    /// This table for a time in which the node may not write, and serves reads only where that is
+    /// allowed while the cluster is down: as in Valkey, for this node it is. Commands without a key
+    /// that write are refused too. `None`: no slot is served here, so nothing has to be refused.
+    pub fn fenced(&self) -> Option<SlotTable> {
+        let is_ours = |state: &SlotState| {
+            use SlotState::{Arriving, Leaving, Served, ServedDown};
+            matches!(state, Served | ServedDown | Leaving | Arriving)
+        };
+        if !self.states.iter().any(is_ours) {
+            return None;
+        }
+        let mut fenced = SlotTable { is_up: false, is_fenced: true, ..self.clone() };
+        let served = fenced.states.iter_mut().filter(|state| **state == SlotState::Served);
+        served.for_each(|state| *state = SlotState::ServedDown);
+        Some(fenced)
+    }
+
     /// What is done with the commands of this slot.
     #[inline]
     pub fn state(&self, slot: u16) -> SlotState {
@@ -187,8 +207,7 @@ impl SlotTable {
         self.is_up
     }
 
-    /// Whether commands about keys of this slot may run here: inside a script, where nothing can be
-    /// redirected.
+    /// Whether the keys and channels of this slot are here, up or down.
     pub fn is_local(&self, slot: u16, command: RoutedCommand) -> bool {
         match self.state(slot) {
             SlotState::Unowned | SlotState::Foreign => false,
@@ -198,7 +217,32 @@ impl SlotTable {
         }
     }
 
-    /// How a command about keys or channels of these slots is admitted; without any, it runs.
+    /// Decides whether a command about keys of this slot may run here, inside a script, where
+    /// nothing can be redirected.
+    ///
+    /// # Errors
+    /// It does not run here.
+    pub fn judge_local(&self, slot: u16, command: RoutedCommand) -> Result<(), RouteError> {
+        if self.state(slot) == SlotState::Unowned {
+            return Err(RouteError::Unowned);
+        }
+        self.refuse_while_down(command)?;
+        if self.is_local(slot, command) { Ok(()) } else { Err(RouteError::Moved(slot)) }
+    }
+
+    /// Decides whether a command without keys runs here.
+    ///
+    /// # Errors
+    /// It would write, and this node may not.
+    pub fn judge_keyless(&self, command: RoutedCommand) -> Result<(), RouteError> {
+        match self.is_fenced && command.writes {
+            true => self.refuse_while_down(command),
+            false => Ok(()),
+        }
+    }
+
+    /// How a command about keys or channels of these slots is admitted; without any, it runs,
+    /// unless [`SlotTable::judge_keyless`] forbids that.
     ///
     /// # Errors
     /// It does not run here.
@@ -207,7 +251,9 @@ impl SlotTable {
         mut slots: impl Iterator<Item = u16>,
         command: RoutedCommand,
     ) -> Result<Route, RouteError> {
-        let Some(slot) = slots.next() else { return Ok(Route::Here) };
+        let Some(slot) = slots.next() else {
+            return self.judge_keyless(command).map(|()| Route::Here);
+        };
         let state = self.state(slot);
         if state == SlotState::Unowned {
             return Err(RouteError::Unowned);
@@ -346,7 +392,8 @@ mod tests {
         let writer = RoutedCommand { writes: true, ..reader };
         assert_eq!(told(&table, &[150], writer), Err("MOVED 150 b:1".into()));
         assert_eq!(told(&table, &[150], READ), Err("MOVED 150 b:1".into()));
-        assert!(table.is_local(150, reader) && !table.is_local(150, READ));
+        assert!(table.judge_local(150, reader).is_ok() && table.judge_local(150, READ).is_err());
+        assert_eq!(table.fenced(), None, "nothing is served here that it could end");
     }
 
     #[test]
@@ -364,6 +411,28 @@ mod tests {
         assert_eq!(told(&table, &[7], READ), Ok(Route::Here));
         let error = told(&table, &[7], WRITE).expect_err("it is refused");
         assert_eq!(error, "CLUSTERDOWN The cluster is down and only accepts read commands");
+    }
+
+    #[test]
+    fn behind_the_fence_nothing_is_written() {
+        let mut all = three();
+        let b = NodeId::of_name("b").to_string();
+        all.begin_to_move_out(5, &b).expect("it can");
+        all.begin_to_move_in(105, &b).expect("it can");
+        let table = SlotTable::new(&all, RULES, target).fenced().expect("it serves slots");
+        let down = Err("CLUSTERDOWN The cluster is down".into());
+        for slots in [&[7][..], &[5], &[105], &[150], &[]] {
+            assert_eq!(told(&table, slots, ASKING), down, "{slots:?}");
+        }
+        assert_eq!(told(&table, &[7], READ), down);
+        assert_eq!(told(&table, &[], READ), Ok(Route::Here));
+        assert_eq!(table.judge_local(7, READ), Err(RouteError::Down));
+        assert_eq!(table.judge_local(900, READ), Err(RouteError::Unowned));
+        let rules = DownRules { allows_reads: true, ..RULES };
+        let table = SlotTable::new(&all, rules, target).fenced().expect("it serves slots");
+        assert_eq!(table.judge_local(7, READ), Ok(()));
+        assert_eq!(table.judge_local(7, WRITE), Err(RouteError::DownForWrites));
+        assert_eq!(table.judge_keyless(WRITE), Err(RouteError::DownForWrites));
     }
 
     #[test]

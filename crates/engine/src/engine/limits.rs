@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use pantala_cluster::SlotTable;
 use pantala_commands::Session;
 use pantala_settings::Settings;
 use pantala_table::MAX_STRING_BYTES;
 
 use crate::condition::eviction::MemoryRules;
 use crate::engine::Engine;
+use crate::engine::slots_cell::{SlotTables, WritePermit};
 use crate::stats::hot_keys::sample::Draw;
 
 /// The parser's limits, by whether the connection has authenticated.
@@ -37,7 +37,7 @@ pub struct Limited {
     /// The settings themselves, for handlers.
     pub settings: Arc<Settings>,
     /// What this node of a cluster does with each slot; `None`: no cluster.
-    pub slots: Option<Arc<SlotTable>>,
+    pub slots: Option<SlotTables>,
     /// A connection with more output than this, in bytes, is closed, so no more need be written.
     pub most_output_bytes: usize,
     /// The longest reply, in bytes, that a reading command writes on a worker; for a longer one it
@@ -72,7 +72,16 @@ const TIMED_BELOW_US: i64 = 1000;
 impl Limited {
     /// The limits of an engine now.
     pub fn of(engine: &Engine) -> Self {
-        Limited { slots: engine.slots.current(), ..Limited::new(engine.settings.current()) }
+        Limited { slots: engine.slots.tables(), ..Limited::new(engine.settings.current()) }
+    }
+
+    /// The permission to write at this time (monotonic, microseconds).
+    #[inline]
+    pub fn permit(&self, engine: &Engine, now_us: u64) -> WritePermit {
+        match &self.slots {
+            None => WritePermit::Unfenced,
+            Some(tables) => tables.at(&engine.slots.fence, now_us).0,
+        }
     }
 
     /// The limits that follow from these settings, where no cluster is served.

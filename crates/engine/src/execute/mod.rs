@@ -45,6 +45,7 @@ use crate::clients::presence;
 use crate::condition::states::States;
 use crate::engine::Engine;
 use crate::engine::limits::Limited;
+use crate::engine::slots_cell::WritePermit;
 use crate::stats::hot_keys::Plan;
 use crate::stats::hot_keys::sample::KeySample;
 use crate::stats::tallies::ThreadTally;
@@ -95,6 +96,8 @@ pub struct Turn<'r> {
     pub key_sample: Option<KeySample>,
     /// What this node of a cluster does with each slot; `None`: no cluster.
     pub slots: Option<&'r SlotTable>,
+    /// The permission to write that this node has.
+    pub permit: WritePermit,
     /// A snapshot runs or keys are pinned: commands that write ask first. See `saving`.
     pub writes_ask: bool,
     /// Whether commands may block on keys; not inside a transaction.
@@ -146,6 +149,13 @@ impl<'r> Turn<'r> {
         let engine = Engine::of_server(server);
         let hot_keys = engine.stats.hot_keys.plan(now);
         let is_traced = is_sampled(limited.traced_turns, now_us);
+        let (permit, slots) = match &limited.slots {
+            None => (WritePermit::Unfenced, None),
+            Some(tables) => {
+                let (permit, table) = tables.at(&engine.slots.fence, now_us);
+                (permit, Some(table))
+            }
+        };
         Turn {
             engine,
             server,
@@ -160,7 +170,8 @@ impl<'r> Turn<'r> {
             is_traced,
             hot_keys,
             key_sample: None,
-            slots: limited.slots.as_deref(),
+            slots,
+            permit,
             writes_ask: engine.space.writes_ask(),
             may_wait: true,
             locking: Locking::Upfront,

@@ -22,6 +22,9 @@ use super::{Refusal, Turn, is_exec};
 type Slots = SmallVec<[u16; 8]>;
 
 const NOT_LOCAL: &str = "ERR Attempted to access a non local key in a cluster node";
+const DOWN: &str = "ERR Script attempted to execute a command while the cluster is down";
+const DOWN_FOR_WRITES: &str = "ERR Script attempted to execute a write command while the cluster \
+    is down and readonly";
 const CROSS_SLOT: &str = "ERR Script attempted to access keys that do not hash to the same slot";
 
 impl Turn<'_> {
@@ -148,7 +151,7 @@ impl Turn<'_> {
     /// Whether a script of this client may run a command about these keys.
     ///
     /// # Errors
-    /// A key is not here, or of another slot.
+    /// A key is not here, or of another slot, or the cluster is down.
     pub(crate) fn judge_call(
         &self,
         session: &Session,
@@ -158,17 +161,28 @@ impl Turn<'_> {
         let Some(slots) = self.slots else { return Ok(()) };
         let mut of_keys = Slots::new();
         slots_of(found, args, &mut of_keys);
-        let Some(slot) = of_keys.first().copied() else { return Ok(()) };
         let command = routed(session, found, found.row.flags);
-        let is_one = of_keys.iter().all(|other| *other == slot);
-        if !is_one || !slots.is_local(slot, command) {
+        let Some(slot) = of_keys.first().copied() else {
+            return slots.judge_keyless(command).map_err(script_error);
+        };
+        if of_keys.iter().any(|other| *other != slot) {
             return Err(ClientError::text(NOT_LOCAL));
         }
+        slots.judge_local(slot, command).map_err(script_error)?;
         if !bound.crosses && *bound.slot.get_or_insert(slot) != slot {
             return Err(ClientError::text(CROSS_SLOT));
         }
         Ok(())
     }
+}
+
+/// The error for a script whose command does not run here.
+fn script_error(error: RouteError) -> ClientError {
+    ClientError::text(match error {
+        RouteError::Down => DOWN,
+        RouteError::DownForWrites => DOWN_FOR_WRITES,
+        _ => NOT_LOCAL,
+    })
 }
 
 /// What matters of a command with these flags.
