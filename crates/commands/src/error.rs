@@ -66,6 +66,7 @@ errors! {
     ROLE_CHANGED = "UNBLOCKED force unblock from blocking operation, instance state changed \
                     (master -> replica?)";
     UNBLOCKED = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+    CLUSTER_DOWN = "CLUSTERDOWN The cluster is down";
     BUSY_KEY = "BUSYKEY Target key name already exists.";
     SAME_OBJECT = "ERR source and destination objects are the same";
     INT_OUT_OF_RANGE = "ERR value is out of range, value must between -2147483648 and 2147483647";

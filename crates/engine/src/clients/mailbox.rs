@@ -9,6 +9,7 @@ use pantala_commands::Session;
 use pantala_journal::Stamp;
 use pantala_keyspace::ClientId;
 
+use crate::engine::slots_cell::WritePermit;
 use crate::waiting::blocked::BlockedCommand;
 
 /// One message.
@@ -23,6 +24,8 @@ pub enum Message {
         session: Box<Session>,
         /// The reply.
         reply: Vec<u8>,
+        /// The permission under which it ran.
+        permit: WritePermit,
     },
     /// The command of a blocked connection was run by the command that changed the key.
     Served {
@@ -36,6 +39,8 @@ pub enum Message {
         took_us: u64,
         /// The step of the journal in which it ran.
         step: Stamp,
+        /// The permission under which it ran.
+        permit: WritePermit,
     },
     /// A command on the slow lane has blocked on keys.
     LaneBlocked {

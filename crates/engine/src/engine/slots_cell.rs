@@ -46,6 +46,18 @@ pub enum WritePermit {
     Held(u64),
 }
 
+impl WritePermit {
+    /// The permission that two things need which leave together.
+    pub fn and(self, other: WritePermit) -> WritePermit {
+        match (self, other) {
+            (WritePermit::Held(one), WritePermit::Held(another)) => {
+                WritePermit::Held(one.min(another))
+            }
+            (held @ WritePermit::Held(_), _) | (_, held) => held,
+        }
+    }
+}
+
 impl Default for WriteFence {
     fn default() -> Self {
         WriteFence { until_us: AtomicU64::new(NEVER), term: AtomicU64::new(0) }
@@ -146,6 +158,14 @@ impl SlotsCell {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_ran_under_permissions_needs_the_oldest() {
+        use WritePermit::{Ended, Held, Unfenced};
+        assert_eq!(Held(3).and(Held(2)), Held(2));
+        assert_eq!((Unfenced.and(Held(2)), Held(2).and(Ended)), (Held(2), Held(2)));
+        assert_eq!(Unfenced.and(Ended), Ended);
+    }
 
     #[test]
     fn a_permission_ends_by_its_time_or_before() {

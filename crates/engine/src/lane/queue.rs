@@ -9,6 +9,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::clients::mailbox::Mailbox;
 use crate::clients::presence::WaitingCommand;
+use crate::engine::slots_cell::WritePermit;
 use crate::waiting::WaitedState;
 
 /// The most threads the lane can have.
@@ -42,6 +43,8 @@ pub struct Job {
     pub applicant: WaitingCommand,
     /// It was on an errand: it runs to its end even if its client has left.
     pub has_begun: bool,
+    /// The permission under which it has run so far.
+    pub permit: WritePermit,
     /// It has run, and is answered with this when its errand has ended.
     pub answer: Option<Vec<u8>>,
 }

@@ -182,8 +182,8 @@ fn refuse_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), mut job: J
     let mut reply = Vec::new();
     let concerned = (Some(job.found), &*job.args.slices());
     turn.refuse(&mut job.session, concerned, error, &mut reply);
-    let Job { session, inbox, connection, parking, .. } = job;
-    inbox.post(Message::LaneDone { connection, parking, session, reply });
+    let Job { session, inbox, connection, parking, permit, .. } = job;
+    inbox.post(Message::LaneDone { connection, parking, session, reply, permit });
 }
 
 /// Runs one job and answers it, on a thread with these counters and this recorder.
@@ -225,20 +225,20 @@ pub fn run_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), slot: usi
     if let Some(errand) = job.session.epilogue.take() {
         return engine.conclude(errand, Job { answer: Some(reply), ..job });
     }
-    let mut session = job.session;
+    let (mut session, permit) = (job.session, job.permit);
     session.errand = None;
-    job.inbox.post(Message::LaneDone { connection, parking, session, reply });
+    job.inbox.post(Message::LaneDone { connection, parking, session, reply, permit });
 }
 
 /// Answers a transaction whose errand has ended, with success or in vain.
 fn answer_concluded(job: Job, mut reply: Vec<u8>) {
-    let Job { mut session, inbox, connection, parking, .. } = job;
+    let Job { mut session, inbox, connection, parking, permit, .. } = job;
     let failure = session.errand.take().and_then(|errand| errand.failure());
     if let Some(error) = failure.filter(|_| !reply.is_empty()) {
         reply.clear();
         Reply::new(&mut reply, session.version).error(&*error.0);
     }
-    inbox.post(Message::LaneDone { connection, parking, session, reply });
+    inbox.post(Message::LaneDone { connection, parking, session, reply, permit });
 }
 
 /// How far a job has come.
@@ -275,6 +275,7 @@ fn run_command(
     }
     let now = (unix_ms(), monotonic_us());
     let turn = Turn::new(server, thread, &limited, pantala_commands::Lane::Slow, now);
+    job.permit = job.permit.and(turn.permit);
     let turn = turn.sampled(now.1).unwrap_or(turn);
     let turn = Turn { locking: *locking, is_starved: *tries >= ALL_OR_NONE_TRIES, ..turn };
     // Outside the gate the journal may be turned on at any moment: the recorder is always passed.

@@ -173,9 +173,10 @@ impl Turn<'_> {
             }
             recorder.hand_over();
         }
+        let permit = self.permit;
         for Served { waiter, inbox, reply, took_us } in served {
             let (connection, parking) = (waiter.connection, waiter.parking);
-            inbox.leave(Message::Served { connection, parking, reply, took_us, step });
+            inbox.leave(Message::Served { connection, parking, reply, took_us, step, permit });
             locked.wake_later(Ticket::Inbox(Arc::clone(&waiter.inbox)));
         }
     }

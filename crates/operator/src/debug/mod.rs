@@ -60,7 +60,7 @@ const fn form(
 
 const ANY: usize = usize::MAX;
 
-const FORMS: [Form; 32] = [
+const FORMS: [Form; 33] = [
     form("CLIENT-ENFORCE-REPLY-LIST", (1, 1), fine, "(0 | 1)", "Accepted, without effect."),
     form("CHANGE-REPL-ID", (0, 0), change_history, "", "Gives the history of the data another id."),
     form(
@@ -69,6 +69,13 @@ const FORMS: [Form; 32] = [
         switches::slow_file,
         "microseconds:int",
         "Waits so long before it writes to the append-only file.",
+    ),
+    form(
+        "CLUSTER-FENCE",
+        (1, 1),
+        switches::set_fence,
+        "(milliseconds:int | OFF)",
+        "Permits writes to this node of a cluster for so long.",
     ),
     form(
         "CONFIG-REWRITE-FORCE-ALL",

@@ -1,6 +1,8 @@
 //! The forms of DEBUG that switch something for the whole server, for tests.
 
+use pantala_base::clock::monotonic_us;
 use pantala_base::number::parse_i64;
+use pantala_commands::options::is_word;
 use pantala_commands::{Call, CommandResult};
 use pantala_engine::Engine;
 
@@ -35,6 +37,16 @@ const LONGEST_WAIT_US: i64 = 10_000_000;
 pub(super) fn slow_file(call: &mut Call<'_, '_>) -> CommandResult {
     let wait_us = call.int(2)?.clamp(0, LONGEST_WAIT_US);
     Engine::of(call).condition.switches.set_file_wait(wait_us.unsigned_abs());
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn set_fence(call: &mut Call<'_, '_>) -> CommandResult {
+    let until_us = match is_word(call.args[2], "OFF") {
+        true => u64::MAX,
+        false => monotonic_us().saturating_add_signed(call.int(2)?.saturating_mul(1_000)),
+    };
+    Engine::of(call).slots.fence.set_until(until_us);
     call.reply.ok();
     Ok(())
 }

@@ -15,6 +15,7 @@ use pantala_commands::families::memcached::{NO_REPLY, Verb};
 use pantala_commands::{Locking, OwnedArgs, Session};
 use pantala_engine::clients::presence::WaitingCommand;
 use pantala_engine::condition::pause::PauseScope;
+use pantala_engine::engine::slots_cell::WritePermit;
 use pantala_engine::lane::Job;
 use pantala_engine::{Mailbox, Message};
 use parking_lot::{Condvar, Mutex};
@@ -95,6 +96,7 @@ fn submit(operator: &Operator) {
         locking: Locking::Upfront,
         tries: 0,
         has_begun: false,
+        permit: WritePermit::default(),
         answer: None,
         waited: None,
         applicant: WaitingCommand { presence: Arc::default(), since_us: monotonic_us() },

@@ -42,6 +42,7 @@ use pantala_settings::Settings;
 
 use crate::WorkerContext;
 use crate::worker::connection::{Connection, Life, handle_of};
+use crate::worker::output::fence::TurnFence;
 use crate::worker::serving::begins_with_resp;
 use crate::worker::serving::chunk::{Chunk, Chunks};
 use crate::worker::serving::window::Scratch;
@@ -154,6 +155,8 @@ pub struct Worker {
     /// The state of the load balancing.
     pub balance: Balance,
     pub(crate) now_us: u64,
+    /// Whether what this turn writes may leave.
+    pub(crate) fence: TurnFence,
     pub(crate) is_retiring: bool,
     /// Commands given to the slow lane and not answered yet, also of connections that have gone:
     /// the worker ends what these have begun (a subscription, blocking on a key).
@@ -226,6 +229,7 @@ impl Worker {
             handshakes: Handshakes::default(),
             balance: Balance::default(),
             now_us: monotonic_us(),
+            fence: TurnFence::default(),
             is_retiring: false,
             lane_jobs: 0,
         }
@@ -342,6 +346,7 @@ impl Worker {
             self.chores.next_login_us = (self.open_count > 0).then_some(self.now_us);
         }
         self.is_retiring = self.context.workers.is_retiring(self.index);
+        self.fence = TurnFence::of(self.limited.permit(&self.context.engine, self.now_us));
     }
 
     fn take_event<'t>(&mut self, event: Event<'t>, ops: &mut Ops<'_>, chunks: &mut Chunks<'t>) {

@@ -10,6 +10,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_commands::Session;
 use pantala_engine::clients::mailbox::Mailbox;
 use pantala_engine::clients::presence::{ClientPresence, WaitingCommand};
+use pantala_engine::engine::slots_cell::WritePermit;
 use pantala_engine::waiting::{BlockedCommand, CountedAsBlocked, ReplyTarget, WaitedState};
 use pantala_protocol::{RequestParser, Version};
 use pantala_reactor::Token;
@@ -109,10 +110,20 @@ pub struct Output {
     pub in_flight_room: usize,
     /// Pushed messages that came while its command was on the slow lane; they follow the reply.
     pub kept: Vec<u8>,
+    /// The permission without which `bytes` may not leave: see `output/fence.rs`.
+    pub permit: WritePermit,
     /// So much output waits that its commands wait too.
     pub is_throttled: bool,
     /// Since when its output is above the soft limit (monotonic, microseconds).
     pub over_soft_since_us: Option<u64>,
+}
+
+impl Output {
+    /// What waits to be sent has a reply that ran under this permission.
+    #[inline]
+    pub fn needs(&mut self, permit: WritePermit) {
+        self.permit = self.permit.and(permit);
+    }
 }
 
 /// What a connection waits for.

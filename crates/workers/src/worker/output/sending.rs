@@ -23,6 +23,7 @@
 
 use std::mem::{replace, take};
 
+use pantala_engine::engine::slots_cell::WritePermit;
 use pantala_journal::Stamp;
 use pantala_keyspace::Garbage;
 use pantala_reactor::{Ops, Receipt, Token};
@@ -75,6 +76,7 @@ impl Worker {
     /// Goes through the connections that this turn has touched.
     pub fn flush(&mut self, ops: &mut Ops<'_>) {
         let mut touched = take(&mut self.lists.touched);
+        self.look_at_fence();
         if !self.lists.replicas.is_empty() {
             self.expect_replicas_to_grow();
         }
@@ -82,6 +84,7 @@ impl Worker {
             self.flush_one(index, ops);
         }
         self.lists.touched = touched;
+        self.tell_unanswered();
         if !self.lists.replicas.is_empty() {
             self.count_replicas();
         }
@@ -103,10 +106,14 @@ impl Worker {
     fn flush_one(&mut self, index: u32, ops: &mut Ops<'_>) {
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
         connection.marks.is_touched = false;
-        if matches!(connection.life, Life::Closing | Life::Leaving) {
+        let (token, life) = (connection.token, connection.life);
+        if self.fence.concerns(&connection.output) && !self.may_answer(index) {
+            return self.drop_connection(token, ops);
+        }
+        if matches!(life, Life::Closing | Life::Leaving) {
             return;
         }
-        let token = connection.token;
+        let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
         let follows = is_replica(connection) && connection.life == Life::Open;
         let served = if follows { self.serve_replica(index) } else { ServeOutcome::All };
         if served == ServeOutcome::Lost {
@@ -154,6 +161,7 @@ impl Worker {
                 Some(tls) => tls.seal(&mut connection.output.bytes, next),
             };
             let spent = connection.tls.as_mut().map(|tls| tls.take_spent()).unwrap_or_default();
+            connection.output.permit = WritePermit::Unfenced;
             connection.output.in_flight = output.len();
             connection.output.in_flight_room = output.capacity();
             let is_awaited = is_last || self.is_retiring || served == ServeOutcome::Some;

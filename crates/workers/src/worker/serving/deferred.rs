@@ -9,6 +9,7 @@ use pantala_keyspace::{ALL_OR_NONE_TRIES, Busy, Keyspace, Ticket, WaitTarget};
 use super::window::{Deferred, Goal, Item, OwnedCommand, Window};
 use crate::worker::Worker;
 use crate::worker::connection::{Connection, ParkReason};
+use pantala_engine::engine::slots_cell::WritePermit;
 use pantala_engine::execute::{Refusal, Turn, keep_for_exec};
 use pantala_engine::lane::Job;
 use pantala_engine::waiting::CountedAsBlocked;
@@ -195,6 +196,7 @@ impl Worker {
             waited: connection.waits.waited.take(),
             applicant: connection.applicant(),
             has_begun: false,
+            permit: WritePermit::default(),
             answer: None,
         };
         if found.row.flags.intersects(Flags::TRANSACTION) {

@@ -87,6 +87,7 @@ impl Worker {
         let inside = parts.engine.space.gate().enter(Role::Worker, self.index);
         let now = (unix_ms(), self.now_us);
         let mut turn = Turn::new(&*parts.server, (&tally, &recorder), &limited, Lane::Worker, now);
+        self.fence.ran = self.fence.ran.and(turn.permit);
         let arena = Arena::default();
         let mut scratch = take(&mut self.scratch);
         scratch.progress.resize(chunks.len(), Progress::default());

@@ -12,6 +12,7 @@ use crate::worker::connection::describe::describe;
 use crate::worker::connection::{Connection, Life, ParkReason};
 use crate::workers::inbox::Message;
 use pantala_engine::clients::filter::ClientFilter;
+use pantala_engine::engine::slots_cell::WritePermit;
 use pantala_engine::pubsub::commands::leave_slots;
 
 /// The most messages a worker takes at a time, so that a flood of them does not keep it from its
@@ -104,12 +105,12 @@ impl Worker {
     pub(crate) fn take_engine_message(&mut self, message: pantala_engine::Message) {
         use pantala_engine::Message;
         match message {
-            Message::LaneDone { connection, parking, session, reply } => {
+            Message::LaneDone { connection, parking, session, reply, permit } => {
                 self.lane_jobs -= 1;
-                self.lane_done(connection, parking, *session, reply);
+                self.lane_done(connection, parking, *session, (reply, permit));
             }
-            Message::Served { connection, parking, reply, took_us, step } => {
-                self.served(connection, parking, (reply, step), took_us);
+            Message::Served { connection, parking, reply, took_us, step, permit } => {
+                self.served(connection, parking, (reply, step, permit), took_us);
             }
             Message::LaneBlocked { connection, parking, blocked } => {
                 self.lane_jobs -= 1;
@@ -223,7 +224,13 @@ impl Worker {
         }
     }
 
-    fn lane_done(&mut self, handle: u64, parking: u32, session: Session, reply: Vec<u8>) {
+    fn lane_done(
+        &mut self,
+        handle: u64,
+        parking: u32,
+        session: Session,
+        (reply, permit): (Vec<u8>, WritePermit),
+    ) {
         let found = self.find_handle(handle).filter(|one| one.life != Life::Closing);
         let Some(connection) = found else {
             // Its command may have subscribed to something after the connection ended, or begun to
@@ -240,6 +247,7 @@ impl Worker {
         connection.session.closing |= was_closing;
         connection.counts.commands += 1;
         connection.push_reply(reply);
+        connection.output.needs(permit);
         connection.tell_kept();
         if connection.session.closing {
             // Later commands of its pipeline do not run.

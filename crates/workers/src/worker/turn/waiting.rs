@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{Acknowledgements, ClientError, Locking, ReplyMode, TimeoutReply, error};
+use pantala_engine::engine::slots_cell::WritePermit;
 use pantala_engine::execute::suppress_reply;
 use pantala_engine::lane::Job;
 use pantala_engine::stats::ErrorCode;
@@ -166,6 +167,9 @@ impl Worker {
     pub fn unblock(&mut self, index: u32, error: Option<&ClientError>) -> bool {
         // The count in the reply is current then.
         self.count_acknowledged(index);
+        // Behind the fence nobody knows any more that nothing has come, or who has acknowledged.
+        let (is_fenced, down) = (self.fence.ran == WritePermit::Ended, error::CLUSTER_DOWN);
+        let error = error.or(is_fenced.then_some(&down));
         let Some(blocked) = self.give_up(index) else { return false };
         let began_us = monotonic_us();
         let (engine, tally) = (Arc::clone(&self.context.engine), Arc::clone(&self.tally));
@@ -210,7 +214,7 @@ impl Worker {
         &mut self,
         handle: u64,
         parking: u32,
-        (reply, step): (Vec<u8>, Stamp),
+        (reply, step, permit): (Vec<u8>, Stamp, WritePermit),
         took_us: u64,
     ) {
         let engine = Arc::clone(&self.context.engine);
@@ -225,6 +229,7 @@ impl Worker {
         }
         answer(connection, reply);
         connection.session.last_step = step;
+        connection.output.needs(permit);
         // The lane ran it, and its message that the command blocks is still on the way.
         connection.tell_kept();
         if let Some(blocked) = self.take_blocked(index) {
@@ -260,6 +265,7 @@ impl Worker {
                 waited: Some(blocked.waited()),
                 applicant,
                 has_begun: false,
+                permit: WritePermit::default(),
                 answer: None,
             });
         }
