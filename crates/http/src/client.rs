@@ -15,10 +15,12 @@ use hyper::{Request, Response};
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::ClientConfig;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use crate::fault::{FaultKind, HttpFault};
 use crate::route::{Route, SecureRoute, usual_proxies};
+use crate::trust::{HttpTrust, usual_config};
 
 /// The most idle connections to one host.
 const IDLE_CONNECTIONS: usize = 8;
@@ -64,11 +66,23 @@ impl Client {
     /// # Errors
     /// TLS cannot be set up.
     pub fn new(limits: HttpLimits) -> Result<Client, HttpFault> {
-        Client::through(usual_proxies(), limits)
+        Client::through(usual_proxies(), usual_config()?, limits)
     }
 
-    fn through(proxies: Arc<Matcher>, limits: HttpLimits) -> Result<Client, HttpFault> {
-        let route = Route::open(limits.may_be_plain, limits.connect, proxies)?;
+    /// A client that trusts whom `trust` names, and has its certificate.
+    ///
+    /// # Errors
+    /// TLS cannot be set up: a file is not there, or not what it should be.
+    pub fn trusting(trust: &HttpTrust, limits: HttpLimits) -> Result<Client, HttpFault> {
+        Client::through(usual_proxies(), trust.config()?, limits)
+    }
+
+    fn through(
+        proxies: Arc<Matcher>,
+        config: ClientConfig,
+        limits: HttpLimits,
+    ) -> Result<Client, HttpFault> {
+        let route = Route::open(limits.may_be_plain, limits.connect, config, proxies);
         let pool = Pool::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE_TIME)
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
@@ -280,7 +294,8 @@ mod tests {
         });
         let proxies = Arc::new(Matcher::builder().https(format!("http://u:p@{address}")).build());
         let fault = run(async {
-            let client = Client::through(proxies, limits(LONG)).expect("it is made");
+            let client = Client::through(proxies, usual_config().expect("TLS"), limits(LONG))
+                .expect("it is made");
             client.send(get("https://far.invalid/x")).await.map(|_| ())
         });
         assert_eq!(fault.map_err(|fault| fault.kind), Err(FaultKind::Connect));

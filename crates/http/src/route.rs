@@ -1,7 +1,7 @@
 //! Connecting to another host: directly or through a proxy, with TLS or without.
 
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,11 +11,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::TokioIo;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tower_service::Service;
-
-use crate::fault::{FaultKind, HttpFault};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Stream = TokioIo<TcpStream>;
@@ -32,24 +30,22 @@ pub(crate) type SecureRoute = HttpsConnector<Route>;
 
 impl Route {
     /// `may_be_plain`: addresses without TLS are allowed.
-    ///
-    /// # Errors
-    /// TLS cannot be set up.
     pub(crate) fn open(
         may_be_plain: bool,
         connect_timeout: Duration,
+        config: ClientConfig,
         proxies: Arc<Matcher>,
-    ) -> Result<SecureRoute, HttpFault> {
+    ) -> SecureRoute {
         let mut direct = HttpConnector::new();
         direct.enforce_http(false);
         direct.set_connect_timeout(Some(connect_timeout));
         direct.set_nodelay(true);
-        let builder = HttpsConnectorBuilder::new().with_tls_config(client_config()?);
+        let builder = HttpsConnectorBuilder::new().with_tls_config(config);
         let builder = match may_be_plain {
             true => builder.https_or_http(),
             false => builder.https_only(),
         };
-        Ok(builder.enable_http1().wrap_connector(Route { direct, proxies }))
+        builder.enable_http1().wrap_connector(Route { direct, proxies })
     }
 }
 
@@ -81,25 +77,4 @@ impl Service<Uri> for Route {
 pub(crate) fn usual_proxies() -> Arc<Matcher> {
     static USUAL: LazyLock<Arc<Matcher>> = LazyLock::new(|| Arc::new(Matcher::from_env()));
     Arc::clone(&USUAL)
-}
-
-/// Trusts the system's authorities, or those in `SSL_CERT_FILE`; read once, as the files are large.
-fn client_config() -> Result<ClientConfig, HttpFault> {
-    static CONFIG: OnceLock<ClientConfig> = OnceLock::new();
-    if let Some(config) = CONFIG.get() {
-        return Ok(config.clone());
-    }
-    let mut roots = RootCertStore::empty();
-    let found = rustls_native_certs::load_native_certs();
-    let (taken, _passed_over) = roots.add_parsable_certificates(found.certs);
-    if taken == 0 {
-        tracing::warn!("this machine has no certificates of authorities: TLS to others will fail");
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| HttpFault::of(FaultKind::Other, &error))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(CONFIG.get_or_init(|| config).clone())
 }

@@ -10,7 +10,7 @@ use super::lines::{Ending, Fault, finish, output_of, refuse, run_line};
 use super::run::Run;
 
 /// Programs that Debian has.
-const APT_PACKAGES: [&str; 10] = [
+const APT_PACKAGES: [&str; 12] = [
     "redis-server",
     "redis-tools",
     "memcached",
@@ -20,6 +20,8 @@ const APT_PACKAGES: [&str; 10] = [
     "tcl-tls",
     "chromium",
     "prometheus",
+    "etcd-server",
+    "etcd-client",
     "python3-venv",
 ];
 /// What Debian's tools ask whether a new server may start.
