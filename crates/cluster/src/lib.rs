@@ -15,6 +15,7 @@
 //! | `membership` | nodes with their slots, and the changes of operators |
 //! | `nodes_file` | the file that keeps a membership |
 //! | `slot_table` | admission by slot: here, MOVED, ASK, CROSSSLOT, CLUSTERDOWN |
+//! | `layout` | what the store (etcd) keeps of a cluster: keys, a view of them, transactions |
 //! | `control` | who is the primary of a shard, and until when it may write, over etcd |
 //! | `topology` | all nodes by shard, as clients are told |
 //! | `text` | the text forms |
@@ -24,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 pub mod control;
+pub mod layout;
 mod membership;
 mod node;
 pub mod nodes_file;

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-use crate::node::{Endpoint, NodeId};
+use crate::node::{Endpoint, Health, NodeId};
 use crate::slot_set::SlotSet;
 
 /// A node as the cluster knows it.
@@ -30,6 +30,8 @@ pub struct Member {
     pub epoch: u64,
     /// Its slots; none, if it is a replica.
     pub slots: SlotSet,
+    /// Whether it serves, as far as that is known.
+    pub health: Health,
 }
 
 impl Member {
@@ -42,6 +44,7 @@ impl Member {
             zone: String::new(),
             epoch: 0,
             slots: SlotSet::default(),
+            health: Health::Online,
         }
     }
 }
@@ -84,6 +87,8 @@ pub enum MembershipError {
     ForgetMyself,
     /// FORGET names the primary of this node.
     ForgetPrimary,
+    /// FORGET names a node that owns slots, which would have no owner then.
+    ForgetOwner,
     /// REPLICATE names this node.
     ReplicateMyself,
     /// REPLICATE names a replica.
@@ -116,6 +121,7 @@ impl Display for MembershipError {
             E::NotPrimary => f.write_str("Target node is not a master"),
             E::Replica => f.write_str("You can use SETSLOT only with masters."),
             E::ForgetMyself => f.write_str("I tried hard but I can't forget myself..."),
+            E::ForgetOwner => f.write_str("The node owns slots: move them first"),
             E::ForgetPrimary => f.write_str("Can't forget my master!"),
             E::ReplicateMyself => f.write_str("Can't replicate myself"),
             E::ReplicateReplica => f.write_str("I can only replicate a master, not a replica."),

@@ -14,25 +14,21 @@ use std::fmt::Write as _;
 use pantala_base::crc::SLOT_COUNT;
 
 use crate::membership::{Member, Membership, OpenSlot};
-use crate::node::{Endpoint, NodeId};
+use crate::node::{Endpoint, Health, NodeId};
 use crate::slots::SlotRange;
 
 /// The text of the file.
 pub fn print(all: &Membership) -> String {
     let mut text = String::new();
     for (id, member) in all.members() {
-        let Endpoint { ip, hostname, port, tls_port, bus_port } = &member.endpoint;
-        let shard = member.shard;
-        // Writing to a string cannot fail.
-        _ = write!(text, "{id} {ip}:{port}@{bus_port},{hostname},tls-port={tls_port}");
-        if !member.zone.is_empty() {
-            _ = write!(text, ",availability-zone={}", member.zone);
-        }
+        let address = print_address(member);
         let myself = if *id == all.my_id() { "myself," } else { "" };
         let role = if member.primary.is_some() { "slave" } else { "master" };
         let primary = member.primary.map_or_else(|| "-".to_owned(), |id| id.to_string());
         let epoch = member.epoch;
-        _ = write!(text, ",shard-id={shard} {myself}{role} {primary} 0 0 {epoch} connected");
+        let failed = if member.health == Health::Failed { ",fail" } else { "" };
+        // Writing to a string cannot fail.
+        _ = write!(text, "{id} {address} {myself}{role}{failed} {primary} 0 0 {epoch} connected");
         member.slots.ranges().iter().for_each(|range| _ = write!(text, " {range}"));
         if *id == all.my_id() {
             all.open_slots()
@@ -42,6 +38,17 @@ pub fn print(all: &Membership) -> String {
         text.push('\n');
     }
     _ = writeln!(text, "vars currentEpoch {} lastVoteEpoch 0", all.epoch());
+    text
+}
+
+/// Where a member is, and its shard: `IP:PORT@BUS,HOSTNAME,NAME=VALUE,...`.
+pub fn print_address(member: &Member) -> String {
+    let Endpoint { ip, hostname, port, tls_port, bus_port } = &member.endpoint;
+    let mut text = format!("{ip}:{port}@{bus_port},{hostname},tls-port={tls_port}");
+    if !member.zone.is_empty() {
+        _ = write!(text, ",availability-zone={}", member.zone);
+    }
+    _ = write!(text, ",shard-id={}", member.shard);
     text
 }
 
@@ -131,8 +138,11 @@ fn parse_id(word: &str) -> Result<NodeId, String> {
     NodeId::parse(word.as_bytes()).ok_or_else(|| format!("'{word}' is no id of a node"))
 }
 
-/// Reads `IP:PORT@BUS,HOSTNAME,NAME=VALUE,...`.
-fn parse_address(word: &str, member: &mut Member) -> Result<(), String> {
+/// Reads what [`print_address`] has written.
+///
+/// # Errors
+/// What is wrong.
+pub fn parse_address(word: &str, member: &mut Member) -> Result<(), String> {
     let mut parts = word.split(',');
     let place = parts.next().unwrap_or_default();
     let wrong = || format!("'{place}' is no address");
@@ -168,7 +178,11 @@ fn parse_slot(word: &str) -> Option<u16> {
     word.parse().ok().filter(|slot| *slot < SLOT_COUNT)
 }
 
-fn parse_range(word: &str) -> Result<SlotRange, String> {
+/// Reads a slot or a range of slots.
+///
+/// # Errors
+/// It is none.
+pub fn parse_range(word: &str) -> Result<SlotRange, String> {
     let (first, last) = word.split_once('-').unwrap_or((word, word));
     let range = parse_slot(first).zip(parse_slot(last));
     let range = range.and_then(|(first, last)| SlotRange::new(first, last));

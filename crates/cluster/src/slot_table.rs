@@ -15,7 +15,7 @@ use std::fmt::{self, Display, Formatter};
 use pantala_base::crc::SLOT_COUNT;
 
 use crate::membership::{Membership, OpenSlot};
-use crate::node::NodeId;
+use crate::node::{Health, NodeId};
 
 /// What is done with the commands of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,7 +137,7 @@ impl SlotTable {
         };
         let ids: Vec<NodeId> = all.members().keys().copied().collect();
         table.nodes.extend(ids.iter().map(|id| target(*id)));
-        let mut owned = 0;
+        let (mut owned, mut served) = (0, 0);
         for (at, (id, member)) in all.members().iter().enumerate() {
             let state = if *id == all.my_id() {
                 SlotState::Served
@@ -150,10 +150,11 @@ impl SlotTable {
                 table.states[usize::from(slot)] = state;
                 table.targets[usize::from(slot)] = at as u16;
                 owned += 1;
+                served += usize::from(member.health != Health::Failed);
             }
         }
         debug_assert!(owned <= usize::from(SLOT_COUNT), "a slot has one owner");
-        table.is_up = owned == usize::from(SLOT_COUNT) || !rules.needs_full_coverage && owned > 0;
+        table.is_up = served == usize::from(SLOT_COUNT) || !rules.needs_full_coverage && owned > 0;
         if !table.is_up {
             let served = table.states.iter_mut().filter(|state| **state == SlotState::Served);
             served.for_each(|state| *state = SlotState::ServedDown);

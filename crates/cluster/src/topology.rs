@@ -68,13 +68,16 @@ pub struct Topology {
     pub open: Vec<(u16, OpenSlot)>,
     /// Whether a slot without an owner means that the cluster is down.
     pub needs_full_coverage: bool,
+    /// This node is a primary, and may not serve at present.
+    pub is_fenced: bool,
 }
 
 impl Topology {
     /// A cluster of these shards, one of which has the node `my_id`.
     pub fn new(my_id: NodeId, epoch: u64, shards: Vec<Shard>) -> Topology {
         let (open, needs_full_coverage) = (Vec::new(), true);
-        let topology = Topology { my_id, epoch, shards, open, needs_full_coverage };
+        let is_fenced = false;
+        let topology = Topology { my_id, epoch, shards, open, needs_full_coverage, is_fenced };
         debug_assert!(topology.my_shard().is_some(), "this node is one of the nodes");
         debug_assert!(topology.assigned() <= usize::from(SLOT_COUNT), "a slot has one owner");
         topology
@@ -91,7 +94,7 @@ impl Topology {
                 role,
                 endpoint: member.endpoint.clone(),
                 zone: member.zone.clone(),
-                health: Health::Online,
+                health: member.health,
                 offset: 0,
                 epoch: member.epoch,
             };
@@ -156,7 +159,7 @@ impl Topology {
             true => self.assigned() == usize::from(SLOT_COUNT),
             false => self.assigned() > 0,
         };
-        match is_covered && self.failing() == 0 {
+        match is_covered && self.failing() == 0 && !self.is_fenced {
             true => ClusterState::Serving,
             false => ClusterState::Down,
         }

@@ -47,6 +47,8 @@ pub struct ReplicaAbilities {
     pub takes_own: bool,
     /// `capa parts-<n>`: it takes a full copy over n connections beside its own.
     pub connections: usize,
+    /// `capa node-<id>`: its id as a node of a cluster.
+    pub node: Option<String>,
     /// It is one of those connections.
     pub is_part: bool,
     /// `rdb-only 1`: it wants a snapshot and nothing after it.

@@ -198,8 +198,7 @@ fn run(replication: &Arc<Replication>, wanted: &FailoverRequest) {
     // Another holder of `writes_wait` ends first.
     let _held = replication.durability.writes_wait.lock();
     debug_assert!(replication.failover.is_under_way(), "it was begun");
-    replication.engine.condition.lasting.begin(States::PAUSED_WRITES);
-    replication.engine.space.hide_expired(HideReason::Replica, true);
+    hold_writes(replication);
     match hand_over(replication, wanted) {
         Ok(to) => tracing::info!(to, "FAILOVER: the roles have changed"),
         Err(why) => {
@@ -207,6 +206,62 @@ fn run(replication: &Arc<Replication>, wanted: &FailoverRequest) {
             take_back(replication);
         }
     }
+    release_writes(replication);
+}
+
+/// Holds writes back until this replica has all of them, commits, and waits until this server is no
+/// primary any more. `commit` is given the end of the stream. Only on a thread that may wait,
+/// outside the gate.
+///
+/// # Errors
+/// Another failover is under way, the replica has not caught up in time, or the commit has failed:
+/// this server goes on as a primary.
+pub fn yield_role(
+    replication: &Arc<Replication>,
+    wanted: &FailoverRequest,
+    commit: &mut dyn FnMut(u64) -> Result<(), String>,
+) -> Result<(), String> {
+    {
+        let mut state = replication.failover.state();
+        if state.step != FailoverStep::Nothing {
+            return Err("another failover is under way".into());
+        }
+        *state = State { step: FailoverStep::WaitingForSync, ..State::default() };
+    }
+    // Another holder of `writes_wait` ends first.
+    let _held = replication.durability.writes_wait.lock();
+    hold_writes(replication);
+    let yielded = wait_and_commit(replication, wanted, commit);
+    release_writes(replication);
+    yielded
+}
+
+fn wait_and_commit(
+    replication: &Replication,
+    wanted: &FailoverRequest,
+    commit: &mut dyn FnMut(u64) -> Result<(), String>,
+) -> Result<(), String> {
+    let end = journaling::begin_to_feed(&replication.durability)?;
+    wait_for_replica(replication, wanted, end)?;
+    commit(end)?;
+    let following = &replication.following;
+    let since = following.now();
+    while !replication.is_replica() && following.now().duration_since(since) < MOST_LAST {
+        if replication.failover.pause() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn hold_writes(replication: &Replication) {
+    debug_assert!(replication.failover.is_under_way(), "it was begun");
+    replication.engine.condition.lasting.begin(States::PAUSED_WRITES);
+    replication.engine.space.hide_expired(HideReason::Replica, true);
+}
+
+/// Writes go on: here, or they are refused.
+fn release_writes(replication: &Replication) {
     if !replication.is_replica() {
         replication.engine.space.hide_expired(HideReason::Replica, false);
     }

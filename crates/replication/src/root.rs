@@ -8,6 +8,8 @@ use pantala_durability::Durability;
 use pantala_engine::{Engine, Message};
 use pantala_psync::{Downstream, Phase};
 
+use parking_lot::RwLock;
+
 use crate::failover::Failover;
 use crate::primary::{self, Primary};
 use crate::replica::FollowState;
@@ -32,6 +34,8 @@ pub struct Replication {
     pub following: FollowState,
     /// The FAILOVER under way, if any.
     pub failover: Failover,
+    /// The id of this server as a node of a cluster, which primaries are told; empty: it is none.
+    pub node_id: RwLock<String>,
     role_changed: RoleChangeHook,
     server: OnceLock<Weak<dyn Server>>,
     self_ref: Weak<Replication>,
@@ -54,6 +58,7 @@ impl Replication {
                 primary: Primary::default(),
                 following: FollowState::new(Arc::clone(&durability.role)),
                 failover: Failover::default(),
+                node_id: RwLock::default(),
                 durability,
                 role_changed,
                 server: OnceLock::new(),

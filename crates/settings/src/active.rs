@@ -383,6 +383,34 @@ settings! {
     cluster_allow_pubsubshard_when_down: bool = live(
         "cluster-allow-pubsubshard-when-down", Kind::Bool, "yes", Cluster)
         .on_change(OnChange::Cluster);
+    /// Endpoints of etcd that keeps the cluster, as http://host:port, with commas; empty means the
+    /// file.
+    cluster_etcd: String = start("cluster-etcd", Kind::Text, "", Cluster).beyond_redis();
+    /// User at etcd; empty means none.
+    cluster_etcd_user: String = start("cluster-etcd-user", Kind::Text, "", Cluster)
+        .beyond_redis();
+    /// Password of the user at etcd.
+    cluster_etcd_password: String = start("cluster-etcd-password", Kind::Text, "", Cluster)
+        .beyond_redis().secret();
+    /// Certificates of the authorities that etcd's is checked against; empty means the system's.
+    cluster_etcd_ca_file: String = start("cluster-etcd-ca-file", Kind::Text, "", Cluster)
+        .beyond_redis();
+    /// Certificate that is shown to etcd.
+    cluster_etcd_cert_file: String = start("cluster-etcd-cert-file", Kind::Text, "", Cluster)
+        .beyond_redis();
+    /// Key of the certificate that is shown to etcd.
+    cluster_etcd_key_file: String = start("cluster-etcd-key-file", Kind::Text, "", Cluster)
+        .beyond_redis();
+    /// Go on while etcd is silent, as long as all replicas that may take over promise not to.
+    cluster_etcd_failsafe: bool = start("cluster-etcd-failsafe", Kind::Bool, "yes", Cluster)
+        .beyond_redis();
+    /// Cluster in etcd that this node joins; empty means that it waits for CLUSTER MEET.
+    cluster_name: String = start("cluster-name", Kind::Text, "", Cluster).beyond_redis();
+    /// Milliseconds after which a silent node counts as failing; with etcd 2 to 5 seconds of it.
+    cluster_node_timeout_ms: u64 = live("cluster-node-timeout", LONG, "15000", Cluster);
+    /// Milliseconds that a manual failover may take.
+    cluster_manual_failover_timeout_ms: u64 = live(
+        "cluster-manual-failover-timeout", Kind::Int(1, i32::MAX as i64), "5000", Cluster);
     /// Id of this node, forty hexadecimal digits; empty means one of this run.
     cluster_node_id: String = start("cluster_node_id", Kind::Text, "", Cluster).beyond_redis();
     /// Address told to clients of the cluster; empty means the one that they have asked.

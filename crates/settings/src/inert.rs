@@ -51,12 +51,8 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Whether failing to save the cluster's state is fatal."),
     live("cluster-link-sendbuf-limit", BYTES, "0", Cluster)
         .doc("Unsent bytes that close a link between nodes."),
-    live("cluster-manual-failover-timeout", Int(1, i32::MAX as i64), "5000", Cluster)
-        .doc("Milliseconds that a manual failover may take."),
     live("cluster-migration-barrier", COUNT, "1", Cluster)
         .doc("Replicas a primary keeps before one may move away."),
-    live("cluster-node-timeout", LONG, "15000", Cluster)
-        .doc("Milliseconds without contact after which a node counts as failing."),
     live("cluster-ping-interval", LONG, "1000", Cluster)
         .hidden()
         .doc("Milliseconds between pings of nodes."),

@@ -9,7 +9,7 @@ use super::rules::{File, Finding, UNSAFE_HOMES};
 
 /// A crate's directory, and the nearest of our crates below it: it may depend on these, and on
 /// everything below them.
-const FLOORS: [(&str, &[&str]); 40] = [
+const FLOORS: [(&str, &[&str]); 41] = [
     ("crates/base", &[]),
     ("crates/http", &[]),
     ("crates/acl", &["base"]),
@@ -23,6 +23,7 @@ const FLOORS: [(&str, &[&str]); 40] = [
     ("crates/tls", &["settings"]),
     ("crates/objects", &["http"]),
     ("crates/etcd", &["http"]),
+    ("crates/coordination", &["cluster", "etcd"]),
     ("crates/journal", &["sync"]),
     ("crates/psync", &["journal"]),
     ("crates/table", &["memory"]),
@@ -38,7 +39,7 @@ const FLOORS: [(&str, &[&str]); 40] = [
     ("crates/migrate", &["engine", "http"]),
     ("crates/replication", &["durability", "tls"]),
     ("crates/workers", &["reactor", "replication"]),
-    ("crates/operator", &["workers"]),
+    ("crates/operator", &["coordination", "workers"]),
     ("crates/client", &["protocol"]),
     ("crates/top", &["client"]),
     ("crates/import", &["client"]),

@@ -187,7 +187,8 @@ const CRATES_OF_OTHERS: [&str; 3] = ["futures_util", "http_body_util", "hyper_ut
 
 fn names(file: &File) -> Vec<Finding> {
     // The nodes of a cluster that have the same slots are a shard, by everybody's name for them.
-    let is_of_cluster = file.path.split('/').any(|folder| folder == "cluster");
+    let homes = ["cluster", "coordination"];
+    let is_of_cluster = file.path.split('/').any(|folder| homes.contains(&folder));
     let may_be = |part: &str| is_of_cluster && part.starts_with("shard");
     let is_empty_part = |part: &str| EMPTY_PARTS.contains(&part) && !may_be(part);
     let is_empty = |name: &str| parts(name).iter().any(|part| is_empty_part(part));

@@ -153,6 +153,24 @@ impl ShardControl {
         matches!(self.part, Part::Leads(_)) && self.permission.holds(now_us)
     }
 
+    /// When the permission to acknowledge writes ends (monotonic, microseconds); 0: there is none.
+    pub fn permitted_until_us(&self) -> u64 {
+        match self.part {
+            Part::Leads(_) => self.permission.until_us(),
+            Part::Unknown | Part::Follows(_) => 0,
+        }
+    }
+
+    /// The lease of this node, if it has one.
+    pub fn lease(&self) -> Option<LeaseId> {
+        self.lease
+    }
+
+    /// Whether an election is under way, in which each moment counts.
+    pub fn is_electing(&self) -> bool {
+        self.vacant_since_us.is_some() && !matches!(self.part, Part::Leads(_))
+    }
+
     /// The epoch since which this node leads.
     pub fn leads_since(&self) -> Option<u64> {
         match self.part {
@@ -287,8 +305,8 @@ impl ShardControl {
     fn may_stand(&self, now_us: u64) -> bool {
         let is_patient = self.facts.is_linked
             && self.vacant_since_us.is_none_or(|since| now_us < since + LINKED_US);
-        // Where no node is named that may win, none was asked to promise anything.
-        let may_have_promised = !self.state.in_sync.0.is_empty();
+        // Where no other node is named that may win, this one was not asked to promise anything.
+        let may_have_promised = self.state.in_sync.0.iter().any(|id| *id != self.my_id);
         self.state.revision > 0
             && self.state.may_win(self.my_id)
             && !(may_have_promised && now_us < self.facts.promised_until_us)
@@ -343,9 +361,7 @@ impl ShardControl {
                 // States of earlier revisions, which may be on their way, say nothing any more.
                 self.state.revision = self.state.revision.max(epoch);
                 self.state.primary = Some(KnownPrimary { id: self.my_id, epoch, lease });
-                self.lead(epoch, orders);
-                // The permission begins with the next proof.
-                self.next_round_us = now_us;
+                self.lead(epoch, now_us, orders);
             }
             (Purpose::Stand | Purpose::Win | Purpose::SetInSync, StoreAnswer::Refused) => {
                 self.stood_us = None;
@@ -365,10 +381,12 @@ impl ShardControl {
         (self.lease, self.stood_us) = (None, None);
     }
 
-    fn lead(&mut self, epoch: u64, orders: &mut Vec<ControlOrder>) {
+    fn lead(&mut self, epoch: u64, now_us: u64, orders: &mut Vec<ControlOrder>) {
         if self.part != Part::Leads(epoch) {
             self.permission.end();
             self.part = Part::Leads(epoch);
+            // The permission begins with the next proof.
+            self.next_round_us = now_us;
             orders.push(ControlOrder::Lead(epoch));
         }
     }
@@ -390,7 +408,7 @@ impl ShardControl {
         }
         match (primary, self.part) {
             (Some(known), _) if known.id == self.my_id && Some(known.lease) == self.lease => {
-                self.lead(known.epoch, orders);
+                self.lead(known.epoch, now_us, orders);
             }
             (primary, part) => {
                 // This node, in another life, is nobody to follow: its key will go.

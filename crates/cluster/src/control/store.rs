@@ -65,7 +65,7 @@ pub struct KnownPrimary {
 pub struct ShardState {
     /// The revision of this state.
     pub revision: u64,
-    /// Its primary.
+    /// Its primary: that of its key's last change.
     pub primary: Option<KnownPrimary>,
     /// The nodes that may become its primary, and the revision of that set. Empty: any may, since
     /// the shard has never had one.

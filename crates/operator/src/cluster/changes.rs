@@ -2,15 +2,16 @@
 //! file of the cluster, and so run on the slow lane.
 
 use pantala_base::number::parse_i64;
-use pantala_cluster::{Membership, MembershipError, NodeId};
+use pantala_cluster::{Endpoint, Member, Membership, MembershipError, NodeId};
 use pantala_commands::options::is_word;
 use pantala_commands::{Call, ClientError, CommandResult, error};
+use pantala_coordination::{Coordination, random_id};
 use pantala_keyspace::DbIndex;
 use pantala_replication::commands::change_role;
 use pantala_replication::replica::Primary;
 
 use super::keys::{has_keys, parse_slot};
-use super::member::{ClusterMember, random_id};
+use super::member::{ClusterMember, failure};
 use super::{DISABLED, refuse_change, require};
 use crate::Operator;
 
@@ -39,7 +40,7 @@ fn is_emulated(call: &Call<'_, '_>) -> bool {
 /// Runs a change and answers OK.
 fn change(
     call: &mut Call<'_, '_>,
-    change: impl FnOnce(&mut Membership) -> Result<(), MembershipError>,
+    change: impl FnMut(&mut Membership) -> Result<(), MembershipError>,
 ) -> CommandResult {
     require(call)?;
     if is_emulated(call) {
@@ -127,10 +128,23 @@ pub(super) fn set_slot(call: &mut Call<'_, '_>) -> CommandResult {
     }
 }
 
+/// The part of this node in the cluster that etcd keeps, if it does.
+fn coordination<'c>(call: &Call<'c, '_>) -> Option<&'c Coordination> {
+    let operator = Operator::of(call);
+    operator.cluster.get()?.part(operator)
+}
+
 pub(super) fn set_epoch(call: &mut Call<'_, '_>) -> CommandResult {
     let number = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
     let wrong = || ClientError::new(format!("ERR Invalid config epoch specified: {number}"));
     let epoch = u64::try_from(number).map_err(|_| wrong())?;
+    if coordination(call).is_some() {
+        // Revisions of etcd are the epochs, and no two are the same.
+        return change(call, |all| match all.members().len() {
+            1 => Ok(_ = all.bump_epoch()),
+            _ => Err(MembershipError::EpochTooLate),
+        });
+    }
     change(call, |all| all.set_epoch(epoch))
 }
 
@@ -152,7 +166,74 @@ pub(super) fn save_file(call: &mut Call<'_, '_>) -> CommandResult {
 
 pub(super) fn forget(call: &mut Call<'_, '_>) -> CommandResult {
     let name = String::from_utf8_lossy(call.args[2]).into_owned();
-    change(call, |all| all.forget(&name))
+    if coordination(call).is_none() {
+        return change(call, |all| all.forget(&name));
+    }
+    // Another node has been told to forget it, and etcd tells all.
+    let known = NodeId::parse(name.as_bytes());
+    if known.is_some_and(|id| member(call).is_ok_and(|one| one.was_forgotten(id))) {
+        call.reply.ok();
+        return Ok(());
+    }
+    change(call, |all| {
+        let owns = |member: &Member| !member.slots.is_empty();
+        match known.and_then(|id| all.members().get(&id)).is_some_and(owns) {
+            true => Err(MembershipError::ForgetOwner),
+            false => all.forget(&name),
+        }
+    })
+}
+
+pub(super) fn meet(call: &mut Call<'_, '_>) -> CommandResult {
+    require(call)?;
+    let Some(coordination) = coordination(call) else { return refuse_change(call) };
+    let (ip, port) = (String::from_utf8_lossy(call.args[2]), call.args[3]);
+    let wrong = || {
+        let port = String::from_utf8_lossy(port);
+        ClientError::new(format!("ERR Invalid node address specified: {ip}:{port}"))
+    };
+    let is_port = |port: &u16| *port != 0;
+    let number = parse_i64(port).ok_or_else(|| {
+        ClientError::new(format!(
+            "ERR Invalid base port specified: {}",
+            String::from_utf8_lossy(port)
+        ))
+    })?;
+    let number = u16::try_from(number).ok().filter(is_port).ok_or_else(wrong)?;
+    if ip.parse::<std::net::IpAddr>().is_err() {
+        return Err(wrong().into());
+    }
+    let settings = call.settings;
+    let place = match settings.tls_replication {
+        true => Endpoint { ip: ip.into_owned(), tls_port: number, ..Endpoint::default() },
+        false => Endpoint { ip: ip.into_owned(), port: number, ..Endpoint::default() },
+    };
+    let _others_run = Operator::of(call).engine.lane.compensate();
+    coordination.meet(&place).map_err(failure)?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// Another node asks this primary to hand its role over to it.
+pub(super) fn yield_role(call: &mut Call<'_, '_>) -> CommandResult {
+    let coordination = coordination(call).ok_or(DISABLED)?;
+    let id = NodeId::parse(call.args[2]).ok_or(error::SYNTAX)?;
+    let most_ms = parse_i64(call.args[3]).and_then(|ms| u64::try_from(ms).ok());
+    coordination.hand_over(id, most_ms.ok_or(error::NOT_INTEGER)?).map_err(failure)?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// Another node asks this replica not to stand for election for so long.
+pub(super) fn promise(call: &mut Call<'_, '_>) -> CommandResult {
+    let coordination = coordination(call).ok_or(DISABLED)?;
+    let number = |at: usize| parse_i64(call.args[at]).and_then(|number| u64::try_from(number).ok());
+    let (epoch, lasts_ms) = number(2).zip(number(3)).ok_or(error::NOT_INTEGER)?;
+    match coordination.promise(epoch, lasts_ms.saturating_mul(1000)) {
+        true => call.reply.simple(Coordination::promised_word()),
+        false => return Err(ClientError::text("ERR this node promises nothing").into()),
+    }
+    Ok(())
 }
 
 pub(super) fn replicate(call: &mut Call<'_, '_>) -> CommandResult {
@@ -177,16 +258,19 @@ pub(super) fn replicate(call: &mut Call<'_, '_>) -> CommandResult {
             let name = String::from_utf8_lossy(name).into_owned();
             let has_none = is_empty(operator);
             let id = member.change(operator, |all| all.replicate(&name, has_none))?;
-            follow(
-                operator,
-                member.membership().members().get(&id).map(|primary| {
-                    let tls = operator.engine.settings.current().tls_replication;
-                    Primary {
-                        host: primary.endpoint.ip.clone(),
-                        port: primary.endpoint.port_for(tls),
-                    }
-                }),
-            )?;
+            // Over etcd the role follows from what it says.
+            if member.part(operator).is_none() {
+                follow(
+                    operator,
+                    member.membership().members().get(&id).map(|primary| {
+                        let tls = operator.engine.settings.current().tls_replication;
+                        Primary {
+                            host: primary.endpoint.ip.clone(),
+                            port: primary.endpoint.port_for(tls),
+                        }
+                    }),
+                )?;
+            }
         }
         _ => return Err(error::SYNTAX.into()),
     }
@@ -242,10 +326,18 @@ pub(super) fn reset(call: &mut Call<'_, '_>) -> CommandResult {
         return Err(HAS_KEYS.into());
     }
     let id: Option<NodeId> = is_hard.then(random_id);
-    member.change(operator, |all| {
-        all.reset(id, random_id());
-        Ok(())
-    })?;
+    match member.part(operator) {
+        None => member.change(operator, |all| {
+            all.reset(id, random_id());
+            Ok(())
+        })?,
+        Some(coordination) => {
+            let mut alone = Membership::clone(&member.membership());
+            alone.reset(id, random_id());
+            let _others_run = operator.engine.lane.compensate();
+            coordination.reset(alone).map_err(failure)?;
+        }
+    }
     if is_replica {
         leave_primary(call)?;
     }
@@ -259,10 +351,25 @@ pub(super) fn fail_over(call: &mut Call<'_, '_>) -> CommandResult {
     if call.args.len() > 3 || !call.args[2..].iter().all(is_known) {
         return Err(error::SYNTAX.into());
     }
+    let is_forced = call.args.len() > 2;
     match Operator::of(call).cluster.get() {
         Some(member) if member.membership().me().primary.is_none() => Err(TO_A_REPLICA.into()),
+        Some(_) if coordination(call).is_some() => fail_over_by_etcd(call, is_forced),
         _ => refuse_change(call),
     }
+}
+
+/// A primary that does not answer cannot hand over: the role is free when its lease ends.
+fn fail_over_by_etcd(call: &mut Call<'_, '_>, is_forced: bool) -> CommandResult {
+    let coordination = coordination(call).ok_or(DISABLED)?;
+    let _others_run = Operator::of(call).engine.lane.compensate();
+    match coordination.fail_over(call.settings.cluster_manual_failover_timeout_ms) {
+        Err(why) if is_forced => tracing::warn!("the primary does not hand over: {why}"),
+        Err(why) => return Err(failure(why).into()),
+        Ok(()) => {}
+    }
+    call.reply.ok();
+    Ok(())
 }
 
 pub(super) fn cancel_moves(call: &mut Call<'_, '_>) -> CommandResult {

@@ -15,18 +15,23 @@
 //! Not here: the changes themselves (`pantala_cluster::Membership`). Tests: the server's
 //! `tests/cluster.rs`.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-use pantala_base::rng::Rng;
+use pantala_base::clock::monotonic_us;
 use pantala_cluster::{
-    DownRules, Endpoint, Membership, MembershipError, Node, NodeId, RedirectTarget, SlotTable,
-    Topology, nodes_file,
+    DownRules, Endpoint, Health, Membership, MembershipError, Node, NodeId, RedirectTarget,
+    SlotTable, Topology, nodes_file,
 };
 use pantala_commands::ClientError;
+use pantala_coordination::{ChangeFailure, Coordination, random_id};
 use pantala_durability::whole_file;
 use pantala_engine::Message;
+use pantala_engine::engine::slots_cell::WritePermit;
 use pantala_settings::Settings;
 use pantala_settings::field::{ClusterMode, EndpointType};
 use parking_lot::{Mutex, RwLock};
@@ -34,20 +39,21 @@ use parking_lot::{Mutex, RwLock};
 use super::emulated;
 use crate::Operator;
 
-/// This server as a node of a cluster: its membership, and the file that keeps it.
+/// For how long a node that was removed is remembered, as long as Valkey does not add it again.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+
+/// This server as a node of a cluster: its membership, and what keeps it.
 pub struct ClusterMember {
     file: PathBuf,
+    /// Its part in the cluster that etcd keeps; absent: the file keeps the cluster.
+    pub(super) coordination: OnceLock<Coordination>,
+    /// How much it had as a primary that the next one did not have.
+    pub(super) discarded_bytes: AtomicU64,
+    /// Nodes that were members, and when they were removed.
+    forgotten: Mutex<BTreeMap<NodeId, Instant>>,
     /// Held while a change is written.
     changing: Mutex<()>,
     membership: RwLock<Arc<Membership>>,
-}
-
-/// A random id.
-pub(super) fn random_id() -> NodeId {
-    let mut bytes = [0; 20];
-    Rng::random().bytes(&mut bytes);
-    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    NodeId::parse(text.as_bytes()).unwrap_or_else(|| NodeId::of_name(&text))
 }
 
 /// Reads the file of the cluster, or begins a new one, and puts the slots in force. Without
@@ -80,10 +86,27 @@ pub fn begin(operator: &Operator) -> Result<(), String> {
     take_role(operator, primary).map_err(|why| wrong(&why))?;
     apply(operator, &membership);
     let membership = RwLock::new(Arc::new(membership));
-    let member = ClusterMember { file, changing: Mutex::new(()), membership };
+    if !settings.cluster_etcd.is_empty() {
+        // Nothing is served before etcd has said that it may be.
+        operator.engine.slots.fence.end();
+    }
+    *operator.replication.node_id.write() = membership.read().my_id().to_string();
+    let member = ClusterMember {
+        file,
+        coordination: OnceLock::new(),
+        discarded_bytes: AtomicU64::new(0),
+        forgotten: Mutex::default(),
+        changing: Mutex::new(()),
+        membership,
+    };
     // A server begins once.
     let _first = operator.cluster.set(member);
     Ok(())
+}
+
+/// The error of a command that has not changed the cluster.
+pub(super) fn failure(why: ChangeFailure) -> ClientError {
+    ClientError::new(format!("ERR {why}"))
 }
 
 /// Makes the server start in the role that the file of the cluster tells, whatever `replicaof`
@@ -141,15 +164,59 @@ impl ClusterMember {
         Arc::clone(&self.membership.read())
     }
 
-    /// Changes what this node knows of the cluster. On the slow lane: it writes a file.
+    /// The part of this node in the cluster that etcd keeps, if it does. For threads that may wait:
+    /// it begins a moment after the first clients have come.
+    pub(super) fn part(&self, operator: &Operator) -> Option<&Coordination> {
+        match operator.engine.settings.current().cluster_etcd.is_empty() {
+            true => None,
+            false => Some(self.coordination.wait()),
+        }
+    }
+
+    /// Takes over what etcd says of the cluster.
+    pub(super) fn adopt(&self, operator: &Operator, all: &Arc<Membership>) {
+        let _no_other_changes = self.changing.lock();
+        self.remember_forgotten(all);
+        *operator.replication.node_id.write() = all.my_id().to_string();
+        apply(operator, all);
+        *self.membership.write() = Arc::clone(all);
+    }
+
+    /// Remembers the nodes that are gone: each node is told to forget them.
+    fn remember_forgotten(&self, all: &Membership) {
+        let before = self.membership();
+        let gone = before.members().keys().filter(|id| !all.members().contains_key(id));
+        let mut forgotten = self.forgotten.lock();
+        forgotten.retain(|_, since| since.elapsed() < FORGOTTEN);
+        forgotten.extend(gone.map(|id| (*id, Instant::now())));
+    }
+
+    /// Whether this node was a member until a short time ago.
+    pub(super) fn was_forgotten(&self, id: NodeId) -> bool {
+        self.forgotten.lock().get(&id).is_some_and(|since| since.elapsed() < FORGOTTEN)
+    }
+
+    /// Writes what etcd says of the cluster to the file, for a start while etcd is silent.
+    pub(super) fn keep(&self, operator: &Operator, all: &Membership) {
+        let settings = operator.engine.settings.current();
+        if let Err(error) = whole_file::replace(&self.file, nodes_file::print(all).as_bytes()) {
+            tracing::warn!("cannot write {}: {error}", settings.cluster_config_file);
+        }
+    }
+
+    /// Changes the cluster. On the slow lane: it writes a file, or waits for etcd.
     ///
     /// # Errors
-    /// The change is refused, or cannot be written.
+    /// The change is refused, or cannot be made.
     pub(super) fn change<T>(
         &self,
         operator: &Operator,
-        change: impl FnOnce(&mut Membership) -> Result<T, MembershipError>,
+        mut change: impl FnMut(&mut Membership) -> Result<T, MembershipError>,
     ) -> Result<T, ClientError> {
+        if let Some(coordination) = self.part(operator) {
+            let _others_run = operator.engine.lane.compensate();
+            return coordination.change(change).map_err(failure);
+        }
         let _one_at_a_time = self.changing.lock();
         let mut next = Membership::clone(&self.membership());
         let done =
@@ -178,10 +245,17 @@ impl ClusterMember {
         let mut topology = Topology::of(&all, |node: &mut Node| {
             if node.id == my_id {
                 let epoch = node.epoch;
-                *node = Node { role: node.role, epoch, ..me.clone() };
+                let health = match node.health {
+                    Health::Online => me.health,
+                    // etcd knows better: it does not lead yet, or is not in sync.
+                    worse => worse,
+                };
+                *node = Node { role: node.role, epoch, health, ..me.clone() };
             }
         });
         topology.needs_full_coverage = settings.cluster_require_full_coverage;
+        let permit = operator.engine.slots.fence.permit(monotonic_us());
+        topology.is_fenced = all.me().primary.is_none() && permit == WritePermit::Ended;
         topology
     }
 }

@@ -5,6 +5,8 @@
 //! | here | the rows, and whether there is a cluster |
 //! | `emulated` | the topology of `cluster_mode emulated` |
 //! | `member` | this server as a node of a real cluster (`cluster-enabled`) |
+//! | `part` | this server as coordination over etcd sees it |
+//! | `peers` | questions to other nodes |
 //! | `changes` | the subcommands that change slots and nodes |
 //! | `describe` | SLOTS, SHARDS, NODES, INFO and their kin |
 //! | `keys` | COUNTKEYSINSLOT, GETKEYSINSLOT, SLOT-STATS |
@@ -21,8 +23,11 @@ mod describe;
 mod emulated;
 mod keys;
 mod member;
+mod part;
+mod peers;
 
 pub use member::{ClusterMember, begin};
+pub use part::{hand_over_role, leave, take_part, takes_part};
 
 use pantala_base::crc::slot_of;
 use pantala_cluster::Topology;
@@ -177,12 +182,16 @@ const SUBCOMMANDS: &[Command] = &[
         .summary("Removes all keys of a slot."),
     change("FLUSHSLOTS", changes::flush_slots, 2, "").summary("Takes all slots from this node."),
     change("FORGET", changes::forget, 3, "node-id").summary("Removes a node from the cluster."),
-    change("MEET", refuse_change, -4, "ip port:int [cluster-bus-port:int]")
+    change("MEET", changes::meet, -4, "ip port:int [cluster-bus-port:int]")
         .summary("Joins another node's cluster."),
     change("MIGRATESLOTS", refuse_change, -4, MIGRATION)
         .databases(Databases::All)
         .since("9.0.0")
         .summary("Moves slots to another node."),
+    change("PROMISE", changes::promise, 4, "epoch:int milliseconds:int")
+        .summary("A primary asks this replica not to stand for election for so long."),
+    change("YIELD", changes::yield_role, 4, "node-id milliseconds:int")
+        .summary("A replica asks this primary to hand over its role."),
     change("REPLICATE", changes::replicate, -3, "(args: node-id | (no-one: NO ONE))")
         .summary("Makes this node a replica of another one."),
     sub("RESET", changes::reset, -2)

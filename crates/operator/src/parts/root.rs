@@ -68,6 +68,11 @@ impl Operator {
         self.self_ref.upgrade()
     }
 
+    /// The state itself, for what must not keep it alive.
+    pub fn weak(&self) -> Weak<Operator> {
+        Weak::clone(&self.self_ref)
+    }
+
     /// Sets the process that runs the server.
     pub fn set_process(&self, process: Weak<dyn ProcessControl>) {
         // There is one process.

@@ -33,6 +33,8 @@ pub struct Greeting {
     pub connections: usize,
     /// Whether the other server must take over even if it lacks data.
     pub forces: bool,
+    /// Its id as a node of a cluster; empty: it is none.
+    pub node: String,
 }
 
 /// The primary's offer of connections beside the link for a full copy.
@@ -178,20 +180,17 @@ impl Handshake {
             told += 1;
         }
         let parts = format!("parts-{}", self.greeting.connections);
+        let node = format!("node-{}", self.greeting.node);
         // A server skips capabilities that it does not know.
-        let capabilities: [&[u8]; 9] = [
-            b"REPLCONF",
-            b"capa",
-            b"eof",
-            b"capa",
-            b"psync2",
-            b"capa",
-            b"pantala",
-            b"capa",
-            parts.as_bytes(),
-        ];
-        let said = if self.greeting.connections > 1 { 9 } else { 7 };
-        push_command(&mut out, &capabilities[..said]);
+        let mut capabilities: Vec<&[u8]> =
+            vec![b"REPLCONF", b"capa", b"eof", b"capa", b"psync2", b"capa", b"pantala"];
+        if self.greeting.connections > 1 {
+            capabilities.extend([&b"capa"[..], parts.as_bytes()]);
+        }
+        if !self.greeting.node.is_empty() {
+            capabilities.extend([&b"capa"[..], node.as_bytes()]);
+        }
+        push_command(&mut out, &capabilities);
         push_command(&mut out, &[b"REPLCONF", b"version", VERSION]);
         self.at = if self.greeting.login.is_some() {
             HandshakeState::Login(told)

@@ -98,6 +98,9 @@ fn say(session: &mut Session, option: &[u8], value: &[u8]) -> Result<(), ClientE
             announced.takes_eof |= is_word(value, "EOF");
             announced.takes_new_id |= is_word(value, "PSYNC2");
             announced.takes_own |= is_word(value, "PANTALA");
+            if let Some(id) = value.strip_prefix(b"node-") {
+                announced.node = Some(printable(id));
+            }
             if let Some(count) = value.strip_prefix(b"parts-").and_then(parse_i64) {
                 announced.connections = usize::try_from(count).unwrap_or(0).min(MOST_CONNECTIONS);
             }

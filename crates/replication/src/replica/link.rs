@@ -277,6 +277,7 @@ impl<'l> Link<'l> {
                 announced => announced,
             },
             address: settings.replica_announce_ip.clone(),
+            node: self.replication.node_id.read().clone(),
             connections: match self.is_plain {
                 true => 1,
                 false => dialer.connections(),

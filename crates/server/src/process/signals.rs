@@ -71,7 +71,8 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
                 is_now: words.is_now(),
             };
             // First, because the log line may have to wait for the reader of the log.
-            match how.prepares(&shared.replication) {
+            let leaves_cluster = pantala_operator::cluster::takes_part(&shared.operator);
+            match leaves_cluster || how.prepares(&shared.replication) {
                 true => stop(&shared, how),
                 false => shared.engine.condition.shutdown.begin(),
             }

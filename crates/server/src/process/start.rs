@@ -228,7 +228,10 @@ impl Running {
         }
         match self.shared.engine.condition.shutdown.is_final() {
             true => Ok(()),
-            false => replica::begin(&self.shared.replication),
+            false => {
+                replica::begin(&self.shared.replication)?;
+                pantala_operator::cluster::take_part(&self.shared.operator)
+            }
         }
     }
 

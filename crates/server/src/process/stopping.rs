@@ -127,6 +127,8 @@ pub fn stop(shared: &Shared, how: StopMode) -> Result<(), RunsOn> {
         tracing::warn!("Writing initial AOF. Exit anyway.");
     }
     if !how.prepares(&shared.replication) {
+        pantala_operator::cluster::hand_over_role(&shared.operator);
+        pantala_operator::cluster::leave(&shared.operator);
         shutdown.begin();
         return Ok(());
     }
@@ -155,6 +157,7 @@ fn stop_prepared(
     how: StopMode,
     preparing: &ShutdownPermit<'_>,
 ) -> Result<(), RunsOn> {
+    pantala_operator::cluster::hand_over_role(&shared.operator);
     let needs_right = how.awaits_replicas(&shared.replication)
         || how.saves(&shared.replication)
         || how.awaits_journal(&shared.replication);
@@ -166,6 +169,7 @@ fn stop_prepared(
         wait_for_replicas(shared, preparing, &mut taken);
     }
     prepare(how, preparing, &mut taken)?;
+    pantala_operator::cluster::leave(&shared.operator);
     // Before `taken` is dropped, so that nothing is given back, and before `preparing`, whose
     // waiters must not take this for a failure.
     shared.engine.condition.shutdown.begin();
