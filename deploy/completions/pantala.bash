@@ -45,6 +45,16 @@ _pantala_flags="
 --cluster-config-file=
 --cluster-databases=
 --cluster-enabled=
+--cluster-etcd=
+--cluster-etcd-ca-file=
+--cluster-etcd-cert-file=
+--cluster-etcd-failsafe=
+--cluster-etcd-key-file=
+--cluster-etcd-password=
+--cluster-etcd-user=
+--cluster-manual-failover-timeout=
+--cluster-name=
+--cluster-node-timeout=
 --cluster-preferred-endpoint-type=
 --cluster-require-full-coverage=
 --cluster_mode=
@@ -250,6 +260,18 @@ _pantala() {
             ;;
         --cluster-enabled)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --cluster-etcd-ca-file)
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            ;;
+        --cluster-etcd-cert-file)
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            ;;
+        --cluster-etcd-failsafe)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --cluster-etcd-key-file)
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
             ;;
         --cluster-preferred-endpoint-type)
             mapfile -t COMPREPLY < <(compgen -W "ip hostname unknown-endpoint" -- "$word")

@@ -5,8 +5,8 @@
 //!                         --> Topology --> the replies of CLUSTER NODES, SLOTS, SHARDS, INFO
 //! ```
 //!
-//! A source is `cluster_mode emulated` (one node that owns every slot, a Topology only), or the
-//! file of the nodes with the changes that operators make.
+//! A source is `cluster_mode emulated` (one node that owns every slot, a Topology only), the file
+//! of the nodes with the changes that operators make, or etcd.
 //!
 //! | file | what |
 //! |---|---|

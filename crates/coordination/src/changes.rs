@@ -84,8 +84,17 @@ impl Coordination {
         &self,
         is_so: impl Fn(&KnownCluster) -> bool,
     ) -> Result<KnownCluster, ChangeFailure> {
+        self.wait_within(MOST_WAIT, is_so)
+    }
+
+    /// Waits until what is known is so, within this time.
+    fn wait_within(
+        &self,
+        most: Duration,
+        is_so: impl Fn(&KnownCluster) -> bool,
+    ) -> Result<KnownCluster, ChangeFailure> {
         let mut known = self.known.clone();
-        let tries = MOST_WAIT.as_millis() / LOOK.as_millis();
+        let tries = most.as_millis().div_ceil(LOOK.as_millis());
         self.runtime.block_on(async {
             for _ in 0..tries {
                 if let Ok(Ok(known)) = timeout(LOOK, known.wait_for(|known| is_so(known))).await {
@@ -311,8 +320,14 @@ impl Coordination {
         let no_replica = || ChangeFailure::Other("this node is not a replica".into());
         let place = primary.ok_or_else(no_replica)?.endpoint.clone();
         let (id, most_ms) = (known.my_id().to_string(), most_ms.to_string());
-        let asked = self.node.ask(&place, &["CLUSTER", "YIELD", &id, &most_ms]);
-        asked.map(drop).map_err(ChangeFailure::Other)
+        match self.node.ask(&place, &["CLUSTER", "YIELD", &id, &most_ms]) {
+            Ok(_) => Ok(()),
+            // What a primary says after its permission has ended does not leave: the outcome tells.
+            Err(why) => {
+                let leads = self.wait_within(LOOK * 3, |known| known.leads_since.is_some());
+                leads.map(drop).map_err(|_| ChangeFailure::Other(why))
+            }
+        }
     }
 
     /// This node stops: its lease is given back. It has handed its role over before.

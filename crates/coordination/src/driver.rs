@@ -244,6 +244,10 @@ impl Driver {
     fn control(&mut self, stay: &mut Stay, input: ControlInput) {
         let now_us = self.node.now_us();
         let orders = stay.control.handle(input, now_us);
+        if orders.iter().any(|order| !matches!(order, ControlOrder::Ask(..))) {
+            // Another node may have led since.
+            self.node.permit(0);
+        }
         self.node.permit(stay.control.permitted_until_us());
         for order in orders {
             match order {

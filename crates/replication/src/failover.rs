@@ -243,7 +243,7 @@ fn wait_and_commit(
 ) -> Result<(), String> {
     let end = journaling::begin_to_feed(&replication.durability)?;
     wait_for_replica(replication, wanted, end)?;
-    commit(end)?;
+    commit(replication.downstream.stream.end())?;
     let following = &replication.following;
     let since = following.now();
     while !replication.is_replica() && following.now().duration_since(since) < MOST_LAST {

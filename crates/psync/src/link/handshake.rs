@@ -328,6 +328,7 @@ mod tests {
             address: "10.0.0.1".into(),
             connections: 1,
             forces: false,
+            node: "ab".into(),
         };
         let wanted = Some(ResumeRequest { id: id(), position: 99 });
         let forcing = Greeting { forces: true, ..Greeting::default() };

@@ -126,8 +126,8 @@ pub fn stop(shared: &Shared, how: StopMode) -> Result<(), RunsOn> {
     if how.is_forced && shared.durability.appending.begins_file() {
         tracing::warn!("Writing initial AOF. Exit anyway.");
     }
+    pantala_operator::cluster::hand_over_role(&shared.operator);
     if !how.prepares(&shared.replication) {
-        pantala_operator::cluster::hand_over_role(&shared.operator);
         pantala_operator::cluster::leave(&shared.operator);
         shutdown.begin();
         return Ok(());
@@ -157,7 +157,6 @@ fn stop_prepared(
     how: StopMode,
     preparing: &ShutdownPermit<'_>,
 ) -> Result<(), RunsOn> {
-    pantala_operator::cluster::hand_over_role(&shared.operator);
     let needs_right = how.awaits_replicas(&shared.replication)
         || how.saves(&shared.replication)
         || how.awaits_journal(&shared.replication);
