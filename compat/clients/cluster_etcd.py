@@ -11,6 +11,7 @@ import argparse
 import os
 import signal
 import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -20,41 +21,17 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from client import Client, Closed, encode  # noqa: E402
-from ports import free_port  # noqa: E402
-from server import PLACE, Process, Server, until  # noqa: E402
+from etcd import EtcdCluster  # noqa: E402
+from server import PLACE, Server, until  # noqa: E402
 
 SLOTS = 16384
-
-
-class Etcd(Process):
-    """One member, which is alone."""
-
-    def __init__(self):
-        self.port, peers = free_port(), free_port()
-        client, peer = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{peers}"
-        super().__init__(["etcd", "--data-dir", "{dir}", "--listen-client-urls", client,
-                          "--advertise-client-urls", client, "--listen-peer-urls", peer,
-                          "--initial-advertise-peer-urls", peer,
-                          "--initial-cluster", f"default={peer}", "--log-level", "error"])
-        self.url = client
-
-    def command(self):
-        return [word.replace("{dir}", str(self.directory / "data")) for word in super().command()]
-
-    def is_ready(self):
-        import urllib.request
-        try:
-            with urllib.request.urlopen(self.url + "/health", timeout=1) as answer:
-                return b"true" in answer.read()
-        except OSError:
-            return False
 
 
 class Node(Server):
     """A node of the cluster."""
 
     def __init__(self, program, etcd, timeout_ms=5000, *more):
-        super().__init__([program, *PLACE, "--cluster-enabled", "yes", "--cluster-etcd", etcd.url,
+        super().__init__([program, *PLACE, "--cluster-enabled", "yes", "--cluster-etcd", ",".join(etcd.endpoints),
                           "--cluster-node-timeout", str(timeout_ms),
                           "--repl-diskless-sync-delay", "0", *more])
 
@@ -93,8 +70,8 @@ def text(value):
 class Cluster:
     """Nodes with an etcd: `primaries` of them own the slots, each followed by `replicas`."""
 
-    def __init__(self, program, primaries, replicas=0, timeout_ms=5000):
-        self.etcd = Etcd()
+    def __init__(self, program, primaries, replicas=0, timeout_ms=5000, members=1):
+        self.etcd = EtcdCluster(members)
         count = primaries * (1 + replicas)
         self.program, self.primaries = program, primaries
         self.timeout_ms, self.count = timeout_ms, count
@@ -107,7 +84,8 @@ class Cluster:
                 node = Node(self.program, self.etcd, self.timeout_ms)
                 self.nodes.append(node)
                 node.start()
-            self.join()
+            if self.nodes:
+                self.join()
         except BaseException:
             self.tell_logs()
             self.stop()
@@ -125,8 +103,6 @@ class Cluster:
                 os.kill(node.pid, signal.SIGCONT)
             node.end(signal.SIGKILL)
             node.stop()
-        if self.etcd.is_alive():
-            os.kill(self.etcd.pid, signal.SIGCONT)
         self.etcd.stop()
 
     def tell_logs(self):
@@ -295,7 +271,7 @@ def silent(program, rounds):
     stand; without the replica it goes on, too, as nobody else may win."""
     with Cluster(program, 1, 1, 2000) as cluster:
         old, new = cluster.nodes
-        os.kill(cluster.etcd.pid, signal.SIGSTOP)
+        stalled = cluster.etcd.stall_leader()
         load = Load(cluster.nodes, "counter")
         load.start()
         began = time.monotonic()
@@ -303,7 +279,7 @@ def silent(program, rounds):
         mark = load.done
         until(lambda: load.done > mark + 100, "the primary goes on")
         assert old.is_primary() and not new.is_primary()
-        os.kill(cluster.etcd.pid, signal.SIGCONT)
+        stalled.resume()
         mark = load.done
         until(lambda: load.done > mark + 500, "the load goes on")
         load.stop()
@@ -316,7 +292,7 @@ def alone(program, rounds):
     """Primary cut off from etcd and from its replica: it stops to write before the other begins."""
     with Cluster(program, 1, 1, 2000) as cluster:
         old, new = cluster.nodes
-        cluster.etcd.kill()
+        cluster.etcd.stall_leader()
         os.kill(new.pid, signal.SIGSTOP)
         until(lambda: not old.tries_to_write("a", "b"), "the primary stops to write")
         answer = old.call("SET", "a", "b")
@@ -324,6 +300,62 @@ def alone(program, rounds):
         os.kill(new.pid, signal.SIGCONT)
         until(lambda: old.tries_to_write("a", "c"), "its replica promises again, so it goes on")
         print("a primary that nobody promises anything refuses writes")
+
+
+def members(program, rounds):
+    """Three members of etcd, whose leader is lost: nothing that a client notices; then the data of
+    all is restored from a snapshot, as a new cluster of etcd."""
+    with Cluster(program, 1, 1, 2000, members=3) as cluster:
+        load = Load(cluster.nodes, "counter")
+        load.start()
+        until(lambda: load.done > 200, "the load runs")
+        lost = cluster.etcd.kill_leader()
+        cluster.etcd.wait()
+        mark = load.done
+        until(lambda: load.done > mark + 1000, "the load goes on")
+        lost.start()
+        old, new = cluster.nodes
+        old.kill()
+        until(lambda: new.tries_to_write("x", "1"), "the replica takes over")
+        load.stop()
+        old.start()
+        until(lambda: old.line()[2] == "myself,slave", "the old primary follows")
+        assert new.tries_to_write("x", "2")
+
+
+def tools(program, rounds):
+    """redis-cli --cluster: create, check, reshard, add-node, del-node, call, fix."""
+    with Cluster(program, 0) as cluster:
+        nodes = [Node(program, cluster.etcd).start() for _ in range(5)]
+        cluster.nodes += nodes
+        first, second, fifth = nodes[0], nodes[1], nodes[4]
+
+        def run(*words, given=""):
+            done = subprocess.run(["redis-cli", *words], input=given, capture_output=True,
+                                  text=True, timeout=120)
+            assert done.returncode == 0, done.stdout + done.stderr
+            return done.stdout
+
+        places = [node.place for node in nodes[:3]]
+        run("--cluster", "create", *places, "--cluster-yes")
+        keys = range(300)
+        port = str(first.port)
+        answer = run("-c", "-p", port, given="\n".join(f"set key{key} {key}" for key in keys))
+        assert answer.count("OK") == len(keys), answer
+        run("--cluster", "add-node", nodes[3].place, first.place, "--cluster-slave",
+            "--cluster-master-id", first.id())
+        run("--cluster", "add-node", fifth.place, first.place)
+        for node in nodes:
+            until(lambda node=node: node.info()["cluster_known_nodes"] == "5", "all are known")
+        move = ("--cluster", "reshard", first.place, "--cluster-yes", "--cluster-slots", "60")
+        run(*move, "--cluster-from", "all", "--cluster-to", fifth.id())
+        assert "All 16384 slots covered" in run("--cluster", "check", first.place)
+        answer = run("-c", "-p", port, given="\n".join(f"get key{key}" for key in keys))
+        assert {str(key) for key in keys} <= set(answer.split()), answer
+        run(*move, "--cluster-from", fifth.id(), "--cluster-to", second.id())
+        run("--cluster", "del-node", first.place, fifth.id())
+        assert "[OK] 300 keys in 3 masters" in run("--cluster", "fix", first.place)
+        until(lambda: fifth.info()["cluster_known_nodes"] == "1", "it is alone")
 
 
 class Load(threading.Thread):
@@ -375,7 +407,7 @@ def told(what, *times):
 
 
 SCENARIOS = {f.__name__: f for f in
-             (lone, failover, hand_over, terminate, paused, silent, alone)}
+             (lone, failover, hand_over, terminate, paused, silent, alone, members, tools)}
 
 
 def main():

@@ -65,12 +65,14 @@ struct Request {
     order: Order,
     copies: bool,
     replaces: bool,
+    /// The target is a node of a cluster, which does not own the slot yet.
+    asks: bool,
     /// No key follows KEYS.
     is_empty: bool,
 }
 
 impl Request {
-    fn parse(args: &[&[u8]]) -> Result<Request, ClientError> {
+    fn parse(args: &[&[u8]], asks: bool) -> Result<Request, ClientError> {
         let (mut copies, mut replaces, mut is_empty, mut auth) = (false, false, false, None);
         let mut rest = &args[6..];
         while let [word, behind @ ..] = rest {
@@ -103,7 +105,7 @@ impl Request {
         let db = parse_i64(args[4]).ok_or(error::NOT_INTEGER)?;
         let (host, port) = (args[1].to_vec(), port_of(args[2]));
         let order = Order { host, port, auth, db, limit };
-        Ok(Request { order, copies, replaces, is_empty })
+        Ok(Request { order, copies, replaces, asks, is_empty })
     }
 }
 
@@ -134,7 +136,7 @@ fn is_secret(args: &[&[u8]], position: usize) -> bool {
 type Keys<'c> = SmallVec<[Key<'c>; 4]>;
 
 fn migrate(call: &mut Call<'_, '_>) -> CommandResult {
-    let request = Request::parse(call.args)?;
+    let request = Request::parse(call.args, call.settings.cluster_enabled)?;
     if call.lane == Lane::Worker {
         return Err(Stop::Lane);
     }
@@ -151,7 +153,7 @@ fn migrate(call: &mut Call<'_, '_>) -> CommandResult {
                 call.reply.simple("NOKEY");
                 return Ok(());
             }
-            let bytes = call.meanwhile(|| requests(&keys, &mut parcels, request.replaces))?;
+            let bytes = call.meanwhile(|| requests(&keys, &mut parcels, &request))?;
             migration.send_next(link, (parcels, bytes), pins);
             send_out(call, migration)
         }
@@ -212,7 +214,7 @@ fn at_once(
         _ => return Err(io_error(LinkFault::Connecting).into()),
     };
     let mut parcels = transfer::pack(call, keys)?;
-    let bytes = requests(keys, &mut parcels, request.replaces);
+    let bytes = requests(keys, &mut parcels, request);
     migration.send_next(link, (parcels, bytes), None);
     migration.wait();
     let (parcels, _) = migration.take_parcels();
@@ -222,9 +224,10 @@ fn at_once(
     }
 }
 
-fn requests(keys: &Keys<'_>, parcels: &mut [KeyTransfer], replaces: bool) -> Vec<Vec<u8>> {
+fn requests(keys: &Keys<'_>, parcels: &mut [KeyTransfer], wanted: &Request) -> Vec<Vec<u8>> {
     let names: SmallVec<[&[u8]; 4]> = keys.iter().map(|key| key.bytes).collect();
-    request(&names, parcels, replaces)
+    let word = if wanted.asks { "RESTORE-ASKING" } else { "RESTORE" };
+    request(&names, parcels, word, wanted.replaces)
 }
 
 /// The last run: removes the keys that the target has, and replies.

@@ -295,13 +295,19 @@ impl AsyncRequest for Migration {
     }
 }
 
-/// The commands that restore these parcels, in pieces; the payloads are moved into them.
-pub fn request(keys: &[&[u8]], parcels: &mut [KeyTransfer], replaces: bool) -> Vec<Vec<u8>> {
+/// The commands that restore these parcels, in pieces; the payloads are moved into them. `word` is
+/// the command: RESTORE, or RESTORE-ASKING.
+pub fn request(
+    keys: &[&[u8]],
+    parcels: &mut [KeyTransfer],
+    word: &str,
+    replaces: bool,
+) -> Vec<Vec<u8>> {
     let (mut pieces, mut piece) = (Vec::new(), Vec::new());
     for parcel in parcels {
         let (key, ttl) = (keys[parcel.nth], parcel.ttl_ms.to_string());
         let count = if replaces { 5 } else { 4 };
-        piece.extend_from_slice(format!("*{count}\r\n$7\r\nRESTORE\r\n").as_bytes());
+        piece.extend_from_slice(format!("*{count}\r\n${}\r\n{word}\r\n", word.len()).as_bytes());
         piece.extend_from_slice(format!("${}\r\n", key.len()).as_bytes());
         piece.extend_from_slice(key);
         let length = parcel.bytes();

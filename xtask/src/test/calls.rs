@@ -109,6 +109,7 @@ print(next(folder.glob('_binaries/*/valkey-server')))";
         all(with_others),
         python("compat/clients/acl.py", &[&run.server, &valkey]),
         python("compat/clients/cluster_slots.py", &[&run.server, &valkey]),
+        python("compat/clients/cluster_etcd.py", &[&run.server]),
         by_ours(run, &valkey, "compat/clients/top.py"),
         between_ours(run),
     ])

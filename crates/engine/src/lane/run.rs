@@ -275,7 +275,10 @@ fn run_command(
     }
     let now = (unix_ms(), monotonic_us());
     let turn = Turn::new(server, thread, &limited, pantala_commands::Lane::Slow, now);
-    job.permit = job.permit.and(turn.permit);
+    // What operators ask of the server itself needs no permission: CLUSTER commands end it.
+    if !found.row.flags.intersects(Flags::OPERATOR) {
+        job.permit = job.permit.and(turn.permit);
+    }
     let turn = turn.sampled(now.1).unwrap_or(turn);
     let turn = Turn { locking: *locking, is_starved: *tries >= ALL_OR_NONE_TRIES, ..turn };
     // Outside the gate the journal may be turned on at any moment: the recorder is always passed.
