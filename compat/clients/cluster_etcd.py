@@ -31,7 +31,8 @@ class Node(Server):
     """A node of the cluster."""
 
     def __init__(self, program, etcd, timeout_ms=5000, *more):
-        super().__init__([program, *PLACE, "--cluster-enabled", "yes", "--cluster-etcd", ",".join(etcd.endpoints),
+        super().__init__([program, *PLACE, "--cluster-enabled", "yes",
+                          "--cluster-etcd", ",".join(etcd.endpoints),
                           "--cluster-node-timeout", str(timeout_ms),
                           "--repl-diskless-sync-delay", "0", *more])
 
@@ -243,6 +244,7 @@ def paused(program, rounds):
             writer.want(b"OK", "SET", f"k{number}", "before")
         assert writer.call("WAIT", "1", "5000") == 1
         os.kill(old.pid, signal.SIGSTOP)
+        until(lambda: is_stopped(old.pid), "all its threads stand still")
         for number in range(1000):
             writer.write(encode("SET", f"k{number % 100}", "asleep"))
         until(lambda: new.tries_to_write("k1", "after"), "the replica takes over")
@@ -394,6 +396,13 @@ class Load(threading.Thread):
 
     def total(self):
         return self.base + self.done
+
+
+def is_stopped(pid):
+    """Whether all threads of a process stand still: a signal takes a moment."""
+    states = [stat.read_text().rsplit(")", 1)[1].split()[0]
+              for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return set(states) == {"T"}
 
 
 def bytes_of(value):

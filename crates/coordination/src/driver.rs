@@ -65,6 +65,8 @@ pub struct Driver {
     /// The number of the control in force: answers to another one are dropped.
     generation: u64,
     is_over: bool,
+    /// The stay that has ended, until the next one begins.
+    left: Option<LeftStay>,
     /// Is told when the lease was given back.
     stopped: Option<oneshot::Sender<()>>,
 }
@@ -80,12 +82,21 @@ struct Stay {
     is_refreshing: bool,
 }
 
+/// What goes on from a stay to the next one.
+struct LeftStay {
+    id: NodeId,
+    shard: NodeId,
+    control: ShardControl,
+}
+
 /// How a stay goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Stay,
     /// The cluster is to be entered anew, or another one.
     Enter,
+    /// As [`Next::Enter`], and nothing that is known of etcd holds any more.
+    BeginAnew,
 }
 
 impl Driver {
@@ -110,6 +121,7 @@ impl Driver {
             role,
             generation: 0,
             is_over: false,
+            left: None,
             stopped: None,
         })
     }
@@ -119,8 +131,8 @@ impl Driver {
         while !self.is_over {
             if let Some(entered) = self.enter().await {
                 let mut stay = self.begin_stay(entered);
-                self.stay(&mut stay).await;
-                self.end_stay(&stay).await;
+                let next = self.stay(&mut stay).await;
+                self.end_stay(stay, next).await;
             }
         }
         if let Some(told) = self.stopped.take() {
@@ -171,7 +183,16 @@ impl Driver {
     fn begin_stay(&mut self, entered: EnteredCluster) -> Stay {
         let id = self.membership().my_id();
         tracing::info!("this node is in the cluster '{}', shard {}", entered.name, entered.shard);
-        let control = self.new_control(id);
+        let control = match self.left.take() {
+            Some(left) if (left.id, left.shard) == (id, entered.shard) => left.control,
+            left => {
+                self.node.permit(0);
+                if let Some(lease) = left.and_then(|left| left.control.lease()) {
+                    self.revoke(lease);
+                }
+                self.new_control(id)
+            }
+        };
         Stay {
             entered,
             id,
@@ -188,10 +209,17 @@ impl Driver {
         ShardControl::new(id, ttl_us, self.node.now_us())
     }
 
-    /// The lease goes, and with it what is bound to it.
-    async fn end_stay(&mut self, stay: &Stay) {
-        self.node.permit(0);
+    /// The lease goes, and with it what is bound to it. A node that only enters another cluster
+    /// takes its shard along, and leads on.
+    async fn end_stay(&mut self, stay: Stay, next: Next) {
         self.generation += 1;
+        if !self.is_over && next == Next::Enter {
+            let Stay { id, mut control, entered, .. } = stay;
+            control.change_place();
+            self.left = Some(LeftStay { id, shard: entered.shard, control });
+            return;
+        }
+        self.node.permit(0);
         if let Some(lease) = stay.control.lease() {
             let revoking = self.etcd.revoke(lease.cast_signed());
             let most = Duration::from_millis(500);
@@ -200,9 +228,15 @@ impl Driver {
         }
     }
 
-    async fn stay(&mut self, stay: &mut Stay) {
+    /// Gives a lease back, which nobody waits for.
+    fn revoke(&self, lease: u64) {
+        let etcd = self.etcd.clone();
+        tokio::spawn(async move { etcd.revoke(lease.cast_signed()).await });
+    }
+
+    async fn stay(&mut self, stay: &mut Stay) -> Next {
         if self.follow_view(stay) == Next::Enter {
-            return;
+            return Next::Enter;
         }
         let mut tick_at = tokio::time::Instant::now();
         loop {
@@ -216,8 +250,8 @@ impl Driver {
                     self.tick(stay)
                 }
             };
-            if next == Next::Enter || self.is_over {
-                return;
+            if next != Next::Stay || self.is_over {
+                return next;
             }
         }
     }
@@ -340,8 +374,7 @@ impl Driver {
         if shard != stay.entered.shard {
             stay.entered.shard = shard;
             if let Some(lease) = stay.control.lease() {
-                let etcd = self.etcd.clone();
-                tokio::spawn(async move { etcd.revoke(lease.cast_signed()).await });
+                self.revoke(lease);
             }
             stay.control = self.new_control(stay.id);
         }
@@ -417,7 +450,7 @@ impl Driver {
             Ok((answer, header)) => {
                 if header.cluster_id != stay.entered.etcd_id {
                     tracing::error!("etcd is another cluster than before: this node enters anew");
-                    return Next::Enter;
+                    return Next::BeginAnew;
                 }
                 stay.heard_us = self.node.now_us();
                 self.look_for_lag(stay, &answer);

@@ -161,6 +161,12 @@ impl ShardControl {
         }
     }
 
+    /// The shard is kept at another place in the store from now on: the request under way, and
+    /// what this node has put among the candidates, were of the place before.
+    pub fn change_place(&mut self) {
+        (self.pending, self.stood_us) = (None, None);
+    }
+
     /// The lease of this node, if it has one.
     pub fn lease(&self) -> Option<LeaseId> {
         self.lease

@@ -18,6 +18,7 @@ use crate::clients::presence::{self, RunningMark};
 use crate::condition::states::States;
 use crate::engine::Engine;
 use crate::engine::limits::Limited;
+use crate::engine::slots_cell::WritePermit;
 use crate::execute::{Turn, Verdict, report_panic};
 use crate::stats::tallies::ThreadTally;
 use crate::waiting::{BlockedCommand, ReplyTarget};
@@ -241,6 +242,15 @@ fn answer_concluded(job: Job, mut reply: Vec<u8>) {
     inbox.post(Message::LaneDone { connection, parking, session, reply, permit });
 }
 
+/// The permission that a job needs which runs in this turn, and needed that one before. What
+/// operators ask of the server itself needs none: CLUSTER commands end it.
+fn permit_of(before: WritePermit, turn: &Turn<'_>, found: CommandRef) -> WritePermit {
+    match found.row.flags.intersects(Flags::OPERATOR) {
+        true => before,
+        false => before.and(turn.permit),
+    }
+}
+
 /// How far a job has come.
 enum JobProgress {
     Answered,
@@ -275,10 +285,7 @@ fn run_command(
     }
     let now = (unix_ms(), monotonic_us());
     let turn = Turn::new(server, thread, &limited, pantala_commands::Lane::Slow, now);
-    // What operators ask of the server itself needs no permission: CLUSTER commands end it.
-    if !found.row.flags.intersects(Flags::OPERATOR) {
-        job.permit = job.permit.and(turn.permit);
-    }
+    job.permit = permit_of(job.permit, &turn, found);
     let turn = turn.sampled(now.1).unwrap_or(turn);
     let turn = Turn { locking: *locking, is_starved: *tries >= ALL_OR_NONE_TRIES, ..turn };
     // Outside the gate the journal may be turned on at any moment: the recorder is always passed.
