@@ -295,17 +295,57 @@ impl Coordination {
                 (key(alive_key(to)), Expectation::Present),
             ],
             writes: vec![
-                StoreWrite::Put(primary, to.to_string(), Some(lease)),
+                StoreWrite::Put(primary.clone(), to.to_string(), Some(lease)),
                 StoreWrite::Put(key(shard_key(shard, "holder")), format!("{to} {offset}"), None),
             ],
         };
         match self.transact(made) {
             Ok((StoreAnswer::Done(revision), _)) => {
-                let seen = self.wait_for(|known| known.view.revision() >= revision);
-                seen.map(drop).map_err(|why| why.to_string())
+                self.end_permission(revision);
+                Ok(())
             }
             Ok(_) => Err("etcd has refused: the shard has changed".into()),
-            Err(why) => Err(why.to_string()),
+            Err(why) => self.settle_hand_over(&primary, epoch).map_err(|()| why.to_string()),
+        }
+    }
+
+    /// This node leads no more since this revision, whether it has seen that in etcd or not.
+    fn end_permission(&self, revision: u64) {
+        let (done, told) = oneshot::channel();
+        self.ask_driver(DriverRequest::Yielded(revision, done));
+        // The driver is about to end if it does not tell.
+        let _gone = self.runtime.block_on(told);
+    }
+
+    /// Finds out whether a hand-over was done whose transaction was not answered: it may still be
+    /// on its way. This node puts its own key again, which the transaction expects to be as it was:
+    /// then it cannot be done any more. Writes are held back until that is known.
+    ///
+    /// # Errors
+    /// It was not done: this node leads on.
+    fn settle_hand_over(&self, primary: &str, epoch: u64) -> Result<(), ()> {
+        loop {
+            let known = self.known();
+            if known.leads_since != Some(epoch) {
+                return Ok(());
+            }
+            let again = Transaction {
+                expects: vec![(primary.to_owned(), Expectation::Revision(epoch))],
+                writes: vec![StoreWrite::Put(
+                    primary.to_owned(),
+                    known.my_id().to_string(),
+                    known.lease,
+                )],
+            };
+            match self.transact(again) {
+                Ok((StoreAnswer::Done(_), _)) => return Err(()),
+                Ok((_, revision)) => {
+                    self.end_permission(revision);
+                    return Ok(());
+                }
+                Err(why) => tracing::warn!("whether the role was handed over is unknown: {why}"),
+            }
+            self.runtime.block_on(async { tokio::time::sleep(LOOK).await });
         }
     }
 

@@ -42,6 +42,8 @@ pub enum DriverRequest {
     },
     /// This node has another id, and is alone: CLUSTER RESET.
     Reset(Box<Membership>, oneshot::Sender<()>),
+    /// The role of primary was handed over, at this revision.
+    Yielded(u64, oneshot::Sender<()>),
     /// The node stops: its lease is given back.
     Stop(oneshot::Sender<()>),
 }
@@ -434,6 +436,12 @@ impl Driver {
                 self.become_alone(*alone);
                 _ = done.send(());
                 return Next::Enter;
+            }
+            Some(DriverRequest::Yielded(revision, done)) => {
+                stay.control.yield_role(revision);
+                self.node.permit(0);
+                self.refresh(stay);
+                _ = done.send(());
             }
             Some(DriverRequest::Stop(done)) => (self.is_over, self.stopped) = (true, Some(done)),
         }

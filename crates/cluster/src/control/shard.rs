@@ -161,6 +161,18 @@ impl ShardControl {
         }
     }
 
+    /// This node has handed its role over at this revision: it leads no more, though no state of
+    /// the store has told it yet. States of earlier revisions say nothing any more, nor does what
+    /// is being asked.
+    pub fn yield_role(&mut self, revision: u64) {
+        self.permission.end();
+        self.pending = None;
+        self.state.revision = self.state.revision.max(revision);
+        if matches!(self.part, Part::Leads(_)) {
+            self.part = Part::Follows(None);
+        }
+    }
+
     /// The shard is kept at another place in the store from now on: the request under way, and
     /// what this node has put among the candidates, were of the place before.
     pub fn change_place(&mut self) {
