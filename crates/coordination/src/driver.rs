@@ -7,7 +7,7 @@ use std::time::Duration;
 use pantala_cluster::control::{
     ControlInput, ControlOrder, RequestId, ShardControl, StoreAnswer, StoreRequest,
 };
-use pantala_cluster::{Member, Membership, NodeId};
+use pantala_cluster::{Membership, NodeId};
 use pantala_etcd::{Etcd, EtcdAnswer, EtcdError, EtcdHeader, KeyValue, WatchEvent};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -328,7 +328,7 @@ impl Driver {
         let view = &stay.entered.view;
         let Some((holder, offset)) = view.holder_of(stay.entered.shard) else { return };
         let is_primary = view.shard_state(stay.entered.shard).primary.is_some();
-        let place = view.nodes().get(&holder).map(|member| member.endpoint.clone());
+        let place = view.node(holder).map(|member| member.endpoint);
         if let (Some(place), true, true) = (place, is_primary, holder != stay.id) {
             self.role.want(RoleTarget::Follow(holder, place, offset));
         }
@@ -509,8 +509,7 @@ impl Driver {
         if electors.is_empty() {
             return self.control(stay, ControlInput::Promised(now_us, ttl_us));
         }
-        let nodes = stay.entered.view.nodes();
-        let place = |id: &NodeId| nodes.get(id).map(|member: &Member| member.endpoint.clone());
+        let place = |id: &NodeId| stay.entered.view.node(*id).map(|member| member.endpoint);
         let places: Vec<_> = electors.iter().filter_map(place).collect();
         if places.len() == electors.len() {
             stay.asks_for_promises = true;

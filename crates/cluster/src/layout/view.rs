@@ -80,18 +80,19 @@ impl ClusterView {
     pub fn nodes(&self) -> BTreeMap<NodeId, Member> {
         let parsed = self.below("nodes/").filter_map(|(key, value)| {
             let id = NodeId::parse(key.strip_prefix("nodes/")?.as_bytes())?;
-            let mut member = Member::new(id);
-            nodes_file::parse_address(&value.text, &mut member).ok()?;
-            Some((id, member))
+            Some((id, parse_node(id, value)?))
         });
         parsed.collect()
     }
 
+    /// A node: its address and its shard.
+    pub fn node(&self, id: NodeId) -> Option<Member> {
+        parse_node(id, self.get(&node_key(id))?)
+    }
+
     /// The shard of a node.
     pub fn shard_of(&self, id: NodeId) -> Option<NodeId> {
-        let mut member = Member::new(id);
-        nodes_file::parse_address(&self.get(&node_key(id))?.text, &mut member).ok()?;
-        Some(member.shard)
+        Some(self.node(id)?.shard)
     }
 
     /// The slots of a shard.
@@ -195,6 +196,12 @@ impl ClusterView {
         });
         parsed.collect()
     }
+}
+
+fn parse_node(id: NodeId, value: &StoredValue) -> Option<Member> {
+    let mut member = Member::new(id);
+    nodes_file::parse_address(&value.text, &mut member).ok()?;
+    Some(member)
 }
 
 #[cfg(test)]
