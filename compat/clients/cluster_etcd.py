@@ -325,6 +325,39 @@ def members(program, rounds):
         assert new.tries_to_write("x", "2")
 
 
+def forgotten(program, rounds):
+    """A replica that was forgotten while it was down comes back, and meets the cluster again: it
+    does not take the shard that it was of. Nodes that meet each other at once are one cluster."""
+    with Cluster(program, 1, 1, 2000) as cluster:
+        old, new = cluster.nodes
+        assert old.tries_to_write("k", "before")
+        identity = new.id()
+        new.kill()
+        until(lambda: text(old.call("CLUSTER", "FORGET", identity)) == "OK", "it is forgotten")
+        assert old.tries_to_write("k", "after")
+        new.start()
+        until(lambda: "OK" == text(new.call("CLUSTER", "MEET", *map(str, old.address))), "they meet")
+        for node in cluster.nodes:
+            until(lambda node=node: node.info()["cluster_known_nodes"] == "2", "both are known")
+        assert old.is_primary() and text(old.call("GET", "k")) == "after"
+        assert text(new.call("GET", "k")).startswith("MOVED"), "it has no slot"
+        until(lambda: text(new.call("CLUSTER", "RESET", "HARD")) == "OK" or new.call("FLUSHALL"),
+              "it leaves")
+    with Cluster(program, 0) as cluster:
+        nodes = [Node(program, cluster.etcd).start() for _ in range(4)]
+        cluster.nodes += nodes
+        meets = [threading.Thread(target=node.call, args=("CLUSTER", "MEET", *map(str, to.address)))
+                 for node, to in zip(nodes, nodes[1:] + nodes[:1])]
+        for meet in meets:
+            meet.start()
+        for meet in meets:
+            meet.join()
+        seen = [node.info()["cluster_known_nodes"] for node in nodes]
+        ids = {line.split()[0] for node in nodes
+               for line in text(node.call("CLUSTER", "NODES")).splitlines()}
+        assert len(ids) == 4, (seen, "no node is lost")
+
+
 def tools(program, rounds):
     """redis-cli --cluster: create, check, reshard, add-node, del-node, call, fix."""
     with Cluster(program, 0) as cluster:
@@ -416,7 +449,8 @@ def told(what, *times):
 
 
 SCENARIOS = {f.__name__: f for f in
-             (lone, failover, hand_over, terminate, paused, silent, alone, members, tools)}
+             (lone, failover, hand_over, terminate, paused, silent, alone, members,
+              forgotten, tools)}
 
 
 def main():

@@ -32,6 +32,9 @@ const LOOK: Duration = Duration::from_millis(300);
 /// How long it may take in all.
 const MOST_WAIT: Duration = Duration::from_secs(5);
 
+/// Why a slot cannot be taken.
+const NOT_GIVEN: &str = "is not taken: its owner is up and has not agreed by SETSLOT MIGRATING";
+
 /// Why the cluster has not changed. It prints as the error of the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeFailure {
@@ -112,6 +115,13 @@ impl Coordination {
         self.wait_for(|known| known.view.revision() >= revision)
     }
 
+    /// What is known, with everything that was done before this call.
+    fn up_to_date(&self) -> Result<KnownCluster, ChangeFailure> {
+        let key = place_key(self.known().my_id());
+        let read = self.runtime.block_on(self.etcd.get(key.as_bytes()))?;
+        self.refreshed(read.header.revision)
+    }
+
     fn transact(&self, made: Transaction) -> Result<(StoreAnswer, u64), ChangeFailure> {
         let (answer, header) = self.runtime.block_on(transact(&self.etcd, made))?;
         Ok((answer, header.revision))
@@ -133,11 +143,21 @@ impl Coordination {
         mut act: impl FnMut(&mut Membership) -> Result<T, MembershipError>,
     ) -> Result<T, ChangeFailure> {
         let _one_at_a_time = self.changing.lock();
-        let mut known = self.entered()?;
+        let (mut known, mut is_up_to_date) = (self.entered()?, false);
         for _ in 0..MOST_TRIES {
             let mut next = Membership::clone(&known.membership);
             let done = act(&mut next).map_err(ChangeFailure::Refused)?;
             let made = change(&known.name, &known.view, &known.membership, &next);
+            let made = match made {
+                Ok(made) => made,
+                // The owner may have agreed a moment ago.
+                Err(_) if !is_up_to_date => {
+                    is_up_to_date = true;
+                    known = self.up_to_date()?;
+                    continue;
+                }
+                Err(slot) => return Err(ChangeFailure::Other(format!("slot {slot} {NOT_GIVEN}"))),
+            };
             if made.is_empty() {
                 return Ok(done);
             }
@@ -285,17 +305,17 @@ impl Coordination {
         to: NodeId,
         offset: u64,
     ) -> Result<(), String> {
-        let lease = self.known().view.get(&alive_key(to)).map(|value| value.lease);
-        let lease = lease.ok_or("the replica has no lease")?;
+        let alive = self.known().view.get(&alive_key(to)).cloned();
+        let alive = alive.ok_or("the replica has no lease")?;
         let key = |below: String| format!("{}{below}", cluster_prefix(name));
         let primary = key(shard_key(shard, "primary"));
         let made = Transaction {
             expects: vec![
                 (primary.clone(), Expectation::Revision(epoch)),
-                (key(alive_key(to)), Expectation::Present),
+                (key(alive_key(to)), Expectation::Revision(alive.revision)),
             ],
             writes: vec![
-                StoreWrite::Put(primary.clone(), to.to_string(), Some(lease)),
+                StoreWrite::Put(primary.clone(), to.to_string(), Some(alive.lease)),
                 StoreWrite::Put(key(shard_key(shard, "holder")), format!("{to} {offset}"), None),
             ],
         };

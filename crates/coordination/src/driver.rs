@@ -35,6 +35,10 @@ pub enum DriverRequest {
     Promised {
         /// All of them have promised.
         have_all: bool,
+        /// Since which epoch this node led.
+        epoch: u64,
+        /// The nodes that were asked.
+        electors: Vec<NodeId>,
         /// When they were asked.
         asked_us: u64,
         /// For how long, in microseconds.
@@ -186,7 +190,12 @@ impl Driver {
         let id = self.membership().my_id();
         tracing::info!("this node is in the cluster '{}', shard {}", entered.name, entered.shard);
         let control = match self.left.take() {
-            Some(left) if (left.id, left.shard) == (id, entered.shard) => left.control,
+            Some(left)
+                if (left.id, left.shard) == (id, entered.shard)
+                    && left.control.revision() <= entered.view.revision() =>
+            {
+                left.control
+            }
             left => {
                 self.node.permit(0);
                 if let Some(lease) = left.and_then(|left| left.control.lease()) {
@@ -399,8 +408,8 @@ impl Driver {
         }
         let all = Arc::new(all);
         self.node.adopt(&all);
-        let (node, kept) = (Arc::clone(&self.node), Arc::clone(&all));
-        tokio::task::spawn_blocking(move || node.keep(&kept));
+        let node = Arc::clone(&self.node);
+        tokio::task::spawn_blocking(move || node.keep());
         self.known.send_modify(|known| known.membership = all);
     }
 
@@ -426,9 +435,11 @@ impl Driver {
                 let now_us = self.node.now_us();
                 _ = told.send(stay.control.promise(epoch, lasts_us, now_us));
             }
-            Some(DriverRequest::Promised { have_all, asked_us, lasts_us }) => {
+            Some(DriverRequest::Promised { have_all, epoch, electors, asked_us, lasts_us }) => {
                 stay.asks_for_promises = false;
-                if have_all {
+                let is_same = stay.control.leads_since() == Some(epoch)
+                    && stay.control.electors() == Some(electors);
+                if have_all && is_same {
                     self.control(stay, ControlInput::Promised(asked_us, lasts_us));
                 }
             }
@@ -461,8 +472,10 @@ impl Driver {
                     return Next::BeginAnew;
                 }
                 stay.heard_us = self.node.now_us();
-                self.look_for_lag(stay, &answer);
-                self.control(stay, ControlInput::Answer(id, answer, header.raft_term));
+                let is_behind = self.look_for_lag(stay, &answer);
+                // Slots that this node does not know to be gone are not to be served: no proof.
+                let term = if is_behind { u64::MAX } else { header.raft_term };
+                self.control(stay, ControlInput::Answer(id, answer, term));
             }
             Err(error) => {
                 tracing::debug!("a request to etcd has failed: {error}");
@@ -473,14 +486,16 @@ impl Driver {
     }
 
     /// A state of the shard that was read and that the watch has not told is a sign that the watch
-    /// is behind, or dead.
-    fn look_for_lag(&mut self, stay: &mut Stay, answer: &StoreAnswer) {
-        let StoreAnswer::State(read) = answer else { return };
+    /// is behind, or dead. Whether the slots have changed.
+    fn look_for_lag(&mut self, stay: &mut Stay, answer: &StoreAnswer) -> bool {
+        let StoreAnswer::State(read) = answer else { return false };
         let seen = stay.entered.view.shard_state(stay.entered.shard);
+        let is_behind = read.slots_revision > seen.slots_revision;
         let differs = (&seen.primary, &seen.in_sync) != (&read.primary, &read.in_sync);
-        if read.revision > seen.revision && differs {
+        if read.revision > seen.revision && (differs || is_behind) {
             self.refresh(stay);
         }
+        is_behind
     }
 
     /// Lists the keys anew.
@@ -513,7 +528,8 @@ impl Driver {
         let places: Vec<_> = electors.iter().filter_map(place).collect();
         if places.len() == electors.len() {
             stay.asks_for_promises = true;
-            promises::ask_all(&self.node, places, (epoch, ttl_us), self.to_myself.clone());
+            let asked = (electors, places);
+            promises::ask_all(&self.node, asked, (epoch, ttl_us), self.to_myself.clone());
         }
     }
 }

@@ -53,7 +53,7 @@ pub async fn enter(
     let mut pause = PAUSES.0;
     let mut is_told = false;
     loop {
-        let me = describe(&*node, kept, &endpoints);
+        let me = describe(&node, kept.me().shard, &endpoints).await;
         match try_to_enter(&etcd, kept.my_id(), &me, &wanted_name).await {
             Ok(Some(entered)) => return entered,
             // Another node has changed something meanwhile.
@@ -70,11 +70,15 @@ pub async fn enter(
     }
 }
 
-/// This node as its settings tell.
-fn describe(node: &dyn CoordinatedNode, kept: &Membership, endpoints: &[String]) -> Member {
-    let seen = endpoints.iter().find_map(|endpoint| address_towards(endpoint));
-    let (endpoint, zone) = node.describe(&seen.unwrap_or_default());
-    Member { endpoint, zone, ..Member::new(kept.me().shard) }
+/// This node as its settings tell. Names are looked up on another thread.
+async fn describe(node: &Arc<dyn CoordinatedNode>, shard: NodeId, endpoints: &[String]) -> Member {
+    let (node, endpoints) = (Arc::clone(node), endpoints.to_vec());
+    let described = tokio::task::spawn_blocking(move || {
+        let seen = endpoints.iter().find_map(|endpoint| address_towards(endpoint));
+        let (endpoint, zone) = node.describe(&seen.unwrap_or_default());
+        Member { endpoint, zone, ..Member::new(shard) }
+    });
+    described.await.unwrap_or_else(|_| Member::new(shard))
 }
 
 /// The address of this machine on the way to an endpoint of etcd.
@@ -97,7 +101,10 @@ async fn try_to_enter(
     wanted_name: &str,
 ) -> Result<Option<EnteredCluster>, EtcdError> {
     let place = etcd.get(place_key(id).as_bytes()).await?;
+    let known_place = place.value.as_ref().map(|pair| Expectation::Revision(pair.mod_revision));
     let told = place.value.map(|pair| String::from_utf8_lossy(&pair.value).into_owned());
+    // A node that is nowhere may have been of a shard that goes on without it.
+    let own_shard = if told.is_some() { me.shard } else { random_id() };
     let name = match told {
         Some(name) => name,
         None if wanted_name.is_empty() => id.to_string(),
@@ -105,7 +112,7 @@ async fn try_to_enter(
     };
     let listed = etcd.list(cluster_prefix(&name).as_bytes()).await?;
     let view = view_of(&name, &listed);
-    let shard = view.shard_of(id).unwrap_or(me.shard);
+    let shard = view.shard_of(id).unwrap_or(own_shard);
     let mut me = me.clone();
     me.shard = shard;
     let text = nodes_file::print_address(&me);
@@ -114,7 +121,10 @@ async fn try_to_enter(
         let key = format!("{}{}", cluster_prefix(&name), node_key(id));
         let expected = known.map(|known| Expectation::Revision(known.revision));
         let made = Transaction {
-            expects: vec![(key.clone(), expected.unwrap_or(Expectation::Absent))],
+            expects: vec![
+                (key.clone(), expected.unwrap_or(Expectation::Absent)),
+                (place_key(id), known_place.unwrap_or(Expectation::Absent)),
+            ],
             writes: vec![
                 StoreWrite::Put(key, text, None),
                 StoreWrite::Put(place_key(id), name.clone(), None),

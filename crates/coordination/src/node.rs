@@ -44,7 +44,7 @@ pub trait CoordinatedNode: Send + Sync + 'static {
     fn adopt(&self, all: &Arc<Membership>);
 
     /// Keeps what is known for the next run. May write a file.
-    fn keep(&self, all: &Membership);
+    fn keep(&self);
 
     /// Changes the role. May wait.
     ///

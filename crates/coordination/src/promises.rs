@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use pantala_cluster::Endpoint;
+use pantala_cluster::{Endpoint, NodeId};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 
@@ -19,7 +19,7 @@ pub const PROMISED: &str = "OK";
 /// and tells the driver if all have.
 pub fn ask_all(
     node: &Arc<dyn CoordinatedNode>,
-    electors: Vec<Endpoint>,
+    (electors, places): (Vec<NodeId>, Vec<Endpoint>),
     (epoch, lasts_us): (u64, u64),
     told: UnboundedSender<DriverRequest>,
 ) {
@@ -27,7 +27,7 @@ pub fn ask_all(
     let node = Arc::clone(node);
     tokio::spawn(async move {
         let mut asked = JoinSet::new();
-        for elector in electors {
+        for elector in places {
             let node = Arc::clone(&node);
             asked.spawn_blocking(move || {
                 let (epoch, lasts_ms) = (epoch.to_string(), (lasts_us / 1000).to_string());
@@ -40,6 +40,7 @@ pub fn ask_all(
             have_all &= promised.unwrap_or(false);
         }
         // The driver may have ended.
-        let _gone = told.send(DriverRequest::Promised { have_all, asked_us, lasts_us });
+        let _gone =
+            told.send(DriverRequest::Promised { have_all, epoch, electors, asked_us, lasts_us });
     });
 }

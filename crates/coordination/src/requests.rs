@@ -67,6 +67,7 @@ pub async fn ask(
                 writes: vec![
                     StoreWrite::Put(primary(place), place.id.to_string(), Some(lease)),
                     StoreWrite::Put(part(place, "holder"), holder, None),
+                    StoreWrite::Put(part(place, "insync"), place.id.to_string(), None),
                     StoreWrite::DeleteBelow(part(place, "candidates/")),
                 ],
             };

@@ -179,6 +179,11 @@ impl ShardControl {
         (self.pending, self.stood_us) = (None, None);
     }
 
+    /// The revision of the state that this control knows.
+    pub fn revision(&self) -> u64 {
+        self.state.revision
+    }
+
     /// The lease of this node, if it has one.
     pub fn lease(&self) -> Option<LeaseId> {
         self.lease
@@ -219,7 +224,11 @@ impl ShardControl {
             matches!(pending.purpose, Purpose::Stand | Purpose::Count | Purpose::Win)
         };
         let stands_now = self.stood_us.is_some() || self.pending.as_ref().is_some_and(stands);
-        if stands_now || self.state.primary.is_none_or(|known| known.epoch != epoch) {
+        // After a restart it waits only for as long as its own leases live.
+        if lasts_us > self.ttl_us
+            || stands_now
+            || self.state.primary.is_none_or(|known| known.epoch != epoch)
+        {
             return false;
         }
         let until_us = now_us.saturating_add(lasts_us);
@@ -242,9 +251,11 @@ impl ShardControl {
             }
             ControlInput::Failed(id) => {
                 self.pending.take_if(|pending| pending.id == id);
+                // The next tick asks again.
+                return orders;
             }
             ControlInput::Changed(state) => self.take_state(state, now_us, &mut orders),
-            ControlInput::Offset(offset) => self.facts.offset = self.facts.offset.max(offset),
+            ControlInput::Offset(offset) => self.facts.offset = offset,
             ControlInput::Link(is_up) => self.facts.is_linked = is_up,
             ControlInput::Synced(synced) => self.facts.synced = synced,
             ControlInput::Promised(asked_us, lasts_us) => {
@@ -284,7 +295,10 @@ impl ShardControl {
         if let Part::Leads(epoch) = self.part {
             let wanted = self.wanted_in_sync();
             if wanted != self.state.in_sync.0 {
-                if wanted.iter().any(|id| !self.state.in_sync.0.contains(id)) {
+                let is_new = |id: &NodeId| {
+                    !self.state.in_sync.0.contains(id) && !self.asked_in_sync.contains(id)
+                };
+                if wanted.iter().any(is_new) {
                     // That one has promised nothing.
                     self.permission.forget_promises();
                 }
@@ -303,6 +317,9 @@ impl ShardControl {
                     let request = StoreRequest::Stand(lease, self.facts.offset);
                     self.ask((Purpose::Stand, request), now_us, orders);
                 }
+                // One that has a link still has what others may lack: it stands, and others wait
+                // for it, but it does not win before the primary had time to come back.
+                Some(_) if self.is_patient(now_us) => {}
                 Some(stood_us) if now_us >= stood_us + ELECTION_US || self.have_all_stood() => {
                     self.ask((Purpose::Count, StoreRequest::Read), now_us, orders);
                 }
@@ -321,14 +338,15 @@ impl ShardControl {
     }
 
     fn may_stand(&self, now_us: u64) -> bool {
-        let is_patient = self.facts.is_linked
-            && self.vacant_since_us.is_none_or(|since| now_us < since + LINKED_US);
         // Where no other node is named that may win, this one was not asked to promise anything.
         let may_have_promised = self.state.in_sync.0.iter().any(|id| *id != self.my_id);
         self.state.revision > 0
             && self.state.may_win(self.my_id)
             && !(may_have_promised && now_us < self.facts.promised_until_us)
-            && !is_patient
+    }
+
+    fn is_patient(&self, now_us: u64) -> bool {
+        self.facts.is_linked && self.vacant_since_us.is_none_or(|since| now_us < since + LINKED_US)
     }
 
     fn have_all_stood(&self) -> bool {
@@ -356,8 +374,11 @@ impl ShardControl {
                 self.ask((Purpose::Read(Some(kept)), StoreRequest::Read), now_us, orders);
             }
             (Purpose::Read(kept), StoreAnswer::State(state)) => {
+                let is_mine =
+                    |known: KnownPrimary| known.id == self.my_id && Some(known.lease) == self.lease;
+                let is_mine = state.primary.is_some_and(is_mine);
                 self.take_state(state, now_us, orders);
-                if let (Some(kept), Part::Leads(_)) = (kept, self.part) {
+                if let (true, Some(kept), Part::Leads(_)) = (is_mine, kept, self.part) {
                     self.permission.extend(kept, term);
                 }
             }
@@ -379,6 +400,8 @@ impl ShardControl {
                 // States of earlier revisions, which may be on their way, say nothing any more.
                 self.state.revision = self.state.revision.max(epoch);
                 self.state.primary = Some(KnownPrimary { id: self.my_id, epoch, lease });
+                self.state.in_sync = (vec![self.my_id], epoch);
+                self.asked_in_sync.clear();
                 self.lead(epoch, now_us, orders);
             }
             (Purpose::Stand | Purpose::Win | Purpose::SetInSync, StoreAnswer::Refused) => {

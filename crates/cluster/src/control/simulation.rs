@@ -84,6 +84,7 @@ impl Store {
             revision: self.revision,
             primary: self.primary,
             in_sync: self.in_sync.clone(),
+            slots_revision: 0,
             candidates: self.candidates.iter().map(|(id, (offset, _))| (*id, *offset)).collect(),
         }
     }
@@ -124,6 +125,7 @@ impl Store {
                 }
                 self.revision += 1;
                 self.primary = Some(KnownPrimary { id, epoch: self.revision, lease });
+                self.in_sync = (vec![id], self.revision);
                 self.candidates.clear();
                 StoreAnswer::Done(self.revision)
             }

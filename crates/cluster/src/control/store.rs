@@ -23,7 +23,8 @@ pub enum StoreRequest {
     /// Put the offset of this node among the candidates, with its lease.
     Stand(LeaseId, u64),
     /// Make this node the primary, with its lease, if there is none and the set of replicas that
-    /// may win is still of this revision; take the candidates away.
+    /// may win is still of this revision; take the candidates away. Only this node may win from
+    /// then on: others may have what it lacks, and that is discarded.
     Win(LeaseId, u64),
     /// Replace the set of nodes that may win, if this node is still the primary that it became at
     /// the first revision, and the set is still that of the second one: so a request that was late
@@ -70,6 +71,8 @@ pub struct ShardState {
     /// The nodes that may become its primary, and the revision of that set. Empty: any may, since
     /// the shard has never had one.
     pub in_sync: (Vec<NodeId>, u64),
+    /// The revision of its slots.
+    pub slots_revision: u64,
     /// Nodes that want to become its primary, with their offsets.
     pub candidates: Vec<(NodeId, u64)>,
 }

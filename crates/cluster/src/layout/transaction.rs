@@ -114,12 +114,43 @@ fn slots_text(slots: &SlotSet) -> String {
 
 /// The change of a cluster of this name from one membership, which follows from the view, to
 /// another one.
-pub fn change(name: &str, view: &ClusterView, old: &Membership, new: &Membership) -> Transaction {
+///
+/// # Errors
+/// It takes this slot from another node, which is up and has not agreed by SETSLOT MIGRATING: that
+/// one would go on serving it until it learns of it.
+pub fn change(
+    name: &str,
+    view: &ClusterView,
+    old: &Membership,
+    new: &Membership,
+) -> Result<Transaction, u16> {
     let mut draft = Draft::new(name, view);
     change_nodes(&mut draft, old, new);
+    ask_owners(&mut draft, old, new)?;
     change_slots(&mut draft, old, new);
     change_open_slots(&mut draft, old, new);
-    draft.made
+    Ok(draft.made)
+}
+
+/// Expects that the owners of slots that other nodes lose have agreed, or are gone.
+fn ask_owners(draft: &mut Draft<'_>, old: &Membership, new: &Membership) -> Result<(), u16> {
+    for (id, member) in old.members() {
+        if member.shard == old.me().shard || member.slots.is_empty() {
+            continue;
+        }
+        let keeps = new.members().get(id).map(|member| member.slots.clone()).unwrap_or_default();
+        let primary = shard_key(member.shard, "primary");
+        let is_gone = draft.view.get(&primary).is_none();
+        for slot in member.slots.iter().filter(|slot| !keeps.contains(*slot)) {
+            let open = open_key(slot, *id);
+            match draft.view.get(&open) {
+                Some(agreed) if agreed.text.starts_with("to ") => draft.expect_present(&open),
+                _ if is_gone => draft.expect(&primary),
+                _ => return Err(slot),
+            }
+        }
+    }
+    Ok(())
 }
 
 fn change_nodes(draft: &mut Draft<'_>, old: &Membership, new: &Membership) {
@@ -169,6 +200,8 @@ fn change_slots(draft: &mut Draft<'_>, old: &Membership, new: &Membership) {
             draft.put(&key, has.map_or(String::new(), slots_text), None);
         }
         if has.is_none() {
+            // It must not have got slots meanwhile.
+            draft.expect(&key);
             draft.delete_below(&shard_prefix(shard));
         }
     }
@@ -218,6 +251,10 @@ pub fn join(
     };
     let slots = from_view.slots_of(shard);
     let owners = to_view.nodes();
+    // A shard of the same id is there: the node was of it once.
+    if to_view.below(&shard_prefix(shard)).next().is_some() {
+        return Err(None);
+    }
     let mut owned = SlotSet::default();
     owners.values().for_each(|member| owned.extend(to_view.slots_of(member.shard).iter()));
     if let Some(slot) = slots.iter().find(|slot| owned.contains(*slot)) {
@@ -227,17 +264,19 @@ pub fn join(
     for key in [node_key(id), shard_key(shard, "slots"), shard_key(shard, "primary")] {
         source.expect(&key);
     }
+    // Nobody has joined it meanwhile.
+    source.expect(CLAIMS);
     source.delete_below("");
     let mut target = Draft::new(to, to_view);
-    if !slots.is_empty() {
-        target.expect(CLAIMS);
-        target.put(CLAIMS, id.to_string(), None);
-    }
+    target.expect(&node_key(id));
+    target.expect(CLAIMS);
+    target.put(CLAIMS, id.to_string(), None);
     // What is bound to the lease of the node stays so: its primary's key, too.
     for key in [node_key(id), alive_key(id)] {
         copy(&mut target, from_view, &key);
     }
     for part in ["slots", "primary", "holder", "insync"] {
+        target.expect(&shard_key(shard, part));
         copy(&mut target, from_view, &shard_key(shard, part));
     }
     let mut made = source.made;
@@ -290,7 +329,7 @@ mod tests {
         let old = view.membership(id("a")).expect("it is a member");
         let mut new = old.clone();
         act(&mut new);
-        change("c", &view, &old, &new)
+        change("c", &view, &old, &new).expect("no owner has to agree")
     }
 
     fn writes(made: &Transaction, key: &str) -> bool {
@@ -333,12 +372,33 @@ mod tests {
         let mut new = old.clone();
         new.flush_slots();
         new.replicate(&id("a").to_string(), true).expect("it can");
-        let made = change("c", &view, &old, &new);
+        let made = change("c", &view, &old, &new).expect("no owner has to agree");
         for part in ["primary", "insync"] {
             let key = format!("/pantala/c/{}", shard_key(id("s"), part));
             assert!(made.expects.contains(&(key, Expectation::Present)), "{made:?}");
         }
         assert!(writes(&made, &format!("/pantala/c/{}", shard_prefix(id("t")))));
+    }
+
+    #[test]
+    fn a_slot_is_taken_only_from_one_that_has_agreed_or_is_gone() {
+        let view = two_shards();
+        let old = view.membership(id("c")).expect("it is a member");
+        let taken = |slot| {
+            let mut new = old.clone();
+            new.give_slot(slot, &id("c").to_string(), false).expect("it can");
+            change("c", &view, &old, &new).map(|made| made.expects)
+        };
+        assert_eq!(taken(7), Err(7), "its owner is up");
+        let open = format!("/pantala/c/{}", open_key(5, id("a")));
+        assert!(taken(5).expect("it may").contains(&(open, Expectation::Present)));
+        // The shard of c has no primary.
+        let old = view.membership(id("a")).expect("it is a member");
+        let mut new = old.clone();
+        new.delete_slots(&[150]).expect("it can");
+        let primary = format!("/pantala/c/{}", shard_key(id("t"), "primary"));
+        let made = change("c", &view, &old, &new).expect("it may");
+        assert!(made.expects.contains(&(primary, Expectation::Absent)));
     }
 
     #[test]

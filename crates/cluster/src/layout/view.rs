@@ -127,6 +127,7 @@ impl ClusterView {
                     ids.sort_unstable();
                     state.in_sync = (ids, *revision);
                 }
+                "slots" => state.slots_revision = *revision,
                 part => {
                     let id = part.strip_prefix("candidates/").and_then(parse);
                     state.candidates.extend(id.zip(text.parse().ok()));
@@ -171,7 +172,10 @@ impl ClusterView {
                 }
             }
         }
-        let open = self.open_slots(my_id, &members);
+        let mut open = self.open_slots(my_id, &members);
+        // A slot that was given away does not leave any more.
+        let mine = members.get(&my_id).map(|me| me.slots.clone()).unwrap_or_default();
+        open.retain(|slot, open| matches!(open, OpenSlot::LeavingTo(_)) == mine.contains(*slot));
         let epoch = members.values().map(|member| member.epoch).max().unwrap_or(0);
         Membership::new(my_id, epoch, members, open)
     }

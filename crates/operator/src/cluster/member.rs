@@ -51,6 +51,8 @@ pub struct ClusterMember {
     pub(super) discarded_bytes: AtomicU64,
     /// Nodes that were members, and when they were removed.
     forgotten: Mutex<BTreeMap<NodeId, Instant>>,
+    /// Held while the file is written for what etcd says.
+    keeping: Mutex<()>,
     /// Held while a change is written.
     changing: Mutex<()>,
     membership: RwLock<Arc<Membership>>,
@@ -96,6 +98,7 @@ pub fn begin(operator: &Operator) -> Result<(), String> {
         coordination: OnceLock::new(),
         discarded_bytes: AtomicU64::new(0),
         forgotten: Mutex::default(),
+        keeping: Mutex::new(()),
         changing: Mutex::new(()),
         membership,
     };
@@ -197,9 +200,12 @@ impl ClusterMember {
     }
 
     /// Writes what etcd says of the cluster to the file, for a start while etcd is silent.
-    pub(super) fn keep(&self, operator: &Operator, all: &Membership) {
+    pub(super) fn keep(&self, operator: &Operator) {
         let settings = operator.engine.settings.current();
-        if let Err(error) = whole_file::replace(&self.file, nodes_file::print(all).as_bytes()) {
+        // Of two threads that come with one after the other the second may be the first here.
+        let _one_at_a_time = self.keeping.lock();
+        let all = self.membership();
+        if let Err(error) = whole_file::replace(&self.file, nodes_file::print(&all).as_bytes()) {
             tracing::warn!("cannot write {}: {error}", settings.cluster_config_file);
         }
     }

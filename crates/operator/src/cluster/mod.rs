@@ -188,7 +188,10 @@ const SUBCOMMANDS: &[Command] = &[
         .databases(Databases::All)
         .since("9.0.0")
         .summary("Moves slots to another node."),
-    change("PROMISE", changes::promise, 4, "epoch:int milliseconds:int")
+    // On another lane than changes, which may wait for etcd while it is silent.
+    sub("PROMISE", changes::promise, 4)
+        .flags(CHANGES.union(Flags::LANE))
+        .syntax("epoch:int milliseconds:int")
         .summary("A primary asks this replica not to stand for election for so long."),
     change("YIELD", changes::yield_role, 4, "node-id milliseconds:int")
         .summary("A replica asks this primary to hand over its role."),

@@ -144,11 +144,11 @@ impl CoordinatedNode for ServerPart {
         }
     }
 
-    fn keep(&self, all: &Membership) {
+    fn keep(&self) {
         if let Ok(operator) = self.operator()
             && let Some(member) = operator.cluster.get()
         {
-            member.keep(&operator, all);
+            member.keep(&operator);
         }
     }
 
