@@ -336,7 +336,8 @@ def forgotten(program, rounds):
         until(lambda: text(old.call("CLUSTER", "FORGET", identity)) == "OK", "it is forgotten")
         assert old.tries_to_write("k", "after")
         new.start()
-        until(lambda: "OK" == text(new.call("CLUSTER", "MEET", *map(str, old.address))), "they meet")
+        meet = ("CLUSTER", "MEET", *map(str, old.address))
+        until(lambda: text(new.call(*meet)) == "OK", "they meet")
         for node in cluster.nodes:
             until(lambda node=node: node.info()["cluster_known_nodes"] == "2", "both are known")
         assert old.is_primary() and text(old.call("GET", "k")) == "after"
