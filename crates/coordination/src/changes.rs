@@ -7,7 +7,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use pantala_base::rng::Rng;
 use pantala_cluster::control::StoreAnswer;
 use pantala_cluster::layout::{
     Expectation, StoreWrite, Transaction, alive_key, change, cluster_prefix, join, leave,
@@ -62,14 +61,6 @@ impl From<EtcdError> for ChangeFailure {
     fn from(error: EtcdError) -> ChangeFailure {
         ChangeFailure::Silent(error.to_string())
     }
-}
-
-/// A random id, of a node or a shard.
-pub fn random_id() -> NodeId {
-    let mut bytes = [0; 20];
-    Rng::random().bytes(&mut bytes);
-    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    NodeId::parse(text.as_bytes()).unwrap_or_else(|| NodeId::of_name(&text))
 }
 
 fn never_settled() -> ChangeFailure {

@@ -14,8 +14,7 @@ use pantala_cluster::layout::{
 use pantala_cluster::{Member, Membership, NodeId, nodes_file};
 use pantala_etcd::{Etcd, EtcdError, Watch};
 
-use crate::changes::random_id;
-use crate::known::KnownCluster;
+use crate::known::{KnownCluster, random_id};
 use crate::node::CoordinatedNode;
 use crate::requests::{transact, view_of};
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pantala_base::rng::Rng;
 use pantala_cluster::layout::ClusterView;
 use pantala_cluster::{Membership, NodeId};
 
@@ -39,4 +40,12 @@ impl KnownCluster {
     pub fn my_id(&self) -> NodeId {
         self.membership.my_id()
     }
+}
+
+/// A random id, of a node or a shard.
+pub fn random_id() -> NodeId {
+    let mut bytes = [0; 20];
+    Rng::random().bytes(&mut bytes);
+    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    NodeId::parse(text.as_bytes()).unwrap_or_else(|| NodeId::of_name(&text))
 }

@@ -47,8 +47,8 @@ use pantala_cluster::Membership;
 use pantala_etcd::{Etcd, EtcdConfig};
 use tokio::sync::{mpsc, watch};
 
-pub use changes::{ChangeFailure, random_id};
-pub use known::KnownCluster;
+pub use changes::ChangeFailure;
+pub use known::{KnownCluster, random_id};
 pub use node::{CoordinatedNode, NodeReport, RoleTarget};
 
 use driver::{Driver, DriverRequest};

@@ -66,7 +66,10 @@ pub struct ClusterMember {
 pub fn begin(operator: &Operator) -> Result<(), String> {
     let settings = operator.engine.settings.current();
     if !settings.cluster_enabled {
-        return Ok(());
+        return match settings.cluster_etcd.is_empty() {
+            true => Ok(()),
+            false => Err("cluster-etcd needs cluster-enabled yes".to_owned()),
+        };
     }
     if settings.cluster_mode != ClusterMode::Off {
         return Err("cluster-enabled and cluster_mode exclude each other".to_owned());
